@@ -1,0 +1,75 @@
+#!/bin/bash
+# Bring a fresh Debian or Ubuntu to the point where `make` works, then make the virtual environment.
+# usage: scripts/setup.sh [PYTHON] [VENV]
+# Idempotent: asks apt only for what is missing, and says by name what it could not get.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${1:-python3}
+venv=${2:-.venv}
+
+die() { echo "setup: error: $*" >&2; exit 1; }
+
+command -v "$python" >/dev/null || die "no $python; install python3 (3.10 or newer)"
+"$python" - <<'PY' || die "$python is older than 3.10"
+import sys
+sys.exit(sys.version_info < (3, 10))
+PY
+
+# What to look for on the left, the Debian package that has it on the right.
+missing=()
+need() { eval "$1" >/dev/null 2>&1 || missing+=("$2"); }
+include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+shared=$("$python" -c 'import sysconfig as s, os; v = s.get_config_var
+print(any(os.path.exists(os.path.join(v(d) or "", n)) for d in ("LIBDIR", "LIBPL")
+          for n in (v("LDLIBRARY") or "-", v("LIBRARY") or "-", v("INSTSONAME") or "-"))
+      or os.path.exists("%s/%s/%s" % (v("LIBDIR"), v("MULTIARCH"), v("INSTSONAME"))))')
+need 'command -v cc' gcc
+need 'command -v make' make
+need "test -f $include/Python.h" "python$version-dev"
+[ "$shared" = True ] || missing+=("libpython$version-dev")
+need "$python -c 'import venv, ensurepip'" "python$version-venv"
+
+# Only tests and the demo use these; without them such tests are skipped and say so.
+optional=()
+want() { eval "$1" >/dev/null 2>&1 || optional+=("$2"); }
+want 'command -v mariadbd || test -x /usr/sbin/mariadbd' mariadb-server
+want 'command -v munged || test -x /usr/sbin/munged' munge
+want 'ldconfig -p | grep -q libmunge || test -e /usr/lib/*/libmunge.so.2' libmunge2
+want 'command -v strace' strace
+
+root=()
+if [ "$(id -u)" != 0 ]; then
+    if sudo -n true 2>/dev/null; then root=(sudo -n); else root=(false); fi
+fi
+
+fetch() {
+    command -v apt-get >/dev/null || return 1
+    [ "${root[*]}" != false ] || return 1
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+        apt-get install -y -q --no-install-recommends "$@" >"$log" 2>&1 && return
+    "${root[@]}" apt-get update -q >>"$log" 2>&1 || true
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+        apt-get install -y -q --no-install-recommends "$@" >>"$log" 2>&1
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ((${#missing[@]})); then
+    echo "setup: installing ${missing[*]}"
+    if ! fetch "${missing[@]}"; then
+        tail -n 5 "$log" >&2
+        die "these packages are needed and could not be installed: ${missing[*]}
+setup: error: as root: apt-get install ${missing[*]}"
+    fi
+fi
+if ((${#optional[@]})) && [ -z "${PYSLURM_SETUP_MINIMAL:-}" ]; then
+    echo "setup: installing ${optional[*]} (for tests)"
+    fetch "${optional[@]}" || echo "setup: warning: without ${optional[*]} some tests are skipped" >&2
+fi
+
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+# --no-build-isolation: the extensions are built with the Cython of this environment, once.
+"$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=64' wheel 'cython>=3,<4'
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'

@@ -1,0 +1,45 @@
+"""Build the Cython modules; everything else is in pyproject.toml.
+
+A module is built when its source is there, in the order of need:
+`_records` (packed records and command output) and `_select` (scheduling kernels).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+SOURCE = Path("src/pyslurm_ng")
+# Bounds checks cost kernels some 10 %, so they are for checked builds only.
+CHECKED = os.environ.get("PYSLURM_DEBUG_KERNELS") == "1"
+
+extensions = [
+    Extension(
+        f"pyslurm_ng.{name}",
+        [str(SOURCE / f"{name}.pyx")],
+        extra_compile_args=["-O2", "-g0", "-fno-semantic-interposition"],
+    )
+    for name in ("_records", "_select")
+    if (SOURCE / f"{name}.pyx").exists()
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        language_level=3,
+        compiler_directives={
+            "boundscheck": CHECKED,
+            "wraparound": False,
+            "initializedcheck": CHECKED,
+            "cdivision": not CHECKED,
+            "embedsignature": True,
+        },
+        force=CHECKED,
+        quiet=True,
+    )
+    if extensions
+    else [],
+)
