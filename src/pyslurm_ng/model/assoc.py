@@ -1,0 +1,78 @@
+"""Associations and qualities of service, mirrored from slurmdbd which owns them."""
+
+from msgspec import Struct
+
+from .ids import INFINITE
+
+
+class Limits(Struct, array_like=True, frozen=True, gc=False):
+    """Limits of an association or QOS; INFINITE (and an absent TRES) does not limit."""
+
+    grp_jobs: int = INFINITE
+    grp_jobs_accrue: int = INFINITE
+    grp_submit: int = INFINITE
+    grp_tres: dict[str, int] = {}
+    grp_tres_mins: dict[str, int] = {}
+    grp_tres_run_mins: dict[str, int] = {}
+    grp_wall_min: int = INFINITE
+    max_jobs: int = INFINITE
+    max_jobs_accrue: int = INFINITE
+    max_submit: int = INFINITE
+    max_tres_per_job: dict[str, int] = {}
+    max_tres_per_node: dict[str, int] = {}
+    max_tres_mins_per_job: dict[str, int] = {}
+    max_tres_run_mins: dict[str, int] = {}
+    max_wall_min: int = INFINITE
+    min_priority: int = INFINITE
+    # QOS only.
+    max_jobs_per_account: int = INFINITE
+    max_submit_per_account: int = INFINITE
+    max_tres_per_user: dict[str, int] = {}
+    max_tres_per_account: dict[str, int] = {}
+    min_tres_per_job: dict[str, int] = {}
+
+
+class Association(Struct, array_like=True, frozen=True, gc=False):
+    """A node of the account tree; `user` is empty for an account itself."""
+
+    assoc_id: int
+    account: str
+    user: str = ""
+    partition: str = ""
+    parent_id: int = 0
+    lineage: str = ""
+    shares: int = 1  # INFINITE means `parent`
+    priority: int = 0
+    default_qos: str = ""
+    qos: tuple[str, ...] = ()
+    is_default: bool = False
+    limits: Limits = Limits()
+    comment: str = ""
+
+
+class Qos(Struct, array_like=True, frozen=True, gc=False):
+    """A quality of service."""
+
+    qos_id: int
+    name: str
+    description: str = ""
+    priority: int = 0
+    flags: tuple[str, ...] = ()
+    grace_time_s: int = 0
+    preempt: tuple[str, ...] = ()
+    preempt_mode: str = ""
+    preempt_exempt_s: int = INFINITE
+    usage_factor_millionths: int = 1_000_000
+    usage_threshold_millionths: int = INFINITE
+    limit_factor_millionths: int = 0
+    limits: Limits = Limits()
+
+
+class UserRecord(Struct, array_like=True, frozen=True, gc=False):
+    """A user known to accounting."""
+
+    name: str
+    default_account: str = ""
+    admin_level: str = "None"  # None Operator Administrator
+    coordinator_of: tuple[str, ...] = ()
+    default_wckey: str = ""

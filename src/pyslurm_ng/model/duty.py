@@ -1,0 +1,43 @@
+"""Duties: what nodes still owe us."""
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+
+class DutyKind(IntEnum):
+    """Kinds of duty, each idempotent on the node by (job, attempt)."""
+
+    PREPARE = 1  # run the prolog and make the job known (interactive allocations, extern step)
+    LAUNCH = 2  # start the batch script; implies the prolog on that node
+    SIGNAL = 3  # signal steps, the script, or both
+    TERMINATE = 4  # kill what is left, run the epilog, report usage
+    SUSPEND = 5
+    RESUME = 6
+    REBOOT = 7
+    TERMINATE_STEP = 8
+
+
+class Duty(Struct, array_like=True, frozen=True, gc=False):
+    """One order to one node; kept until the node reports it done or is lost.
+
+    `duty_id` is unique in the cluster's life, so a report names exactly what it answers.
+    """
+
+    duty_id: int
+    kind: int
+    node_id: int
+    job_id: int
+    attempt: int
+    created_us: int
+    step_id: int = -1  # SIGNAL and TERMINATE_STEP: -1 for all steps
+    signal: int = 0
+    flags: int = 0  # SIGNAL_* bits
+
+
+SIGNAL_BATCH_ONLY = 1
+SIGNAL_FULL = 2  # script, its children and steps
+SIGNAL_STEPS_ONLY = 4
+SIGNAL_TIME_LIMIT = 8  # say so in the job's stderr
+SIGNAL_PREEMPTED = 16
+SIGNAL_CANCELLED = 32

@@ -1,0 +1,440 @@
+"""Every event, in wire order. Append-only: see the rules for events in the architecture.
+
+An event is a fact in the past tense, with its own time and any new ids. A kind's tag is never
+reused; fields are added at the end with defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import msgspec
+from msgspec import Struct
+
+from .assoc import Association, Qos, UserRecord
+from .job import Dependency, JobRequest, NodeAlloc, Step, Usage
+from .node import DownNode, NodeFacts, NodeSpec
+from .partition import Partition
+from .reservation import Reservation
+
+
+class Event(Struct, array_like=True, frozen=True, gc=False):
+    """What all events share: when, in microseconds since the epoch."""
+
+    time_us: int
+
+
+# Jobs -----------------------------------------------------------------------------------------
+
+
+class JobSubmitted(Event, tag=1, frozen=True, array_like=True, gc=False):
+    """A job was accepted; its fields are already resolved by the rule."""
+
+    job_id: int
+    request: JobRequest
+    uid: int
+    gid: int
+    user_name: str
+    group_name: str
+    account: str
+    qos: str
+    assoc_id: int
+    partition: str
+    time_limit_min: int
+    script_hash: str = ""
+    env_hash: str = ""
+    reason: int = 0
+    priority: int = 4294967294
+    begin_us: int = 0
+    eligible_us: int = 0
+    array_pending: tuple[tuple[int, int, int], ...] = ()
+    array_limit: int = 0
+    array_count: int = 0
+    dependencies: tuple[Dependency, ...] = ()
+    dependency_any: bool = False
+    requeue: bool = False
+    het_job_id: int = 0
+    het_offset: int = 0
+    alloc_host: str = ""
+
+
+class JobUpdated(Event, tag=2, frozen=True, array_like=True, gc=False):
+    """Named fields of a job took new values: `scontrol update`, hold, release, top.
+
+    `fields` maps Job attribute names to values; `request` replaces the request when given.
+    """
+
+    job_id: int
+    fields: dict[str, object]
+    request: JobRequest | None = None
+
+
+class ArrayTaskSplit(Event, tag=3, frozen=True, array_like=True, gc=False):
+    """One waiting task of an array became a record with a job id of its own."""
+
+    array_job_id: int
+    task_id: int
+    job_id: int
+
+
+class JobEligible(Event, tag=4, frozen=True, array_like=True, gc=False):
+    """A job's begin time passed or its last dependency was met."""
+
+    job_id: int
+
+
+class DependencyChanged(Event, tag=5, frozen=True, array_like=True, gc=False):
+    """The state of a job's dependency terms changed."""
+
+    job_id: int
+    dependencies: tuple[Dependency, ...]
+    dependency_any: bool = False
+    never_satisfied: bool = False
+
+
+class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
+    """A pending job (or split array task) got its resources and is RUNNING, CONFIGURING first.
+
+    apply creates a launch or prepare duty for each node; duty ids count up from `first_duty_id`.
+    """
+
+    job_id: int
+    partition: str
+    nodes: tuple[NodeAlloc, ...]
+    batch_node_id: int
+    total_tasks: int
+    first_duty_id: int
+    scheduler: str = "Main"
+    licenses: str = ""
+    time_limit_min: int = 4294967294  # NO_VAL: unchanged
+    duty: int = 2  # DutyKind for the batch node: LAUNCH, or PREPARE where nothing is launched
+    prepare_all: bool = False  # a PREPARE duty on every other node too (PrologFlags=Alloc)
+
+
+class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):
+    """Prologs are over and the script (or allocation) runs; CONFIGURING ends."""
+
+    job_id: int
+    attempt: int
+
+
+class JobSuspended(Event, tag=8, frozen=True, array_like=True, gc=False):
+    """A job was stopped; its CPUs are free for others, its memory is not."""
+
+    job_id: int
+    first_duty_id: int
+
+
+class JobResumed(Event, tag=9, frozen=True, array_like=True, gc=False):
+    """A suspended job runs again."""
+
+    job_id: int
+    first_duty_id: int
+
+
+class JobSignalled(Event, tag=10, frozen=True, array_like=True, gc=False):
+    """A signal is due to a running job's steps or script; a duty per node.
+
+    `marks` is or-ed into the job's `time_signalled`; `kill_us` says when SIGKILL follows.
+    """
+
+    job_id: int
+    signal: int
+    flags: int
+    step_id: int
+    first_duty_id: int
+    marks: int = 0
+    kill_us: int = 0
+    node_ids: tuple[int, ...] = ()  # empty: all the job's
+
+
+class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
+    """A running job is over; its final state is known, its nodes clean up.
+
+    A terminate duty for each living node; none when `node_ids` is empty, then JobEnded follows.
+    """
+
+    job_id: int
+    state: int
+    exit_code: int
+    reason: int
+    first_duty_id: int
+    node_ids: tuple[int, ...]
+    flags: int = 0  # JobFlag bits to add, e.g. REQUEUED
+    cancelled_by: int = 4294967294
+    reason_text: str = ""
+    failed_node: str = ""
+    derived_exit_code: int = -1  # -1: unchanged
+
+
+class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):
+    """A job reached its final state: the last node is clean, or it never ran."""
+
+    job_id: int
+    state: int
+    exit_code: int = 0
+    reason: int = 0
+    cancelled_by: int = 4294967294
+    reason_text: str = ""
+    task_ids: tuple[tuple[int, int, int], ...] = ()  # only these tasks of a waiting array
+    derived_exit_code: int = -1
+
+
+class JobRequeued(Event, tag=13, frozen=True, array_like=True, gc=False):
+    """A job is pending again with the next attempt."""
+
+    job_id: int
+    attempt: int
+    begin_us: int
+    reason: int = 0
+    priority: int = 4294967294
+    flags: int = 0  # JobFlag bits it now carries: REQUEUE_HOLD, SPECIAL_EXIT
+    reason_text: str = ""
+
+
+class JobPurged(Event, tag=14, frozen=True, array_like=True, gc=False):
+    """Records older than MinJobAge were dropped."""
+
+    job_ids: tuple[int, ...]
+
+
+class StepCreated(Event, tag=15, frozen=True, array_like=True, gc=False):
+    """A step got its share of the job's resources and its id."""
+
+    job_id: int
+    step: Step
+
+
+class StepEnded(Event, tag=16, frozen=True, array_like=True, gc=False):
+    """All nodes of a step reported, or its job ended."""
+
+    job_id: int
+    step_id: int
+    state: int
+    exit_code: int
+    usage: Usage | None = None
+    end_us: int = 0  # when its last task ended, if earlier than this event
+
+
+class JobResized(Event, tag=17, frozen=True, array_like=True, gc=False):
+    """A running job gave back nodes or memory; `nodes` is what it still holds."""
+
+    job_id: int
+    nodes: tuple[NodeAlloc, ...]
+
+
+# Nodes ----------------------------------------------------------------------------------------
+
+
+class NodeRegistered(Event, tag=20, frozen=True, array_like=True, gc=False):
+    """A node daemon registered with its hardware."""
+
+    node_id: int
+    facts: NodeFacts
+    state: int  # NodeState it now has
+    flags: int = 0
+    reason: str = ""
+    addr: str = ""
+
+
+class NodeUpdated(Event, tag=21, frozen=True, array_like=True, gc=False):
+    """Named fields of some nodes took new values: drain, resume, weight, features, comment."""
+
+    node_ids: tuple[int, ...]
+    fields: dict[str, object]
+
+
+class NodesDown(Event, tag=22, frozen=True, array_like=True, gc=False):
+    """Nodes left service; their jobs have events of their own after this one."""
+
+    node_ids: tuple[int, ...]
+    reason: str
+    uid: int = 0
+    for_silence: bool = False
+
+
+class NodesReturned(Event, tag=23, frozen=True, array_like=True, gc=False):
+    """Nodes are back in service."""
+
+    node_ids: tuple[int, ...]
+
+
+class NodesSilent(Event, tag=24, frozen=True, array_like=True, gc=False):
+    """Nodes missed a heartbeat (`*`), or answer again."""
+
+    node_ids: tuple[int, ...]
+    silent: bool
+
+
+class DutiesDone(Event, tag=25, frozen=True, array_like=True, gc=False):
+    """Nodes did what they owed; pairs of node and duty id."""
+
+    done: tuple[tuple[int, int], ...]
+
+
+class DutiesDropped(Event, tag=26, frozen=True, array_like=True, gc=False):
+    """Duties no longer make sense: the node is gone or the job was purged."""
+
+    dropped: tuple[tuple[int, int], ...]
+
+
+# Configuration --------------------------------------------------------------------------------
+
+
+class ConfigLoaded(Event, tag=30, frozen=True, array_like=True, gc=False):
+    """The nodes and partitions that slurm.conf describes, at start or reconfigure.
+
+    Nodes keep their ids by name; a node that went is removed with its jobs ended before this event.
+    """
+
+    cluster_name: str
+    nodes: tuple[NodeSpec, ...]
+    partitions: tuple[Partition, ...]
+    down_nodes: tuple[DownNode, ...] = ()
+    licenses: tuple[tuple[str, int], ...] = ()
+    conf_hash: str = ""
+    first_job_id: int = 1
+    max_job_id: int = 67043328
+
+
+class PartitionUpdated(Event, tag=31, frozen=True, array_like=True, gc=False):
+    """A partition was created or changed."""
+
+    partition: Partition
+
+
+class PartitionDeleted(Event, tag=32, frozen=True, array_like=True, gc=False):
+    """A partition was deleted."""
+
+    name: str
+
+
+class LicensesUpdated(Event, tag=33, frozen=True, array_like=True, gc=False):
+    """Licence totals changed."""
+
+    licenses: tuple[tuple[str, int], ...]
+
+
+# Reservations ---------------------------------------------------------------------------------
+
+
+class ReservationCreated(Event, tag=40, frozen=True, array_like=True, gc=False):
+    """A reservation was made."""
+
+    reservation: Reservation
+
+
+class ReservationUpdated(Event, tag=41, frozen=True, array_like=True, gc=False):
+    """A reservation was changed; replaced whole."""
+
+    reservation: Reservation
+
+
+class ReservationDeleted(Event, tag=42, frozen=True, array_like=True, gc=False):
+    """A reservation was deleted or is over."""
+
+    name: str
+
+
+# Associations ---------------------------------------------------------------------------------
+
+
+class AssocChanged(Event, tag=50, frozen=True, array_like=True, gc=False):
+    """slurmdbd told of new, changed and removed associations and users."""
+
+    changed: tuple[Association, ...] = ()
+    removed: tuple[int, ...] = ()
+    users: tuple[UserRecord, ...] = ()
+    users_removed: tuple[str, ...] = ()
+    version: int = 0
+    replace: bool = False  # a full snapshot: what is not named is gone
+
+
+class QosChanged(Event, tag=51, frozen=True, array_like=True, gc=False):
+    """slurmdbd told of new, changed and removed QOS."""
+
+    changed: tuple[Qos, ...] = ()
+    removed: tuple[str, ...] = ()
+    replace: bool = False
+
+
+class UsageReset(Event, tag=52, frozen=True, array_like=True, gc=False):
+    """Raw usage of associations was set to zero."""
+
+    assoc_ids: tuple[int, ...]
+
+
+# Control --------------------------------------------------------------------------------------
+
+
+class EpochStarted(Event, tag=60, frozen=True, array_like=True, gc=False):
+    """A controller took command; nodes refuse orders of an older epoch."""
+
+    epoch: int
+    host: str
+    boot: str = ""
+
+
+class RequestAnswered(Event, tag=61, frozen=True, array_like=True, gc=False):
+    """The reply to a changing request, kept a day so that a retry gets the same one."""
+
+    uid: int
+    request_id: bytes
+    reply: bytes
+
+
+AnyEvent = Union[
+    JobSubmitted,
+    JobUpdated,
+    ArrayTaskSplit,
+    JobEligible,
+    DependencyChanged,
+    JobAllocated,
+    JobStarted,
+    JobSuspended,
+    JobResumed,
+    JobSignalled,
+    JobCompleting,
+    JobEnded,
+    JobRequeued,
+    JobPurged,
+    StepCreated,
+    StepEnded,
+    JobResized,
+    NodeRegistered,
+    NodeUpdated,
+    NodesDown,
+    NodesReturned,
+    NodesSilent,
+    DutiesDone,
+    DutiesDropped,
+    ConfigLoaded,
+    PartitionUpdated,
+    PartitionDeleted,
+    LicensesUpdated,
+    ReservationCreated,
+    ReservationUpdated,
+    ReservationDeleted,
+    AssocChanged,
+    QosChanged,
+    UsageReset,
+    EpochStarted,
+    RequestAnswered,
+]
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[AnyEvent])
+
+
+def encode_batch(events: list[AnyEvent]) -> bytes:
+    """Return one journal payload holding `events`."""
+    return _encoder.encode(events)
+
+
+def decode_batch(payload: bytes) -> list[AnyEvent]:
+    """Return the events of one journal payload.
+
+    Raises:
+        msgspec.ValidationError: the payload is of another version or damaged.
+    """
+    return _decoder.decode(payload)

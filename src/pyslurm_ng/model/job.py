@@ -1,0 +1,350 @@
+"""Jobs, their requests, allocations and steps: plain records.
+
+`JobRequest` is what a user asked for and travels unchanged from the command through the wire and
+the journal into the Cluster. `Job` is what became of it.
+"""
+
+from msgspec import Struct
+
+from .ids import INFINITE, NO_VAL
+
+# Bits of JobRequest.flags: options that are only on or off.
+REQ_HOLD = 1 << 0
+REQ_REQUEUE = 1 << 1  # --requeue given
+REQ_NO_REQUEUE = 1 << 2  # --no-requeue given
+REQ_NO_KILL = 1 << 3
+REQ_OVERSUBSCRIBE = 1 << 4
+REQ_EXCLUSIVE = 1 << 5  # --exclusive: whole nodes
+REQ_EXCLUSIVE_USER = 1 << 6
+REQ_EXCLUSIVE_MCS = 1 << 7
+REQ_EXCLUSIVE_TOPO = 1 << 8
+REQ_OVERCOMMIT = 1 << 9
+REQ_CONTIGUOUS = 1 << 10
+REQ_SPREAD = 1 << 11
+REQ_USE_MIN_NODES = 1 << 12
+REQ_REBOOT = 1 << 13
+REQ_KILL_INVALID_DEP = 1 << 14  # --kill-on-invalid-dep=yes
+REQ_KEEP_INVALID_DEP = 1 << 15  # --kill-on-invalid-dep=no
+REQ_OPEN_APPEND = 1 << 16
+REQ_OPEN_TRUNCATE = 1 << 17
+REQ_WAIT_ALL_NODES = 1 << 18
+REQ_GET_USER_ENV = 1 << 19
+REQ_GRES_DISABLE_BIND = 1 << 20
+REQ_GRES_ENFORCE_BIND = 1 << 21
+REQ_GRES_ONE_TASK_SHARING = 1 << 22
+REQ_NICE_SET = 1 << 23
+REQ_IMMEDIATE = 1 << 24
+REQ_INTERACTIVE = 1 << 25  # salloc or srun: no script
+REQ_EXPORT_NONE = 1 << 26
+REQ_NTASKS_SET = 1 << 27  # -n was given, so SLURM_NTASKS is shown
+REQ_MEM_SET = 1 << 28  # a memory option was given (0 then means all of the node)
+REQ_ALLOW_NO_NODES = 1 << 29
+REQ_NODES_SET = 1 << 30  # -N was given
+REQ_SIGNAL_BATCH = 1 << 31  # --signal=B:
+REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
+
+# Bits of JobRequest.mail_type.
+MAIL_BEGIN, MAIL_END, MAIL_FAIL, MAIL_REQUEUE = 1, 2, 4, 8
+MAIL_TIME_LIMIT, MAIL_TIME_90, MAIL_TIME_80, MAIL_TIME_50 = 16, 32, 64, 128
+MAIL_STAGE_OUT, MAIL_ARRAY_TASKS, MAIL_INVALID_DEPEND = 256, 512, 1024
+
+
+class JobRequest(
+    Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True, gc=False
+):
+    """One job as asked for. Counts of 0 mean "not given"; strings are in Slurm's own grammar.
+
+    Encoded as a map without defaults, on the wire and in the journal alike, so that a field can
+    be added anywhere. `scontrol update` replaces the whole record.
+    """
+
+    name: str = ""
+    account: str = ""
+    partition: str = ""  # comma list
+    qos: str = ""
+    reservation: str = ""
+    wckey: str = ""
+    comment: str = ""
+    admin_comment: str = ""
+    extra: str = ""
+    mcs_label: str = ""
+    licenses: str = ""
+    network: str = ""
+    flags: int = 0  # REQ_* bits
+    # Size.
+    nodes_min: int = 0
+    nodes_max: int = 0
+    node_sizes: str = ""  # `1,2,4` or `2-10:2` forms of --nodes beyond min-max
+    ntasks: int = 0
+    ntasks_per_node: int = 0
+    ntasks_per_socket: int = 0
+    ntasks_per_core: int = 0
+    ntasks_per_gpu: int = 0
+    cpus_per_task: int = 0
+    mincpus: int = 0
+    sockets_per_node: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    core_spec: int = 0
+    thread_spec: int = 0
+    mem_per_node_mib: int = 0
+    mem_per_cpu_mib: int = 0
+    mem_per_gpu_mib: int = 0
+    tmp_mib: int = 0
+    # Generic resources, each `name[:type]:count` list, with or without `gres/` as Slurm stores it.
+    gres: str = ""  # --gres: per node
+    gpus: str = ""  # --gpus: for the job; `[type:]n` lists
+    gpus_per_node: str = ""
+    gpus_per_socket: str = ""
+    gpus_per_task: str = ""
+    cpus_per_gpu: int = 0
+    tres_per_task: str = ""
+    tres_bind: str = ""
+    tres_freq: str = ""
+    gpu_bind: str = ""
+    # Place.
+    node_list: str = ""  # -w
+    exclude: str = ""  # -x
+    constraint: str = ""
+    prefer: str = ""
+    batch_features: str = ""
+    cluster_features: str = ""
+    switches: int = 0
+    switches_wait_s: int = 0
+    segment: int = 0
+    distribution: str = ""
+    plane_size: int = 0
+    hint: str = ""
+    cpu_bind: str = ""
+    mem_bind: str = ""
+    # Time.
+    time_limit_min: int = NO_VAL  # minutes; INFINITE for no limit; NO_VAL: the partition's default
+    time_min_min: int = NO_VAL
+    begin_us: int = 0
+    deadline_us: int = 0
+    delay_boot_min: int = NO_VAL
+    # Order.
+    nice: int = 0
+    priority: int = NO_VAL  # given by an operator; 0 holds
+    dependency: str = ""
+    array: str = ""  # `0-9:2%4`
+    # Signals and mail.
+    signal: int = 0  # --signal number
+    signal_before_s: int = 60
+    mail_type: int = 0
+    mail_user: str = ""
+    # Files and identity of the submission.
+    work_dir: str = ""
+    std_in: str = ""
+    std_out: str = ""
+    std_err: str = ""
+    command: str = ""  # path of the script, empty for --wrap
+    submit_line: str = ""
+    alloc_node: str = ""  # host of the command
+    alloc_sid: int = 0
+    argv: tuple[str, ...] = ()  # arguments of the batch script
+    umask: int = 0o22
+    rlimits: tuple[tuple[str, int, int], ...] = ()  # name, soft, hard
+    acctg_freq: str = ""
+    profile: str = ""
+    cpu_freq: str = ""
+    container: str = ""
+    burst_buffer: str = ""
+    uid: int = NO_VAL  # --uid, root only
+    gid: int = NO_VAL  # --gid
+    spank_env: tuple[str, ...] = ()
+    # salloc and srun: where to tell the outcome; kill command signal for salloc.
+    origin: str = ""  # sbatch, salloc, srun
+    kill_command_signal: int = 0
+    wait_all_nodes: int = NO_VAL
+    oom_kill_step: int = NO_VAL
+    resv_ports: int = NO_VAL
+
+
+class GresAlloc(Struct, array_like=True, frozen=True, gc=False):
+    """Generic resources of one kind held on one node."""
+
+    name: str  # `gpu`
+    type: str  # `a100` or empty
+    count: int
+    indexes: bytes = b""  # bit mask of device indexes, little endian; empty when without devices
+
+
+class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
+    """What one job or step holds on one node."""
+
+    node_id: int
+    cpus: int
+    cores: bytes  # bit mask of core indexes (socket-major), little endian
+    mem_mib: int
+    tasks: int = 0
+    gres: tuple[GresAlloc, ...] = ()
+
+
+class Usage(Struct, array_like=True, frozen=True, gc=False):
+    """What a step used, summed or maximal over its tasks; times in microseconds, sizes in KiB."""
+
+    user_us: int = 0
+    system_us: int = 0
+    max_rss_kib: int = 0
+    max_rss_node: str = ""
+    max_rss_task: int = 0
+    ave_rss_kib: int = 0
+    max_vmsize_kib: int = 0
+    max_vmsize_node: str = ""
+    max_vmsize_task: int = 0
+    ave_vmsize_kib: int = 0
+    max_pages: int = 0
+    max_pages_node: str = ""
+    max_pages_task: int = 0
+    ave_pages: int = 0
+    min_cpu_us: int = 0
+    min_cpu_node: str = ""
+    min_cpu_task: int = 0
+    ave_cpu_us: int = 0
+    max_disk_read: int = 0
+    max_disk_read_node: str = ""
+    max_disk_read_task: int = 0
+    ave_disk_read: int = 0
+    max_disk_write: int = 0
+    max_disk_write_node: str = ""
+    max_disk_write_task: int = 0
+    ave_disk_write: int = 0
+    ntasks: int = 0  # tasks counted, so that partial usages can be merged
+
+
+class Step(Struct, array_like=True, gc=False):
+    """One job step."""
+
+    step_id: int
+    name: str
+    uid: int
+    ntasks: int
+    cpus: int
+    nodes: tuple[NodeAlloc, ...]
+    created_us: int
+    state: int = 1  # JobState
+    start_us: int = 0
+    end_us: int = 0
+    time_limit_min: int = INFINITE
+    exit_code: int = 0  # wait status
+    distribution: str = ""
+    srun_host: str = ""
+    srun_pid: int = 0
+    srun_port: int = 0
+    submit_line: str = ""
+    flags: int = 0  # STEP_* bits
+    cwd: str = ""
+    std_in: str = ""
+    std_out: str = ""
+    std_err: str = ""
+    cpus_per_task: int = 1
+    tres_per_node: str = ""
+    usage: Usage | None = None
+    nodes_pending: tuple[int, ...] = ()  # nodes that have not reported their end
+    network: str = ""
+    container: str = ""
+    suspended_us: int = 0
+
+
+STEP_OVERLAP = 1
+STEP_EXACT = 2
+STEP_NO_KILL = 4
+STEP_KILL_ON_BAD_EXIT = 8
+STEP_PTY = 16
+STEP_MEM_ZERO = 32  # shares the job's memory
+
+
+class Dependency(Struct, array_like=True, gc=False):
+    """One term of a dependency: `kind:job_id[_task][+delay]`.
+
+    `state` is 0 while open, 1 when met, 2 when it can never be met.
+    """
+
+    kind: str  # after afterany afterok afternotok aftercorr singleton
+    job_id: int = 0
+    task_id: int = NO_VAL
+    delay_min: int = 0
+    state: int = 0
+
+
+class Job(Struct, array_like=True):
+    """A job, or an array's waiting tasks held as one record.
+
+    A record with `array_pending` stands for all tasks that have not started; a task that starts or
+    is changed alone is split off into a record and job id of its own.
+    """
+
+    job_id: int
+    request: JobRequest
+    uid: int
+    gid: int
+    user_name: str
+    group_name: str
+    submit_us: int
+    # Resolved by the submit rule.
+    account: str
+    qos: str
+    assoc_id: int
+    partition: str  # comma list as it stands; the one it runs in once started
+    time_limit_min: int
+    script_hash: str = ""
+    env_hash: str = ""
+    # Array.
+    array_job_id: int = 0
+    array_task_id: int = NO_VAL
+    array_pending: tuple[tuple[int, int, int], ...] = ()  # first, last, step; ascending
+    array_limit: int = 0
+    array_count: int = 0
+    array_min: int = 0
+    array_max: int = 0
+    array_step: int = 0
+    # Heterogeneous job.
+    het_job_id: int = 0
+    het_offset: int = 0
+    # Life.
+    state: int = 0  # JobState
+    flags: int = 0  # JobFlag bits
+    reason: int = 0  # Reason that is a fact (held, begin time, why it ended); passes add soft ones
+    reason_text: str = ""
+    attempt: int = 0  # Slurm's restart count
+    priority: int = NO_VAL  # set by hand; 0 is held; NO_VAL: computed
+    nice: int = 0
+    site_factor: int = 0
+    eligible_us: int = 0
+    accrue_us: int = 0
+    begin_us: int = 0
+    start_us: int = 0
+    end_us: int = 0
+    suspend_us: int = 0  # when suspended last
+    suspended_us: int = 0  # how long before that, in all
+    pre_suspend_state: int = 0
+    last_eval_us: int = 0
+    dependencies: tuple[Dependency, ...] = ()
+    dependency_any: bool = False
+    requeue: bool = False
+    exit_code: int = 0  # wait status
+    derived_exit_code: int = 0
+    cancelled_by: int = NO_VAL  # uid
+    scheduler: str = ""  # Main, Backfill
+    # Allocation, empty while pending.
+    nodes: tuple[NodeAlloc, ...] = ()
+    nodes_pending: tuple[int, ...] = ()  # nodes whose terminate duty is open
+    batch_node_id: int = -1
+    total_tasks: int = 0
+    licenses_alloc: str = ""
+    steps: dict[int, Step] = {}
+    next_step_id: int = 0
+    time_signalled: int = 0  # bits: warned (--signal), TERM sent, KILL sent
+    kill_us: int = 0  # when the KILL after TERM is due, 0 if none
+    usage: Usage | None = None
+    failed_node: str = ""
+    admin_comment: str = ""
+    system_comment: str = ""
+    comment: str = ""
+    preempt_us: int = 0
+    resize_us: int = 0
+    alloc_host: str = ""  # salloc / srun connection's host
+    end_reason_node: str = ""
+    requeue_after_us: int = 0
+    prolog_pending: tuple[int, ...] = ()  # nodes that have not finished the prolog

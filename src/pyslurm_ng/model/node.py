@@ -1,0 +1,113 @@
+"""Nodes: what was configured, what was found, what is in use."""
+
+from msgspec import Struct
+
+
+class NodeGres(Struct, array_like=True, frozen=True, gc=False):
+    """Generic resources of one name and type on a node.
+
+    `cores` and `links` are per device where known; `files` too. A counted resource without devices
+    has empty tuples.
+    """
+
+    name: str
+    type: str
+    count: int
+    files: tuple[str, ...] = ()
+    cores: tuple[bytes, ...] = ()  # core mask near each device
+    links: tuple[tuple[int, ...], ...] = ()
+    flags: str = ""
+    first_index: int = 0  # index of the first device among all of this name on the node
+    unique_ids: tuple[str, ...] = ()
+
+
+class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
+    """A node as the configuration describes it."""
+
+    name: str
+    hostname: str = ""
+    addr: str = ""
+    port: int = 0
+    cpus: int = 1
+    boards: int = 1
+    sockets: int = 1
+    cores_per_socket: int = 1
+    threads_per_core: int = 1
+    real_memory_mib: int = 1
+    tmp_disk_mib: int = 0
+    core_spec_count: int = 0
+    cpu_spec_list: str = ""
+    mem_spec_limit_mib: int = 0
+    weight: int = 1
+    features: tuple[str, ...] = ()
+    gres: tuple[NodeGres, ...] = ()
+    gres_text: str = ""  # the Gres= value as written
+    state: str = "UNKNOWN"
+    reason: str = ""
+    comment: str = ""
+    extra: str = ""
+    topology: str = ""
+    tres_weights: str = ""
+    bcast_addr: str = ""
+
+
+class NodeFacts(Struct, array_like=True, frozen=True, gc=False):
+    """What a node daemon said of itself when it registered."""
+
+    arch: str = ""
+    os: str = ""
+    version: str = ""
+    cpus: int = 0
+    boards: int = 0
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    real_memory_mib: int = 0
+    tmp_disk_mib: int = 0
+    gres: tuple[NodeGres, ...] = ()
+    boot_id: str = ""
+    boot_us: int = 0
+    daemon_start_us: int = 0
+    hostname: str = ""
+    addr: str = ""
+    instance_id: str = ""
+    instance_type: str = ""
+    extra: str = ""
+
+
+class Node(Struct, array_like=True):
+    """A node as it stands. Busy or idle follows from the allocations, see `cluster.node_state`."""
+
+    node_id: int
+    spec: NodeSpec
+    state: int  # NodeState: UNKNOWN, DOWN, IDLE (in service) or FUTURE
+    flags: int = 0  # NodeFlag bits that are facts
+    reason: str = ""
+    reason_us: int = 0
+    reason_uid: int = 0
+    facts: NodeFacts = NodeFacts()
+    registered_us: int = 0
+    last_busy_us: int = 0
+    down_for_silence: bool = False
+    features_active: tuple[str, ...] = ()
+    weight: int = 1
+    comment: str = ""
+    extra: str = ""
+    owner_uid: int = -1
+    resume_after_us: int = 0
+    # In use, kept exact by apply.
+    cpus_alloc: int = 0
+    mem_alloc_mib: int = 0
+    cores_alloc: bytes = b""  # core mask held by jobs that do not share
+    gres_alloc: dict[str, bytes] = {}  # "gpu:a100" -> device mask
+    gres_count_alloc: dict[str, int] = {}
+    jobs: dict[int, int] = {}  # job_id -> 1, in order of arrival
+    completing: int = 0  # jobs of this node in COMPLETING
+
+
+class DownNode(Struct, array_like=True, frozen=True, gc=False):
+    """A DownNodes line."""
+
+    names: tuple[str, ...]
+    state: str
+    reason: str

@@ -1,0 +1,56 @@
+"""Partitions."""
+
+from msgspec import Struct
+
+from .ids import INFINITE, NO_VAL
+
+
+class Partition(Struct, array_like=True, frozen=True, gc=False):
+    """A partition; `scontrol update` replaces it whole. Limits of INFINITE do not limit."""
+
+    name: str
+    node_ids: tuple[int, ...] = ()
+    nodes_text: str = ""
+    is_default: bool = False
+    state: str = "UP"  # UP DOWN DRAIN INACTIVE
+    max_time_min: int = INFINITE
+    default_time_min: int = NO_VAL
+    min_nodes: int = 0
+    max_nodes: int = INFINITE
+    max_cpus_per_node: int = INFINITE
+    max_cpus_per_socket: int = INFINITE
+    def_mem_per_cpu_mib: int = 0
+    def_mem_per_node_mib: int = 0
+    def_mem_per_gpu_mib: int = 0
+    def_cpus_per_gpu: int = 0
+    max_mem_per_cpu_mib: int = 0
+    max_mem_per_node_mib: int = 0
+    allow_groups: tuple[str, ...] = ()
+    allow_accounts: tuple[str, ...] = ()
+    deny_accounts: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] = ()
+    deny_qos: tuple[str, ...] = ()
+    alloc_nodes: str = ""
+    alternate: str = ""
+    disable_root_jobs: bool = False
+    root_only: bool = False
+    req_resv: bool = False
+    hidden: bool = False
+    lln: bool = False
+    exclusive: str = "NO"  # NO NODE USER TOPO
+    oversubscribe: str = "NO"  # NO YES:n FORCE:n EXCLUSIVE
+    over_time_limit_min: int = NO_VAL
+    grace_time_s: int = 0
+    preempt_mode: str = ""  # empty: the cluster's
+    priority_tier: int = 1
+    priority_job_factor: int = 1
+    qos: str = ""
+    select_type_parameters: str = ""
+    tres_billing_weights: str = ""
+    job_defaults: str = ""
+    resume_timeout_s: int = NO_VAL
+    suspend_time_s: int = NO_VAL
+    suspend_timeout_s: int = NO_VAL
+    power_down_on_idle: bool = False
+    topology: str = ""
+    cpu_bind: str = ""
