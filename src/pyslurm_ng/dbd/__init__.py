@@ -1,0 +1,1 @@
+"""slurmdbd: accounting in SQL, fed by the controllers' journals."""

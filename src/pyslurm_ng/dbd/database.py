@@ -1,0 +1,230 @@
+"""The connection to the accounting database, and everything the two dialects do differently."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.mysql import insert as mysql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
+
+MYSQL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")
+
+RETRYABLE_MYSQL = frozenset(
+    {
+        1020,  # record changed since last read
+        1021,  # disk full
+        1040,  # too many connections
+        1053,  # shutdown in progress
+        1114,  # table full
+        1158, 1159, 1160, 1161,  # network
+        1205,  # lock wait
+        1213,  # deadlock
+        1290, 1836, 3100,  # read only, before-commit hook
+        2002, 2003, 2006, 2013, 2014, 2055,  # connection
+    }
+)  # fmt: skip
+"""Numbers from MariaDB's and MySQL's manuals after which the same transaction may succeed."""
+
+
+class NewerStoreError(Exception):
+    """The store was written by a newer slurmdbd; nothing has been changed."""
+
+
+class Database:
+    """One engine, its transactions, and upserts.
+
+    `write()` takes the store's single write lock at once (SQLite: BEGIN IMMEDIATE), so that a
+    transaction never fails half way for being second. Only the writing thread calls it.
+    """
+
+    def __init__(self, url: sa.URL) -> None:
+        self.url = url
+        self.is_sqlite = url.get_backend_name() == "sqlite"
+        if self.is_sqlite:
+            self.engine = sa.create_engine(url, connect_args={"timeout": 30})
+            sa.event.listen(self.engine, "connect", _prepare_sqlite)
+            sa.event.listen(self.engine, "begin", _begin_sqlite)
+        else:
+            self.engine = sa.create_engine(
+                url, pool_pre_ping=True, pool_recycle=3600, isolation_level="REPEATABLE READ"
+            )
+
+    def open(self) -> None:
+        """Create the database and bring the schema up to date.
+
+        Raises:
+            NewerStoreError: the schema's number is higher than this program's.
+            sqlalchemy.exc.SQLAlchemyError: the database cannot be used.
+        """
+        if self.is_sqlite:
+            self._create_sqlite_file()
+        else:
+            self._create_mysql_database()
+        with self.engine.connect() as connection:
+            found = self._schema_version(connection)
+        if found > LATEST:
+            raise NewerStoreError(
+                f"the accounting database has schema {found}, this slurmdbd knows {LATEST}; "
+                "use the newer slurmdbd"
+            )
+        for number, upgrade in MIGRATIONS:
+            if number > found:
+                with self.write() as connection:
+                    upgrade(connection)
+                    self.upsert(
+                        connection,
+                        schema.store,
+                        ("name",),
+                        [{"name": "schema_version", "value": str(number)}],
+                    )
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that commits at the end and rolls back on any exception."""
+        with self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection = connection.execution_options(pyslurm_write=True)
+            with connection.begin():
+                yield connection
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A consistent view; nothing is ever written through it."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def upsert(
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        keys: Sequence[str],
+        rows: Sequence[dict[str, Any]],
+    ) -> None:
+        """Insert rows, or update all other given columns where `keys` exist already.
+
+        All rows must have the same columns. `keys` must be a primary key or unique constraint.
+        """
+        if not rows:
+            return
+        others = [name for name in rows[0] if name not in keys]
+        if self.is_sqlite:
+            statement = sqlite_insert(table)
+            if others:
+                statement = statement.on_conflict_do_update(
+                    index_elements=[table.c[name] for name in keys],
+                    set_={name: statement.excluded[name] for name in others},
+                )
+            else:
+                statement = statement.on_conflict_do_nothing()
+            connection.execute(statement, list(rows))
+            return
+        insert = mysql_insert(table)
+        changes = {name: insert.inserted[name] for name in others or keys}
+        connection.execute(insert.on_duplicate_key_update(changes), list(rows))
+
+    def _schema_version(self, connection: sa.Connection) -> int:
+        if not sa.inspect(connection).has_table("store"):
+            return 0
+        value = connection.execute(
+            sa.select(schema.store.c.value).where(schema.store.c.name == "schema_version")
+        ).scalar()
+        return int(value) if value else 0
+
+    def _create_sqlite_file(self) -> None:
+        path = self.url.database
+        if path and path != ":memory:" and not os.path.exists(path):
+            # Accounting holds job names and command lines: only the daemon's user reads it.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+    def _create_mysql_database(self) -> None:
+        server = sa.create_engine(self.url.set(database=None), poolclass=sa.NullPool)
+        quoted = server.dialect.identifier_preparer.quote_identifier(self.url.database or "")
+        with server.connect() as connection:
+            connection.execute(
+                sa.DDL(f"CREATE DATABASE IF NOT EXISTS {quoted.replace('%', '%%')}")
+            )
+        server.dispose()
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver's own implicit BEGIN is too late for a consistent read; see _begin_sqlite.
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode=WAL")
+    # FULL: after the acknowledgement the controller's journal may drop the batch.
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA cache_size=-16384")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    options = connection.get_execution_options()
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("pyslurm_write") else "BEGIN")
+
+
+def mysql_url(
+    host: str, port: int, user: str, password: str | None, database: str, socket: str | None = None
+) -> sa.URL:
+    """The URL of a MySQL or MariaDB server; `localhost` means its Unix socket, as for mysql(1)."""
+    query: dict[str, str] = {"charset": "utf8mb4"}
+    if socket is None and host == "localhost":
+        socket = next((path for path in MYSQL_SOCKETS if os.path.exists(path)), None)
+    if socket:
+        query["unix_socket"] = socket
+    return sa.URL.create(
+        "mysql+pymysql", user, password, host, port or 3306, database, query=query
+    )
+
+
+def sqlite_url(path: str) -> sa.URL:
+    return sa.URL.create("sqlite", database=path)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the same transaction may succeed later with nothing changed by hand here."""
+    if not isinstance(error, sa.exc.DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    original = error.orig
+    if isinstance(original, sqlite3.OperationalError):
+        text = str(original)
+        return any(
+            sign in text for sign in ("locked", "full", "readonly", "disk I/O", "unable to open")
+        )
+    number = original.args[0] if original is not None and original.args else None
+    return number in RETRYABLE_MYSQL or isinstance(error, sa.exc.InterfaceError)
+
+
+def with_retries(
+    action: Callable[[], Any],
+    pause: Callable[[int], bool],
+    on_error: Callable[[BaseException], None],
+) -> Any:
+    """Run `action` until it succeeds.
+
+    Args:
+        action: one whole transaction, safe to repeat.
+        pause: waits before attempt n (from 1); returns False to give up (shutting down).
+        on_error: told each failure.
+
+    Raises:
+        the last error, when it cannot be retried or `pause` says stop.
+    """
+    attempt = 0
+    while True:
+        try:
+            return action()
+        except sa.exc.SQLAlchemyError as error:
+            on_error(error)
+            attempt += 1
+            if not is_retryable(error) or not pause(attempt):
+                raise

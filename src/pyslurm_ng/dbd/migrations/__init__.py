@@ -1,0 +1,15 @@
+"""Schema changes: numbered modules, forward only, each safe to run again.
+
+A migration may be killed at any statement (MySQL commits each DDL statement by itself), so every
+one looks before it changes. The number is recorded after the last statement; a store with a
+higher number than this program knows is refused.
+"""
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd.migrations import m0001_initial
+
+MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = ((1, m0001_initial.upgrade),)
+LATEST = MIGRATIONS[-1][0]

@@ -1,0 +1,356 @@
+"""Tables of the accounting store, for SQLite and MySQL/MariaDB alike.
+
+Times are microseconds since the epoch (0: not yet), memory is MiB, TRES amounts are
+`name=count` lists in canonical names. Names are compared exactly (binary collation). Limits of
+associations and QOS are one JSON object per row: they are always read whole, and a new limit
+then needs no migration.
+
+Columns are only ever added, by a numbered migration (`dbd.migrations`).
+"""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+NO_TASK = -1
+"""`array_task_id` and `het_job_offset` of a job that has none."""
+
+STEP_BATCH, STEP_EXTERN, STEP_INTERACTIVE = -2, -3, -4
+"""`steps.step_id` of the steps without a number; sacct prints them before step 0."""
+
+USE_PARENT_SHARES = 0x7FFFFFFF
+"""`associations.shares` that means "take part in the parent's"."""
+
+_big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+_MYSQL = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin", "mysql_engine": "InnoDB"}
+
+
+def _int(name: str, default: int = 0, **options: object) -> sa.Column[int]:
+    return sa.Column(
+        name,
+        _big,
+        nullable=False,
+        default=default,
+        server_default=str(default),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def _name(name: str, length: int = 255, **options: object) -> sa.Column[str]:
+    return sa.Column(
+        name,
+        sa.String(length),
+        nullable=False,
+        default="",
+        server_default="",
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def _text(name: str) -> sa.Column[str]:
+    # MySQL refuses server defaults on TEXT, so writers always give these columns.
+    long_text = sa.Text().with_variant(sa.Text(2**24 - 1), "mysql")
+    return sa.Column(name, long_text, nullable=False, default="")
+
+
+def _stamps() -> list[sa.Column[int]]:
+    return [_int("created_us"), _int("modified_us"), _int("version"), _int("is_deleted")]
+
+
+store = sa.Table(
+    "store",
+    metadata,
+    _name("name", 64, primary_key=True),
+    _name("value"),
+    **_MYSQL,
+)
+"""Single values: schema_version, store_id, version (counts administrative changes)."""
+
+clusters = sa.Table(
+    "clusters",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    _name("name", 64, unique=True),
+    _name("control_host"),
+    _int("control_port"),
+    _int("rpc_version"),
+    _name("classification", 64),
+    _name("flags"),
+    *_stamps(),
+    **_MYSQL,
+)
+
+cursors = sa.Table(
+    "cursors",
+    metadata,
+    sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
+    _name("journal_id", 64),
+    _int("epoch"),
+    _int("sequence"),
+    _int("updated_us"),
+    _int("records"),
+    **_MYSQL,
+)
+"""How far each cluster's journal is in the tables; written with the rows it covers."""
+
+tres = sa.Table(
+    "tres",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    _name("type", 64),
+    _name("name", 128),
+    _int("version"),
+    sa.UniqueConstraint("type", "name", name="uq_tres"),
+    **_MYSQL,
+)
+
+accounts = sa.Table(
+    "accounts",
+    metadata,
+    _name("name", 128, primary_key=True),
+    _name("description"),
+    _name("organization"),
+    _name("flags"),
+    *_stamps(),
+    **_MYSQL,
+)
+
+users = sa.Table(
+    "users",
+    metadata,
+    _name("name", 128, primary_key=True),
+    _int("admin_level", 1),
+    _name("default_wckey"),
+    *_stamps(),
+    **_MYSQL,
+)
+"""`admin_level`: 1 none, 2 operator, 3 administrator."""
+
+coordinators = sa.Table(
+    "coordinators",
+    metadata,
+    _name("account", 128, primary_key=True),
+    _name("user", 128, primary_key=True),
+    **_MYSQL,
+)
+
+qos = sa.Table(
+    "qos",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    _name("name", 128, unique=True),
+    _name("description"),
+    _name("flags"),
+    _name("preempt"),
+    _name("preempt_mode", 64),
+    _int("priority"),
+    _int("grace_time_s"),
+    _text("limits"),
+    *_stamps(),
+    **_MYSQL,
+)
+
+associations = sa.Table(
+    "associations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("cluster_id", sa.Integer, nullable=False),
+    _name("account", 128),
+    _name("user", 128),
+    _name("partition", 128),
+    _int("parent_id"),
+    _name("lineage", 1024),
+    _int("is_default"),
+    _int("shares", 1),
+    _int("default_qos_id"),
+    _name("qos", 1024),
+    _name("delta_qos", 1024),
+    _text("limits"),
+    _text("comment"),
+    *_stamps(),
+    sa.UniqueConstraint("cluster_id", "account", "user", "partition", name="uq_association"),
+    sa.Index("ix_associations_version", "version"),
+    **_MYSQL,
+)
+"""`qos` is a list of ids and replaces what is inherited, `delta_qos` (`+3,-2`) edits it."""
+
+txn = sa.Table(
+    "txn",
+    metadata,
+    sa.Column("id", _big, primary_key=True, autoincrement=True),
+    _int("time_us"),
+    _name("action", 64),
+    _name("actor", 128),
+    _name("cluster", 64),
+    _text("object"),
+    _text("info"),
+    sa.Index("ix_txn_time", "time_us"),
+    **_MYSQL,
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("job_index", _big, primary_key=True, autoincrement=False),
+    sa.Column("cluster_id", sa.Integer, nullable=False),
+    _int("job_id"),
+    _int("submit_us"),
+    _int("attempt"),
+    _int("is_last", 1),
+    _int("sluid"),
+    _int("original_sluid"),
+    _int("array_job_id"),
+    _int("array_task_id", NO_TASK),
+    _text("array_tasks"),
+    _int("array_max_tasks"),
+    _int("het_job_id"),
+    _int("het_job_offset", NO_TASK),
+    _int("association_id"),
+    _name("account", 128),
+    _int("uid"),
+    _int("gid"),
+    _name("user", 128),
+    _name("group", 128),
+    _name("partition"),
+    _name("qos", 128),
+    _name("qos_requested"),
+    _name("wckey", 128),
+    _name("name"),
+    _int("priority"),
+    _name("state", 32),
+    _name("reason", 128),
+    _int("eligible_us"),
+    _int("start_us"),
+    _int("end_us"),
+    _int("suspended_us"),
+    _int("suspend_start_us"),
+    _int("time_limit_min"),
+    _int("exit_code"),
+    _int("derived_exit_code"),
+    _int("kill_uid", -1),
+    _int("cpus_requested"),
+    _int("cpus_allocated"),
+    _int("nodes_requested"),
+    _int("nodes_allocated"),
+    _text("node_list"),
+    _int("mem_mib"),
+    _int("mem_is_per_cpu"),
+    _text("tres_requested"),
+    _text("tres_allocated"),
+    _text("gres_used"),
+    _text("constraints"),
+    _text("container"),
+    _text("licenses"),
+    _name("reservation"),
+    _name("reservation_requested"),
+    _int("reservation_id"),
+    _text("work_dir"),
+    _text("std_in"),
+    _text("std_out"),
+    _text("std_err"),
+    _text("submit_line"),
+    _text("comment"),
+    _text("admin_comment"),
+    _text("system_comment"),
+    _text("extra"),
+    _name("flags"),
+    _name("failed_node"),
+    _name("mcs_label"),
+    _name("exclusive", 16),
+    _name("oversubscribe", 16),
+    _int("segment_size"),
+    _int("requeue_count"),
+    _name("script_hash", 64),
+    _name("environment_hash", 64),
+    _int("modified_us"),
+    sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", name="uq_job"),
+    sa.Index("ix_jobs_end", "cluster_id", "end_us"),
+    sa.Index("ix_jobs_eligible", "cluster_id", "eligible_us"),
+    sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
+    sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),
+    sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
+    **_MYSQL,
+)
+"""One row per job record: each requeue begins a new one, and only the newest `is_last`."""
+
+USAGE_COLUMNS = tuple(
+    f"tres_usage_{way}_{what}"
+    for way in ("in", "out")
+    for what in ("ave", "max", "max_node", "max_task", "min", "min_node", "min_task", "tot")
+)
+
+steps = sa.Table(
+    "steps",
+    metadata,
+    sa.Column("job_index", _big, primary_key=True, autoincrement=False),
+    sa.Column("step_id", _big, primary_key=True, autoincrement=False),
+    sa.Column("het_component", sa.Integer, primary_key=True, autoincrement=False),
+    _name("name"),
+    _name("state", 32),
+    _int("start_us"),
+    _int("end_us"),
+    _int("suspended_us"),
+    _int("exit_code", -1),
+    _int("kill_uid", -1),
+    _text("node_list"),
+    _int("nodes"),
+    _int("tasks"),
+    _int("cpus"),
+    _name("distribution", 64),
+    _int("time_limit_min"),
+    _int("user_cpu_us"),
+    _int("system_cpu_us"),
+    _int("cpu_frequency_khz"),
+    _int("energy_j", -1),
+    _name("frequency_min", 32),
+    _name("frequency_max", 32),
+    _name("frequency_governor", 32),
+    _text("container"),
+    _text("submit_line"),
+    _text("std_in"),
+    _text("std_out"),
+    _text("std_err"),
+    _text("tres_allocated"),
+    *[_text(name) for name in USAGE_COLUMNS],
+    **_MYSQL,
+)
+"""`exit_code` is the wait status, -1 while unknown; `het_component` is -1 outside het jobs."""
+
+node_events = sa.Table(
+    "node_events",
+    metadata,
+    sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
+    _name("node_name", 128, primary_key=True),
+    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    _int("end_us"),
+    _name("state", 64),
+    _text("reason"),
+    _int("reason_uid", -1),
+    _text("tres"),
+    _text("cluster_nodes"),
+    sa.Index("ix_node_events_end", "cluster_id", "end_us"),
+    **_MYSQL,
+)
+"""Periods a node was out of service; with an empty node name: the cluster's TRES over time."""
+
+texts = sa.Table(
+    "texts",
+    metadata,
+    _name("hash", 64, primary_key=True),
+    _text("text"),
+    _int("last_used_us"),
+    **_MYSQL,
+)
+"""Batch scripts and environments, stored once per content hash."""
+
+FIXED_TRES = (
+    (1, "cpu", ""),
+    (2, "mem", ""),
+    (3, "energy", ""),
+    (4, "node", ""),
+    (5, "billing", ""),
+    (6, "fs", "disk"),
+    (7, "vmem", ""),
+    (8, "pages", ""),
+)
+FIRST_DYNAMIC_TRES_ID = 1001

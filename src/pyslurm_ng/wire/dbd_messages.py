@@ -1,0 +1,333 @@
+"""Messages of slurmdbd: the controller's stream of journal batches, and the accounting commands.
+
+Three conversations use them:
+
+* slurmctld registers its cluster, learns its cursor and sends journal batches, each acknowledged
+  when rows and cursor are committed together (`RegisterCluster`, `JournalBatch`);
+* slurmctld keeps one `AwaitAssociations` outstanding: it is answered when something after the
+  version it names changed, with only that, or with everything when the store is another one;
+* commands read (`ListJobRecords`, `ListEntities`) and change (`ChangeEntities`) accounting.
+
+Times are microseconds since the epoch where the name ends in `_us`.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from pyslurm_ng.wire.messages import message, reply
+
+Name = Annotated[str, msgspec.Meta(max_length=255)]
+Text = Annotated[str, msgspec.Meta(max_length=65536)]
+Names = Annotated[list[Name], msgspec.Meta(max_length=100_000)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+# slurmctld -> slurmdbd --------------------------------------------------------------------
+
+
+@message(kind="RegisterCluster", roles="daemon", max_bytes=65536, audit=True)
+class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A controller introduces its cluster; unknown clusters are created.
+
+    `journal_id` names the journal the sequences belong to: a controller started with `-c` has a
+    new one, and the cursor restarts at 0 for it.
+    """
+
+    cluster: Name
+    control_host: Name
+    control_port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
+    journal_id: Name
+    rpc_version: Count = 0
+    tres: Names = []
+
+
+@reply("ClusterRegistered")
+class ClusterRegistered(msgspec.Struct, frozen=True):
+    """The cursor: batches after `sequence` of journal `journal_id` are wanted next."""
+
+    cluster_id: int
+    journal_id: str
+    epoch: int
+    sequence: int
+    store_id: str
+    version: int
+
+
+class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
+    """One journal batch exactly as the journal holds it."""
+
+    epoch: Count
+    sequence: Count
+    payload: bytes
+
+
+@message(kind="JournalBatch", roles="daemon", max_bytes=32 << 20)
+class JournalBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Consecutive journal frames of one cluster; repeating an old one does no harm."""
+
+    cluster: Name
+    journal_id: Name
+    frames: Annotated[list[JournalFrame], msgspec.Meta(max_length=100_000)]
+
+
+@reply("BatchAck")
+class BatchAck(msgspec.Struct, frozen=True):
+    """Rows and cursor up to `sequence` are committed; the journal may forget them."""
+
+    epoch: int
+    sequence: int
+
+
+@message(kind="AwaitAssociations", roles="daemon", max_bytes=4096)
+class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Ask for what changed after `version`; answered at once, or when a change comes, or empty
+    after `wait_s`."""
+
+    cluster: Name
+    store_id: Name
+    version: Count
+    wait_s: Annotated[int, msgspec.Meta(ge=0, le=600)] = 60
+
+
+class AssociationRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One association of the asking cluster. `limits` holds only those set here, not inherited.
+
+    Keys are the column names of `dbd.schema`; TRES limits are `name=count` lists, wall times are
+    minutes. `qos` are the QOS ids effective here (inherited already); parents come before
+    children.
+    """
+
+    id: int
+    account: str
+    user: str
+    partition: str
+    parent_id: int
+    is_deleted: bool
+    is_default: bool
+    shares: int
+    default_qos_id: int
+    qos: list[int]
+    limits: dict[str, int | str]
+    lineage: str
+
+
+class QosRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One QOS, `limits` as in `AssociationRecord`; factors are millionths."""
+
+    id: int
+    name: str
+    is_deleted: bool
+    description: str
+    priority: int
+    flags: list[str]
+    preempt: list[int]
+    preempt_mode: str
+    grace_time_s: int
+    limits: dict[str, int | str]
+
+
+class UserRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One user: what sacctmgr's rules and slurmctld's operator checks need."""
+
+    name: str
+    is_deleted: bool
+    admin_level: int
+    default_account: str
+    coordinator_of: list[str]
+
+
+class TresRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One trackable resource; `name` is empty for the simple types."""
+
+    id: int
+    type: str
+    name: str
+
+
+@reply("AssociationUpdate")
+class AssociationUpdate(msgspec.Struct, frozen=True):
+    """Everything (`is_full`) or what changed; the new version to ask with next."""
+
+    store_id: str
+    version: int
+    is_full: bool
+    associations: list[AssociationRecord]
+    qos: list[QosRecord]
+    users: list[UserRecord]
+    tres: list[TresRecord]
+
+
+# sacct ------------------------------------------------------------------------------------
+
+
+class JobSelector(msgspec.Struct, frozen=True, array_like=True):
+    """One word of `sacct -j`: a job, an array task or a het component, perhaps one step of it.
+
+    -1 stands for "not given". `step_id` uses the ids of `dbd.schema` (batch, extern,
+    interactive are negative from -2 on).
+    """
+
+    job_id: int
+    array_task_id: int = -1
+    het_job_offset: int = -1
+    step_id: int = -1
+
+
+@message(kind="ListJobRecords", roles="user", max_bytes=4 << 20)
+class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What `sacct` selects. Empty lists do not restrict.
+
+    `columns` and `step_columns` name columns of the jobs and steps tables; `after` is the
+    position returned by the reply before, for results longer than one reply.
+    """
+
+    columns: Names
+    step_columns: Names = []
+    clusters: Names = []
+    jobs: Annotated[list[JobSelector], msgspec.Meta(max_length=100_000)] = []
+    start_us: Count = 0
+    end_us: Count = 0
+    states: Names = []
+    uids: Annotated[list[int], msgspec.Meta(max_length=10_000)] = []
+    gids: Annotated[list[int], msgspec.Meta(max_length=10_000)] = []
+    accounts: Names = []
+    association_ids: Annotated[list[int], msgspec.Meta(max_length=10_000)] = []
+    partitions: Names = []
+    qos: Names = []
+    names: Names = []
+    nodes: Names = []
+    wckeys: Names = []
+    reasons: Names = []
+    constraints: Names = []
+    time_limit_min: int = -1
+    time_limit_max: int = -1
+    nodes_min: int = -1
+    nodes_max: int = -1
+    cpus_min: int = -1
+    cpus_max: int = -1
+    flags: Names = []
+    duplicates: bool = False
+    with_steps: bool = True
+    whole_het_job: bool = False
+    after: list[int] = []
+
+
+@reply("JobRecords")
+class JobRecords(msgspec.Struct, frozen=True):
+    """Bulk reply of `ListJobRecords`; see the bulk format of the house.
+
+    A step record begins with its job's position in `records`, so steps need no id columns.
+    `after` is empty when this was the last part. `qos_names` and `tres` resolve ids.
+    """
+
+    now_us: int
+    cluster: str
+    fields: list[str]
+    records: bytes
+    step_fields: list[str]
+    step_records: bytes
+    after: list[int]
+    qos_names: dict[int, str]
+    tres: dict[str, int]
+
+
+@message(kind="GetJobScript", roles="user", max_bytes=4096)
+class GetJobScript(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacct -B` and `--env-vars`: the stored script or environment of one job."""
+
+    job_id: Count
+    want_environment: bool = False
+
+
+@reply("JobScript")
+class JobScript(msgspec.Struct, frozen=True):
+    """The text; empty when the job was not a batch job or texts are not stored."""
+
+    text: str
+
+
+# sacctmgr ---------------------------------------------------------------------------------
+
+
+class Assignment(msgspec.Struct, frozen=True, array_like=True):
+    """`key op value` of the sacctmgr grammar, key canonical; op is `=`, `+=` or `-=`."""
+
+    key: Name
+    op: Annotated[str, msgspec.Meta(pattern=r"^[+-]?=$")]
+    value: Text
+
+
+Assignments = Annotated[list[Assignment], msgspec.Meta(max_length=1000)]
+
+
+@message(kind="ListEntities", roles="user", max_bytes=1 << 20)
+class ListEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr list ENTITY where ...` with its flag words (withassoc, tree ...)."""
+
+    entity: Name
+    where: Assignments = []
+    flags: Names = []
+
+
+@reply("EntityRows")
+class EntityRows(msgspec.Struct, frozen=True):
+    """Rows as positional arrays in the order of `fields`; values are texts ready to print,
+    numbers, lists of names, or nil for "not set"."""
+
+    now_us: int
+    fields: list[str]
+    records: bytes
+    extras: dict[str, str]
+
+
+@message(kind="ChangeEntities", roles="user", max_bytes=1 << 20, audit=True)
+class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr add|modify|delete ENTITY`. Without `commit` everything is done and undone again:
+    the reply says what would happen, which is what the y/N question shows."""
+
+    verb: Annotated[str, msgspec.Meta(pattern=r"^(add|modify|delete)$")]
+    entity: Name
+    where: Assignments = []
+    set: Assignments = []
+    commit: bool = False
+
+
+@reply("ChangeResult")
+class ChangeResult(msgspec.Struct, frozen=True):
+    """What to print and how to end. `changed` of 0 means there is nothing to confirm."""
+
+    lines: list[str]
+    error_lines: list[str]
+    changed: int
+    exit_code: int
+
+
+@message(kind="ShowDbdConfig", roles="user", max_bytes=1024)
+class ShowDbdConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr show configuration`, the daemon's part."""
+
+
+@reply("DbdConfig")
+class DbdConfig(msgspec.Struct, frozen=True):
+    """Key and value pairs in print order."""
+
+    pairs: list[tuple[str, str]]
+
+
+@message(kind="ShowDbdStats", roles="user", max_bytes=1024)
+class ShowDbdStats(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr show stats`: requests counted per kind and per user since the start."""
+
+    clear: bool = False
+
+
+@reply("DbdStats")
+class DbdStats(msgspec.Struct, frozen=True):
+    """Times in microseconds; rows are (name or uid, count, total_us)."""
+
+    start_us: int
+    now_us: int
+    by_kind: list[tuple[str, int, int]]
+    by_uid: list[tuple[int, int, int]]
+    records_ingested: int
+    database_retries: int
