@@ -21,6 +21,7 @@ extensions = [
         f"pyslurm_ng.{name}",
         [str(SOURCE / f"{name}.pyx")],
         extra_compile_args=["-O2", "-g0", "-fno-semantic-interposition"],
+        extra_link_args=["-s"],
     )
     for name in ("_records", "_select")
     if (SOURCE / f"{name}.pyx").exists()

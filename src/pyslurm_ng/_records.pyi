@@ -1,0 +1,24 @@
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+RIGHT: int
+"""Column flag: align to the right."""
+MARK: int
+"""Column flag: end what was cut with a plus sign, as sacct does."""
+
+def pack(value: object) -> bytes:
+    """Return `value` as msgpack bytes."""
+
+def unpack(data: bytes | bytearray | memoryview) -> Any:
+    """Return the one value in `data`, or raise ValueError."""
+
+def project(blob: bytes, wanted: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return the fields `wanted` of each of the arrays concatenated in `blob`."""
+
+def render(
+    rows: Iterable[Sequence[str | int | None]],
+    columns: Sequence[tuple[int, int, str]],
+    head: str = "",
+    end: str = "\n",
+) -> bytes:
+    """Return rows as lines of padded, cut UTF-8 columns."""
