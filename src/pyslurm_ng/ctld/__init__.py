@@ -1,0 +1,1 @@
+"""slurmctld: the controller."""

@@ -1,0 +1,1 @@
+"""Rules: pure functions `(cluster, request, context) -> Decision | Reject`. Rules decide."""

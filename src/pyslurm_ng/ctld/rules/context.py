@@ -1,0 +1,49 @@
+"""What a rule may know besides the cluster and the request, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.model.events import AnyEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as the kernel or a signature says; looked up by the edge before the rule runs."""
+
+    uid: int
+    gid: int
+    user_name: str
+    group_name: str = ""
+    groups: tuple[str, ...] = ()  # names of all groups, for AllowGroups
+    is_admin: bool = False  # root, SlurmUser or Administrator in accounting
+    is_operator: bool = False  # admins too
+    host: str = ""
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One decision's surroundings: configuration, the time and the caller."""
+
+    conf: SlurmConf
+    now_us: int
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows from a request: events to record, a reply to send when they are durable.
+
+    `reply` of None means a bare acknowledgement. `notes` are messages for the caller's stderr.
+    """
+
+    events: Sequence[AnyEvent] = ()
+    reply: Struct | None = None
+    notes: tuple[str, ...] = field(default=())
