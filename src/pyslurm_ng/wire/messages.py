@@ -1,0 +1,139 @@
+"""Every message of the wire, and the few that belong to no topic.
+
+Import from here: `message` and `reply` to register, `decode_request` and `decode_reply` to read,
+and it is certain that all rows are in the table.
+"""
+
+import importlib
+import importlib.util
+from typing import Annotated
+
+import msgspec
+
+from pyslurm_ng.wire.table import (
+    DAEMON_ROLES,
+    DEFAULT_MAX_BYTES,
+    MAX_DEPTH,
+    REQUEST_ID_BYTES,
+    ROLES,
+    MessageError,
+    MessageRow,
+    OwnerRule,
+    RateClass,
+    decode_reply,
+    decode_request,
+    encode,
+    find_row,
+    kind_of,
+    message,
+    reply,
+    row,
+    rows,
+)
+
+__all__ = [
+    "DAEMON_ROLES",
+    "DEFAULT_MAX_BYTES",
+    "MAX_DEPTH",
+    "REQUEST_ID_BYTES",
+    "ROLES",
+    "Done",
+    "ErrorReply",
+    "IssueToken",
+    "MessageError",
+    "MessageRow",
+    "OwnerRule",
+    "Ping",
+    "Pong",
+    "RateClass",
+    "Reconfigure",
+    "RequestId",
+    "Shutdown",
+    "TokenIssued",
+    "decode_reply",
+    "decode_request",
+    "encode",
+    "find_row",
+    "kind_of",
+    "message",
+    "reply",
+    "row",
+    "rows",
+]
+
+RequestId = Annotated[
+    bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)
+]
+"""Type of the `request_id` field of every changing request; the client fills it."""
+
+
+@message(kind="Ping", roles="user|daemon", max_bytes=1024)
+class Ping(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Ask whether a daemon answers, and as what."""
+
+
+@reply("Pong")
+class Pong(msgspec.Struct, frozen=True):
+    """`role` is primary, standby, node or accounting; `version` as `-V` prints it."""
+
+    name: str
+    role: str
+    version: str
+    now_us: int
+
+
+@message(kind="Shutdown", roles="admin", owner_rule="admin", rate="change", max_bytes=1024,
+         audit=True)  # fmt: skip
+class Shutdown(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol shutdown`: stop the daemon, and with it all slurmd unless `controller_only`."""
+
+    request_id: RequestId
+    controller_only: bool = False
+
+
+@message(kind="Reconfigure", roles="admin|operator", owner_rule="operator", rate="change",
+         max_bytes=1024, audit=True)  # fmt: skip
+class Reconfigure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol reconfigure`: read the configuration again; a bad one changes nothing."""
+
+    request_id: RequestId
+
+
+@reply("Done")
+class Done(msgspec.Struct, frozen=True):
+    """It was done; `notes` are lines for the user's stderr."""
+
+    notes: list[str] = []
+
+
+@reply("ErrorReply", max_bytes=1 << 20)
+class ErrorReply(msgspec.Struct, frozen=True):
+    """It was refused; `code` is Slurm's error number, `text` one line without a prefix."""
+
+    code: int
+    text: str
+
+
+@message(kind="IssueToken", roles="user", max_bytes=1024)
+class IssueToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Ask the local daemon, over its Unix socket only, to vouch for the caller's uid.
+
+    `digest` is the 32-byte BLAKE2b of the body that will be sent as `kind` to `audience`.
+    """
+
+    audience: Annotated[str, msgspec.Meta(min_length=1, max_length=320)]
+    kind: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+
+
+@reply("TokenIssued", max_bytes=65536)
+class TokenIssued(msgspec.Struct, frozen=True):
+    """The credential to put in front of that one request."""
+
+    token: bytes
+
+
+# The topics come last: they use the names above.
+for _topic in ("job_messages", "node_messages", "query_messages", "dbd_messages"):
+    if importlib.util.find_spec(f"pyslurm_ng.wire.{_topic}") is not None:
+        importlib.import_module(f"pyslurm_ng.wire.{_topic}")
