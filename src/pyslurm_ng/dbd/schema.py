@@ -15,8 +15,9 @@ metadata = sa.MetaData()
 NO_TASK = -1
 """`array_task_id` and `het_job_offset` of a job that has none."""
 
-STEP_BATCH, STEP_EXTERN, STEP_INTERACTIVE = -2, -3, -4
-"""`steps.step_id` of the steps without a number; sacct prints them before step 0."""
+STEP_ID_OFFSET = 2**32
+"""Steps without a number (batch, extern ...) have model ids just below this; less it, they are
+negative in `steps.step_id` and sort before step 0, as sacct prints them."""
 
 USE_PARENT_SHARES = 0x7FFFFFFF
 """`associations.shares` that means "take part in the parent's"."""
@@ -196,6 +197,7 @@ jobs = sa.Table(
     _int("job_id"),
     _int("submit_us"),
     _int("attempt"),
+    _int("part"),
     _int("is_last", 1),
     _int("sluid"),
     _int("original_sluid"),
@@ -263,7 +265,7 @@ jobs = sa.Table(
     _name("script_hash", 64),
     _name("environment_hash", 64),
     _int("modified_us"),
-    sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", name="uq_job"),
+    sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", "part", name="uq_job"),
     sa.Index("ix_jobs_end", "cluster_id", "end_us"),
     sa.Index("ix_jobs_eligible", "cluster_id", "eligible_us"),
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
@@ -271,7 +273,11 @@ jobs = sa.Table(
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
     **_MYSQL,
 )
-"""One row per job record: each requeue begins a new one, and only the newest `is_last`."""
+"""One row per job record: each requeue begins a new one, and only the newest `is_last`.
+
+`part` tells apart the groups of waiting array tasks that ended without job ids of their own;
+0 is the record itself.
+"""
 
 USAGE_COLUMNS = tuple(
     f"tres_usage_{way}_{what}"
@@ -332,6 +338,26 @@ node_events = sa.Table(
     **_MYSQL,
 )
 """Periods a node was out of service; with an empty node name: the cluster's TRES over time."""
+
+cluster_nodes = sa.Table(
+    "cluster_nodes",
+    metadata,
+    sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("node_id", sa.Integer, primary_key=True, autoincrement=False),
+    _name("name", 128),
+    _int("is_gone"),
+    **_MYSQL,
+)
+"""What the node numbers in the journal mean; the same assignment as the model's."""
+
+cluster_partitions = sa.Table(
+    "cluster_partitions",
+    metadata,
+    sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
+    _name("name", 128, primary_key=True),
+    _text("billing_weights"),
+    **_MYSQL,
+)
 
 texts = sa.Table(
     "texts",

@@ -15,7 +15,8 @@ from typing import Annotated
 
 import msgspec
 
-from pyslurm_ng.wire.messages import message, reply
+from pyslurm_ng.model.assoc import Association, Qos, UserRecord
+from pyslurm_ng.wire.messages import RequestId, message, reply
 
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Text = Annotated[str, msgspec.Meta(max_length=65536)]
@@ -25,7 +26,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # slurmctld -> slurmdbd --------------------------------------------------------------------
 
 
-@message(kind="RegisterCluster", roles="daemon", max_bytes=65536, audit=True)
+@message(kind="RegisterCluster", roles="slurmctld", max_bytes=65536, audit=True)
 class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A controller introduces its cluster; unknown clusters are created.
 
@@ -38,7 +39,7 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     control_port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     journal_id: Name
     rpc_version: Count = 0
-    tres: Names = []
+    tres: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
 
 
 @reply("ClusterRegistered")
@@ -61,7 +62,7 @@ class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
     payload: bytes
 
 
-@message(kind="JournalBatch", roles="daemon", max_bytes=32 << 20)
+@message(kind="JournalBatch", roles="slurmctld", max_bytes=32 << 20)
 class JournalBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Consecutive journal frames of one cluster; repeating an old one does no harm."""
 
@@ -78,7 +79,7 @@ class BatchAck(msgspec.Struct, frozen=True):
     sequence: int
 
 
-@message(kind="AwaitAssociations", roles="daemon", max_bytes=4096)
+@message(kind="AwaitAssociations", roles="slurmctld", max_bytes=4096)
 class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Ask for what changed after `version`; answered at once, or when a change comes, or empty
     after `wait_s`."""
@@ -89,72 +90,25 @@ class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
     wait_s: Annotated[int, msgspec.Meta(ge=0, le=600)] = 60
 
 
-class AssociationRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One association of the asking cluster. `limits` holds only those set here, not inherited.
-
-    Keys are the column names of `dbd.schema`; TRES limits are `name=count` lists, wall times are
-    minutes. `qos` are the QOS ids effective here (inherited already); parents come before
-    children.
-    """
-
-    id: int
-    account: str
-    user: str
-    partition: str
-    parent_id: int
-    is_deleted: bool
-    is_default: bool
-    shares: int
-    default_qos_id: int
-    qos: list[int]
-    limits: dict[str, int | str]
-    lineage: str
-
-
-class QosRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One QOS, `limits` as in `AssociationRecord`; factors are millionths."""
-
-    id: int
-    name: str
-    is_deleted: bool
-    description: str
-    priority: int
-    flags: list[str]
-    preempt: list[int]
-    preempt_mode: str
-    grace_time_s: int
-    limits: dict[str, int | str]
-
-
-class UserRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One user: what sacctmgr's rules and slurmctld's operator checks need."""
-
-    name: str
-    is_deleted: bool
-    admin_level: int
-    default_account: str
-    coordinator_of: list[str]
-
-
-class TresRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One trackable resource; `name` is empty for the simple types."""
-
-    id: int
-    type: str
-    name: str
-
-
 @reply("AssociationUpdate")
 class AssociationUpdate(msgspec.Struct, frozen=True):
-    """Everything (`is_full`) or what changed; the new version to ask with next."""
+    """What the events `AssocChanged` and `QosChanged` need.
+
+    With `is_full` what is not named is gone (a first contact, or another store); otherwise only
+    what changed after the version asked with. `version` is the one to ask with next. Limits
+    and QOS lists are those effective here: inherited ones are filled in where nothing is set.
+    """
 
     store_id: str
     version: int
     is_full: bool
-    associations: list[AssociationRecord]
-    qos: list[QosRecord]
+    associations: list[Association]
+    associations_removed: list[int]
+    qos: list[Qos]
+    qos_removed: list[str]
     users: list[UserRecord]
-    tres: list[TresRecord]
+    users_removed: list[str]
+    tres: list[str]
 
 
 # sacct ------------------------------------------------------------------------------------
@@ -209,7 +163,7 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     duplicates: bool = False
     with_steps: bool = True
     whole_het_job: bool = False
-    after: list[int] = []
+    after: Annotated[list[int], msgspec.Meta(max_length=16)] = []
 
 
 @reply("JobRecords")
@@ -280,7 +234,7 @@ class EntityRows(msgspec.Struct, frozen=True):
     extras: dict[str, str]
 
 
-@message(kind="ChangeEntities", roles="user", max_bytes=1 << 20, audit=True)
+@message(kind="ChangeEntities", roles="user", rate="change", max_bytes=1 << 20, audit=True)
 class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sacctmgr add|modify|delete ENTITY`. Without `commit` everything is done and undone again:
     the reply says what would happen, which is what the y/N question shows."""
@@ -290,6 +244,7 @@ class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     where: Assignments = []
     set: Assignments = []
     commit: bool = False
+    request_id: RequestId = b"\0" * 16
 
 
 @reply("ChangeResult")
