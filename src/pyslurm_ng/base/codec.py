@@ -1,9 +1,9 @@
 """Records and their bytes: positional msgpack that may grow at its end.
 
-Everything that is kept (events, model records, checkpoints) derives from `Record`: an array of its
-fields in order. New fields go to the end with a default, so old bytes read as new records and the
-defaults fill what they lack. Wire messages are maps and derive from `Message`, which refuses unknown
-keys, so that a command may build them as plain dicts.
+Everything that is kept (events, model records, checkpoints) derives from `Record`: an array of
+its fields in order. New fields go to the end with a default, so old bytes read as new records; the
+defaults fill what they lack. Wire messages are maps and derive from `Message`, which refuses
+unknown keys, so that a command may build them as plain dicts.
 """
 
 from __future__ import annotations

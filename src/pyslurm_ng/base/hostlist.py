@@ -85,7 +85,7 @@ def fold(names: list[str] | tuple[str, ...]) -> str:
 
 
 def fold_sorted(names: list[str] | tuple[str, ...]) -> str:
-    """Return the folded list of the names in natural order (``n9`` before ``n10``), repeats kept."""
+    """Return the folded list of the names in natural order (``n9``, ``n10``), repeats kept."""
     return fold(sorted(names, key=sort_key))
 
 

@@ -1,0 +1,290 @@
+"""Dates as users write them for ``--begin`` or ``sacct -S``, and as Slurm prints them.
+
+The only part of base that knows the local time zone (``TZ``, through ``time.localtime``); the core
+never imports it. The present is always an argument.
+
+Source: the date forms of the sbatch manual (``--begin``) and of ``SLURM_TIME_FORMAT``.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pyslurm_ng.base.units import INFINITE
+
+_NAMED_TIMES = {
+    "midnight": 0,
+    "elevenses": 11,
+    "noon": 12,
+    "fika": 15,
+    "teatime": 16,
+}
+_UNITS_S = {
+    "second": 1,
+    "minute": 60,
+    "hour": 3600,
+    "day": 86400,
+    "week": 7 * 86400,
+}
+_MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class DateError(ValueError):
+    """A date that cannot be read; `position` is where reading stopped, as Slurm reports it."""
+
+    def __init__(self, text: str, position: int) -> None:
+        super().__init__(f"Invalid time specification (pos={position}): {text}")
+        self.position = position
+
+
+def parse_date(text: str, now_s: int, past: bool = False) -> int:
+    """Return the moment a text names, in seconds since the epoch.
+
+    What is missing is chosen so that the moment lies ahead: a time of day that has passed is
+    tomorrow's, a date that has passed is next year's. With `past`, as in accounting queries, a time
+    of day is today's and a date without year the last such one.
+
+    Raises:
+        DateError: a text of no known form.
+    """
+    return _Reader(text, now_s, past).read()
+
+
+class _Reader:
+    """One pass over a date text, collecting day and time of day in either order."""
+
+    def __init__(self, text: str, now_s: int, past: bool) -> None:
+        self.text = text
+        self.now_s = now_s
+        self.past = past
+        self.position = 0
+        self.day: tuple[int, int, int] | None = None  # year (0: not given), month, day
+        self.clock: tuple[int, int, int] | None = None
+
+    def fail(self, position: int | None = None) -> DateError:
+        return DateError(self.text, self.position if position is None else position)
+
+    def read(self) -> int:
+        lowered = self.text.strip().lower()
+        self.position = len(self.text) - len(self.text.lstrip())
+        self.lowered = self.text.lower()
+        if not lowered:
+            raise self.fail()
+        if lowered.startswith("uts") and lowered[3:].isdigit():
+            return int(lowered[3:])
+        if lowered.startswith("now"):
+            return self._now(lowered[3:].replace(" ", ""))
+        end = len(self.text.rstrip())
+        while self.position < end:
+            if self.lowered[self.position] in " \t" or (
+                self.lowered[self.position] in "t-" and self._is_separator()
+            ):
+                self.position += 1
+                continue
+            self._part()
+        return self._moment()
+
+    def _is_separator(self) -> bool:
+        """Tell whether the letter T or a dash here stands between a day and a time of day."""
+        if (self.day is None) == (self.clock is None):
+            return False
+        following = self.lowered[self.position + 1 : self.position + 2]
+        if self.lowered[self.position] == "-":
+            return following.isalnum()
+        return following.isdigit()
+
+    def _now(self, tail: str) -> int:
+        if not tail:
+            return self.now_s
+        if tail[0] not in "+-":
+            raise self.fail(3)
+        digits = tail[1:]
+        unit = digits.lstrip("0123456789")
+        digits = digits[: len(digits) - len(unit)]
+        if not digits or len(digits) > 12:
+            raise self.fail(4)
+        scale = 1
+        if unit:
+            for name, seconds in _UNITS_S.items():
+                # Any beginning is enough, plural or not: "min", "hours", "d".
+                if (name + "s").startswith(unit):
+                    scale = seconds
+                    break
+            else:
+                raise self.fail(4 + len(digits))
+        offset = int(digits) * scale
+        return self.now_s + (offset if tail[0] == "+" else -offset)
+
+    def _part(self) -> None:
+        start = self.position
+        end = start
+        while end < len(self.text) and self.lowered[end].isalpha():
+            end += 1
+        word = self.lowered[start:end]
+        if word.endswith("yt") or word.endswith("wt"):
+            word, end = word[:-1], end - 1  # the separator of "todayT12:00"
+        if word:
+            if word in _NAMED_TIMES:
+                self._set_clock((_NAMED_TIMES[word], 0, 0), start)
+            elif word in ("today", "tomorrow", "yesterday"):
+                offset = {"today": 0, "tomorrow": 1, "yesterday": -1}[word]
+                self._set_day(_day_after(self.now_s, offset), start)
+            else:
+                raise self.fail(start)
+            self.position = end
+            return
+        end = start
+        while end < len(self.text) and (self.lowered[end].isdigit() or self.lowered[end] in ":/.-"):
+            if self.lowered[end] == "-" and not self._dash_in_date(start, end):
+                break
+            end += 1
+        token = self.lowered[start:end]
+        if not token or not token[0].isdigit():
+            raise self.fail(start)
+        self.position = end
+        if ":" in token:
+            self._set_clock(self._clock(token, start), start)
+        else:
+            self._set_day(self._date(token, start), start)
+
+    def _dash_in_date(self, start: int, position: int) -> bool:
+        """Tell whether a dash at `position` belongs to a YYYY-MM-DD that begins at `start`."""
+        before = self.lowered[start:position]
+        if "/" in before or "." in before or ":" in before:
+            return False
+        return (
+            before.count("-") < 2
+            and len(before.split("-")[0]) == 4
+            and ("-" in before or self.lowered[position + 3 : position + 4] == "-")
+        )
+
+    def _clock(self, token: str, start: int) -> tuple[int, int, int]:
+        fields = token.split(":")
+        if not 2 <= len(fields) <= 3 or not all(f.isdigit() and len(f) <= 2 for f in fields):
+            raise self.fail(start)
+        hour, minute, second = ([int(field) for field in fields] + [0])[:3]
+        half = self.lowered[self.position :].lstrip()[:2]
+        if half in ("am", "pm"):
+            if not 1 <= hour <= 12:
+                raise self.fail(start)
+            hour = hour % 12 + (12 if half == "pm" else 0)
+            self.position = self.lowered.index(half, self.position) + 2
+        if hour > 23 or minute > 59 or second > 59:
+            raise self.fail(start)
+        return hour, minute, second
+
+    def _date(self, token: str, start: int) -> tuple[int, int, int]:
+        for separator in "-/.":
+            if separator in token:
+                fields = token.split(separator)
+                break
+        else:
+            if len(token) not in (4, 6):
+                raise self.fail(start)
+            fields = [token[index : index + 2] for index in range(0, len(token), 2)]
+        if not all(field.isdigit() for field in fields):
+            raise self.fail(start)
+        numbers = [int(field) for field in fields]
+        if "-" in token:
+            if len(numbers) != 3 or len(fields[0]) != 4:
+                raise self.fail(start)
+            year, month, day = numbers
+        elif len(numbers) == 2:
+            year, (month, day) = 0, numbers
+        elif len(numbers) == 3 and len(fields[2]) in (2, 4):
+            month, day, year = numbers
+            if year < 100:
+                year += 2000
+        else:
+            raise self.fail(start)
+        if not 1 <= month <= 12 or not 1 <= day <= _MONTH_DAYS[month - 1]:
+            raise self.fail(start)
+        return year, month, day
+
+    def _set_clock(self, clock: tuple[int, int, int], start: int) -> None:
+        if self.clock is not None:
+            raise self.fail(start)
+        self.clock = clock
+
+    def _set_day(self, day: tuple[int, int, int], start: int) -> None:
+        if self.day is not None:
+            raise self.fail(start)
+        self.day = day
+
+    def _moment(self) -> int:
+        today = time.localtime(self.now_s)
+        clock = self.clock or (0, 0, 0)
+        if self.day is None:
+            year, month, day = today.tm_year, today.tm_mon, today.tm_mday
+            has_passed = clock < (today.tm_hour, today.tm_min, today.tm_sec)
+            if has_passed and not self.past:
+                year, month, day = _day_after(self.now_s, 1)
+        else:
+            year, month, day = self.day
+            if year == 0:
+                year = today.tm_year
+                if self.past and (month, day) > (today.tm_mon, today.tm_mday):
+                    year -= 1
+                elif not self.past and (month, day) < (today.tm_mon, today.tm_mday):
+                    year += 1
+        try:
+            # -1: the C library decides about daylight saving on that day.
+            return int(time.mktime((year, month, day, *clock, 0, 0, -1)))
+        except (OverflowError, ValueError):
+            raise self.fail(0) from None
+
+
+def _day_after(now_s: int, days: int) -> tuple[int, int, int]:
+    """Return the local day `days` after that of `now_s`; mktime carries over month ends and DST."""
+    today = time.localtime(now_s)
+    noon_s = time.mktime((today.tm_year, today.tm_mon, today.tm_mday + days, 12, 0, 0, 0, 0, -1))
+    shifted = time.localtime(noon_s)
+    return shifted.tm_year, shifted.tm_mon, shifted.tm_mday
+
+
+def format_date(when_s: int, time_format: str = "", now_s: int = 0, empty: str = "Unknown") -> str:
+    """Return a moment as Slurm prints it, in local time: ``2026-11-20T12:08:04``.
+
+    Args:
+        when_s: seconds since the epoch; 0 or INFINITE print as `empty`.
+        time_format: the value of SLURM_TIME_FORMAT: empty or ``standard``, ``relative``, or a
+            strftime pattern that holds a ``%``; anything else counts as standard.
+        now_s: the present, needed for ``relative`` only.
+    """
+    if when_s in (0, INFINITE):
+        return empty
+    local = time.localtime(when_s)
+    if time_format == "relative":
+        return _relative(local, time.localtime(now_s), now_s)
+    if "%" in time_format:
+        return time.strftime(time_format, local)
+    # Three times faster than strftime, and a listing prints one in most of its lines.
+    return (
+        f"{local.tm_year:04d}-{local.tm_mon:02d}-{local.tm_mday:02d}"
+        f"T{local.tm_hour:02d}:{local.tm_min:02d}:{local.tm_sec:02d}"
+    )
+
+
+def format_date_us(
+    when_us: int, time_format: str = "", now_s: int = 0, empty: str = "Unknown"
+) -> str:
+    """Return a moment given in microseconds as `format_date` does."""
+    return format_date(when_us // 1_000_000, time_format, now_s, empty)
+
+
+def _relative(local: time.struct_time, today: time.struct_time, now_s: int) -> str:
+    """Return a time in short: ``12:00:59``, ``Tomorr 12:00``, ``Mon 08:15``, ``6 Jun 2012``."""
+    clock = f"{local.tm_hour:02d}:{local.tm_min:02d}"
+    day = (local.tm_year, local.tm_mon, local.tm_mday)
+    if day == (today.tm_year, today.tm_mon, today.tm_mday):
+        return f"{clock}:{local.tm_sec:02d}"
+    if day == _day_after(now_s, -1):
+        return f"Ystday {clock}"
+    if day == _day_after(now_s, 1):
+        return f"Tomorr {clock}"
+    for ahead in range(2, 7):
+        if day == _day_after(now_s, ahead):
+            return time.strftime("%a ", local) + clock
+    if local.tm_year == today.tm_year:
+        return f"{local.tm_mday} {time.strftime('%b', local)} {clock}"
+    return f"{local.tm_mday} {time.strftime('%b %Y', local)}"

@@ -1,0 +1,269 @@
+"""Trackable resources (TRES) and generic resources (GRES) in Slurm's spellings.
+
+A TRES string is ``cpu=4,mem=4000M,node=1,billing=4,gres/gpu=2,gres/gpu:a100=2``; in code it is a
+dict from name to integer, memory in MiB. A GRES request is ``gpu:a100:2`` and its relatives; a
+node's GRES is ``gpu:a100:4(S:0-1)``. No floats, no imports: core and commands use it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyslurm_ng.base.units import UnitError, format_mem_mib, parse_count, parse_mem_mib
+
+# The order of Slurm's built-in TRES ids (1 to 8); configured ones follow in configuration order.
+BUILTIN_TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
+_BUILTIN_RANK = {name: rank for rank, name in enumerate(BUILTIN_TRES)}
+# TRES types that need a name after a slash.
+_NAMED_TYPES = ("gres", "license", "bb", "fs", "ic")
+# Their amounts are MiB in the model and carry a memory suffix in text.
+_MEMORY_TRES = ("mem", "vmem", "fs/disk")
+_ALIASES = {"cpus": "cpu", "memory": "mem", "nodes": "node"}
+
+
+class TresError(ValueError):
+    """A TRES or GRES text that cannot be read; the text names the part that is wrong."""
+
+
+class Gres(NamedTuple):
+    """One generic resource with an amount: what is asked for, or what a node has.
+
+    `type_name` is empty when no type was given.
+    """
+
+    name: str
+    type_name: str
+    amount: int
+
+    @property
+    def tres_name(self) -> str:
+        """The TRES this counts as: ``gres/gpu`` or ``gres/gpu:a100``."""
+        tail = f":{self.type_name}" if self.type_name else ""
+        return f"gres/{self.name}{tail}"
+
+    def __str__(self) -> str:
+        tail = f":{self.type_name}" if self.type_name else ""
+        return f"{self.name}{tail}:{self.amount}"
+
+
+class NodeGres(NamedTuple):
+    """One generic resource of a node's configuration line.
+
+    `is_consumed` is false for ``no_consume`` resources; `sockets` is the text after ``S:`` or "".
+    """
+
+    name: str
+    type_name: str
+    amount: int
+    is_consumed: bool = True
+    sockets: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.name]
+        if self.type_name:
+            parts.append(self.type_name)
+        if not self.is_consumed:
+            parts.append("no_consume")
+        parts.append(str(self.amount))
+        tail = f"(S:{self.sockets})" if self.sockets else ""
+        return ":".join(parts) + tail
+
+
+def parse_tres(text: str) -> dict[str, int]:
+    """Return the amounts of a TRES string, in its order; memory in MiB.
+
+    Raises:
+        TresError: unknown type, missing amount, bad number, a name given twice.
+    """
+    amounts: dict[str, int] = {}
+    for part in text.split(","):
+        word = part.strip()
+        if not word:
+            continue
+        name_text, equals, amount_text = word.rpartition("=")
+        if not equals:
+            raise TresError(f"{word}: expected type=count")
+        name = tres_name(name_text)
+        if name in amounts:
+            raise TresError(f"{name} given twice")
+        amounts[name] = _amount(name, amount_text, word)
+    return amounts
+
+
+def tres_name(text: str) -> str:
+    """Return the canonical name of a TRES: lower-case type, ``gres/gpu:a100`` for a typed one.
+
+    Raises:
+        TresError: an unknown type, or a type that needs a name without one.
+    """
+    word = text.strip()
+    kind, slash, name = word.partition("/")
+    kind = kind.lower()
+    if not slash:
+        kind = _ALIASES.get(kind, kind)
+        if kind in _BUILTIN_RANK:
+            return kind
+        raise TresError(f"{text}: unknown TRES; known are {', '.join(BUILTIN_TRES)} and TYPE/NAME")
+    if kind not in _NAMED_TYPES or not name:
+        raise TresError(f"{text}: unknown TRES type; known are {', '.join(_NAMED_TYPES)}")
+    return f"{kind}/{name}"
+
+
+def _amount(name: str, text: str, word: str) -> int:
+    try:
+        return parse_mem_mib(text) if name in _MEMORY_TRES else parse_count(text)
+    except UnitError as error:
+        raise TresError(f"{word}: {error}") from None
+
+
+def format_tres(amounts: dict[str, int], alphabetical: bool = False, raw: bool = False) -> str:
+    """Return a TRES string; amounts of zero are left out.
+
+    The order is Slurm's ids: built-in types first, the others as the dict has them. `alphabetical`
+    is sacct's order. `raw` prints memory as a plain number of MiB with an ``M``.
+    """
+    names = [name for name, amount in amounts.items() if amount]
+    if alphabetical:
+        names.sort()
+    else:
+        names.sort(key=lambda name: _BUILTIN_RANK.get(name, len(BUILTIN_TRES)))  # stable
+    words = []
+    for name in names:
+        amount = amounts[name]
+        if name in _MEMORY_TRES:
+            words.append(f"{name}={amount}M" if raw else f"{name}={format_mem_mib(amount)}")
+        else:
+            words.append(f"{name}={amount}")
+    return ",".join(words)
+
+
+def parse_gres(text: str) -> tuple[Gres, ...]:
+    """Return the resources of a request: ``gpu``, ``gpu:2``, ``gpu:a100:2``, ``gres/gpu=1`` lists.
+
+    A count may carry a suffix and is 1 when missing; ``none`` and the empty text ask for nothing.
+    A resource asked for with and without a type, or twice, is refused.
+
+    Raises:
+        TresError: a text of another shape.
+    """
+    if text.strip().lower() in ("", "none"):
+        return ()
+    found: dict[tuple[str, str], Gres] = {}
+    for part in text.split(","):
+        gres = _parse_one_gres(part.strip())
+        if (gres.name, gres.type_name) in found:
+            raise TresError(f"{part.strip()}: resource given twice")
+        found[gres.name, gres.type_name] = gres
+    for name, type_name in found:
+        if type_name and (name, "") in found:
+            raise TresError(f"{name}: given with and without a type")
+    return tuple(gres for gres in found.values() if gres.amount)
+
+
+def _parse_one_gres(word: str) -> Gres:
+    body = word
+    lowered = word.lower()
+    for lead in ("gres/", "gres:"):
+        if lowered.startswith(lead):
+            body = word[len(lead) :]
+            break
+    head, equals, count_text = body.partition("=")
+    fields = [*head.split(":"), count_text] if equals else body.split(":")
+    if not all(fields) or len(fields) > 3 or not _is_name(fields[0]):
+        raise TresError(f"{word}: expected name[:type][:count]")
+    if len(fields) == 1:
+        return Gres(fields[0], "", 1)
+    count = _count_or_none(fields[-1])
+    if len(fields) == 2:
+        if count is None:
+            if equals or not _is_name(fields[1]):
+                raise TresError(f"{word}: expected a count after '{fields[0]}'")
+            return Gres(fields[0], fields[1], 1)
+        return Gres(fields[0], "", count)
+    if count is None or not _is_name(fields[1]):
+        raise TresError(f"{word}: expected name[:type][:count]")
+    return Gres(fields[0], fields[1], count)
+
+
+def parse_node_gres(text: str) -> tuple[NodeGres, ...]:
+    """Return the resources of a node's ``Gres=``: ``gpu:a100:4(S:0-1),lustre:no_consume:4K``.
+
+    Raises:
+        TresError: a text of another shape, or the same name and type twice.
+    """
+    found: dict[tuple[str, str], NodeGres] = {}
+    for word in _split_outside_parentheses(text):
+        gres = _parse_one_node_gres(word)
+        if (gres.name, gres.type_name) in found:
+            raise TresError(f"{word}: resource given twice")
+        found[gres.name, gres.type_name] = gres
+    return tuple(found.values())
+
+
+def _parse_one_node_gres(word: str) -> NodeGres:
+    body, parenthesis, inside = word.partition("(")
+    sockets = ""
+    if parenthesis:
+        if not inside.endswith(")") or not inside.upper().startswith("S:"):
+            raise TresError(f"{word}: expected (S:sockets) after the count")
+        sockets = inside[2:-1]
+    fields = body.split(":")
+    if not all(fields) or not _is_name(fields[0]):
+        raise TresError(f"{word}: expected name[:type][:no_consume][:count]")
+    name, rest = fields[0], fields[1:]
+    count = 1
+    if rest:
+        last = _count_or_none(rest[-1])
+        if last is not None:
+            count, rest = last, rest[:-1]
+    is_consumed = True
+    if rest and rest[-1].lower() == "no_consume":
+        is_consumed, rest = False, rest[:-1]
+    if len(rest) > 1 or (rest and not _is_name(rest[0])):
+        raise TresError(f"{word}: expected name[:type][:no_consume][:count]")
+    return NodeGres(name, rest[0] if rest else "", count, is_consumed, sockets)
+
+
+def format_gres(resources: tuple[Gres, ...] | tuple[NodeGres, ...], lead: str = "") -> str:
+    """Return resources as scontrol prints them; `lead` is ``gres/`` for TresPerJob and others."""
+    return ",".join(f"{lead}{gres}" for gres in resources)
+
+
+def node_tres(resources: tuple[NodeGres, ...], tracked: tuple[str, ...]) -> dict[str, int]:
+    """Return what a node's GRES count as, for the TRES names that the cluster tracks."""
+    amounts = dict.fromkeys(tracked, 0)
+    for gres in resources:
+        for name in (f"gres/{gres.name}", f"gres/{gres.name}:{gres.type_name}"):
+            if name in amounts:
+                amounts[name] += gres.amount
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _count_or_none(text: str) -> int | None:
+    """Return the count a word spells, or None if it must be a type name (``3g.20gb``, ``a100``)."""
+    if not text[:1].isdigit():
+        return None
+    try:
+        return parse_count(text)
+    except UnitError:
+        return None
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and all(c.isalnum() or c in "_-.+" for c in text) and bool(text)
+
+
+def _split_outside_parentheses(text: str) -> list[str]:
+    words: list[str] = []
+    depth = 0
+    start = 0
+    for position, character in enumerate(text):
+        if character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+        elif character == "," and depth == 0:
+            words.append(text[start:position])
+            start = position + 1
+    words.append(text[start:])
+    return [word.strip() for word in words if word.strip()]
