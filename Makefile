@@ -21,7 +21,9 @@ $(STAMPS)/venv: pyproject.toml scripts/setup.sh
 dev: $(STAMPS)/venv
 
 build: dev
-	$(PY) setup.py -q build_ext --inplace
+	$(PY) -W ignore setup.py -q build_ext --inplace
+	$(PY) scripts/build_launcher.py $(VENV)/bin
+	$(PY) -m compileall -q src/pyslurm_ng
 
 test: build
 	$(PY) -m pytest $(TESTS) -m "not soak and not perf" -q $(PYTEST_ARGS)

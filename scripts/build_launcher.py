@@ -1,0 +1,146 @@
+"""Build the native launcher and give it its names: build_launcher.py BIN [SBIN PYTHON_BIN].
+
+With BIN alone (a virtual environment's bin) all names go there. With three directories, as
+`make install` calls it, daemons go to SBIN and the interpreter for child processes to PYTHON_BIN.
+Does nothing where nothing has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "launcher" / "launcher.c"
+PACKAGE = ROOT / "src" / "pyslurm_ng"
+DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd"}
+MANAGEMENT = {"pyslurm-ng": "up"}
+# Modules of cli that hold no command of their own have no `main`.
+COMMANDS = (
+    "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag sinfo sprio squeue "
+    "sreport srun sshare sstat strigger"
+).split()
+
+
+def variable(name: str) -> str:
+    """Return a build setting of this interpreter, or an empty string."""
+    return str(sysconfig.get_config_var(name) or "")
+
+
+def link_choices() -> Iterator[list[str]]:
+    """Yield ways to link with Python, best first: a shared library, then a static one."""
+    version = variable("LDVERSION") or variable("VERSION")
+    libraries = (variable("LIBS") + " " + variable("SYSLIBS")).split()
+    directories = [variable("LIBDIR")]
+    if variable("MULTIARCH"):
+        directories.append(f"{variable('LIBDIR')}/{variable('MULTIARCH')}")
+    for directory in directories:
+        if Path(directory, f"libpython{version}.so").exists():
+            yield [f"-L{directory}", f"-Wl,-rpath,{directory}", f"-lpython{version}"]
+    for directory in [variable("LIBPL"), *directories]:
+        archive = Path(directory, f"libpython{version}.a")
+        if archive.exists():
+            # The extension modules look for Python's symbols in the program itself.
+            rest = [str(archive), *libraries, "-lm", "-ldl", "-lpthread", "-Wl,--export-dynamic"]
+            yield rest
+            yield ["-no-pie", *rest]
+            yield ["-no-pie", *rest, "-lexpat", "-lz", "-lutil"]
+
+
+def compile_launcher(target: Path) -> None:
+    """Compile, trying each way to link until one gives a program that runs."""
+    stdlib = sysconfig.get_path("stdlib")
+    flags = [
+        f'-DPYSLURM_STDLIB_DIR="{stdlib}"',
+        f'-DPYSLURM_DYNLOAD_DIR="{variable("DESTSHARED") or stdlib + "/lib-dynload"}"',
+        f'-DPYSLURM_PYTHON_PREFIX="{sys.base_prefix}"',
+        f'-DPYSLURM_SOURCE_DIR="{PACKAGE.parent}"',
+        f"-I{sysconfig.get_path('include')}",
+        f"-I{sysconfig.get_path('platinclude')}",
+    ]
+    compiler = os.environ.get("CC", "cc")
+    stamp = target.with_suffix(".built-from")
+    mark = hashlib.sha256(
+        SOURCE.read_bytes() + Path(__file__).read_bytes() + repr((flags, sys.version)).encode()
+    ).hexdigest()
+    if target.exists() and stamp.exists() and stamp.read_text() == mark:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    complaints = []
+    for choice in link_choices():
+        command = [compiler, "-O2", "-Wall", "-s", *flags, str(SOURCE), "-o", str(target), *choice]
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        if built.returncode == 0 and runs(target):
+            stamp.write_text(mark)
+            return
+        complaints.append(built.stderr.strip() or "it was built but does not run")
+    if not complaints:
+        complaints = ["no libpython found: install the package libpython3-dev"]
+    sys.exit("build_launcher: error: " + "\n".join(complaints))
+
+
+def runs(target: Path) -> bool:
+    """Return whether the new program, called as the interpreter, imports something."""
+    trial = target.parent / "trial" / "bin" / "pyslurm-python"
+    trial.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(target, trial)
+    result = subprocess.run(
+        [str(trial), "-c", "import socket, struct, hashlib, pyslurm_ng; print(6 * 7)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shutil.rmtree(trial.parent.parent)
+    return result.stdout == "42\n"
+
+
+def give_name(program: Path, place: Path) -> None:
+    """Make `place` this program: a hard link where possible, else a copy; replaced at once."""
+    if place.exists() and place.stat().st_ino == program.stat().st_ino:
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(f".{place.name}.new")
+    fresh.unlink(missing_ok=True)
+    try:
+        os.link(program, fresh)
+    except OSError:
+        shutil.copy2(program, fresh)
+    fresh.replace(place)
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) not in (1, 3):
+        sys.exit("usage: build_launcher.py BIN [SBIN PYTHON_BIN]")
+    places = [Path(argument) for argument in arguments]
+    bin_dir = places[0]
+    sbin_dir, python_dir = (places[1], places[2]) if len(places) == 3 else (bin_dir, bin_dir)
+    program = ROOT / "build" / "launcher" / "pyslurm-launcher"
+    compile_launcher(program)
+    if len(places) == 3:
+        # Links into the build directory would let a later build change the installed programs.
+        python_dir.mkdir(parents=True, exist_ok=True)
+        copy = python_dir / "pyslurm-python"
+        copy.unlink(missing_ok=True)
+        shutil.copy2(program, copy)
+        program = copy
+    else:
+        give_name(program, python_dir / "pyslurm-python")
+    for name in COMMANDS:
+        if (PACKAGE / "cli" / f"{name}.py").exists():
+            give_name(program, bin_dir / name)
+    for name, package in MANAGEMENT.items():
+        if (PACKAGE / package / "__main__.py").exists():
+            give_name(program, bin_dir / name)
+    for name, package in DAEMONS.items():
+        if (PACKAGE / package / "__main__.py").exists():
+            give_name(program, sbin_dir / name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

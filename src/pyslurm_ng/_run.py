@@ -1,0 +1,81 @@
+"""Run a command or daemon by its name; called by the native launcher (src/launcher).
+
+Everything here is in the path of every command's start, hence the few imports.
+"""
+
+import os
+import sys
+
+DAEMONS = {
+    "slurmctld": "pyslurm_ng.ctld.__main__",
+    "slurmd": "pyslurm_ng.d.__main__",
+    "slurmdbd": "pyslurm_ng.dbd.__main__",
+    "pyslurm-ng": "pyslurm_ng.up.__main__",
+}
+
+
+def run(name: str) -> None:
+    """Run `main(argv)` of the module behind `name` and leave the process with what it returns.
+
+    `argv` is without the program's name. A traceback is for developers (PYSLURM_DEBUG=1); a user
+    sees one line. The interpreter is not taken down: at this point that would only cost time.
+    """
+    sys.argv[0] = name
+    module_name = DAEMONS.get(name) or "pyslurm_ng.cli." + name
+    code: object = 1
+    try:
+        module = __import__(module_name, None, None, ["main"])
+        code = module.main(sys.argv[1:])
+    except SystemExit as stop:
+        code = stop.code
+    except KeyboardInterrupt:
+        _die_by("SIGINT")
+    except BrokenPipeError:
+        _die_by("SIGPIPE")
+    except BaseException as problem:  # noqa: BLE001 - the last resort, by design
+        _report(name, problem)
+        code = 1
+    if name in DAEMONS:
+        import atexit
+
+        atexit._run_exitfuncs()
+    os._exit(_flush(name, code))
+
+
+def _flush(name: str, code: object) -> int:
+    """Write out what is still buffered; an exit code of 0 must mean that it was written."""
+    status = code if isinstance(code, int) else 0 if code is None else 1
+    if isinstance(code, str):
+        sys.stderr.write(code + "\n")
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except BrokenPipeError:
+        _die_by("SIGPIPE")
+    except OSError as problem:
+        os.write(2, f"{name}: error: write error: {problem.strerror}\n".encode())
+        status = status or 1
+    return status & 0xFF
+
+
+def _die_by(signal_name: str) -> None:
+    """End as a program without a handler would, so that shells and pipelines see the same."""
+    import signal  # imports enum, which takes longer than all of a squeue's own work
+
+    number = signal.Signals[signal_name]
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+def _report(name: str, problem: BaseException) -> None:
+    """Say in one line what nobody foresaw."""
+    if os.environ.get("PYSLURM_DEBUG"):
+        import traceback
+
+        traceback.print_exception(problem)
+        return
+    text = " ".join(f"{type(problem).__name__}: {problem}".split())
+    sys.stderr.write(f"{name}: error: internal: {text} (PYSLURM_DEBUG=1 shows where)\n")
