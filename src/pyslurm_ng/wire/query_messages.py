@@ -1,0 +1,326 @@
+"""Looking and steering: what squeue, sinfo, scontrol, scancel and sdiag ask the controller.
+
+Bulk replies carry `fields`, the names of the columns, and `records`, one blob of concatenated
+positional msgpack arrays in that order, so that the controller joins what it keeps packed and a
+command decodes only the columns it prints.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from pyslurm_ng.wire.messages import RequestId, message, reply
+
+Text = Annotated[str, msgspec.Meta(max_length=1 << 16)]
+LongText = Annotated[str, msgspec.Meta(max_length=1 << 22)]
+Texts = Annotated[list[Text], msgspec.Meta(max_length=1 << 17)]
+Numbers = Annotated[list[int], msgspec.Meta(max_length=1 << 17)]
+Settings = Annotated[dict[Text, Text], msgspec.Meta(max_length=256)]
+
+SHOW_ALL = 1  # hidden partitions and their jobs and nodes too
+SHOW_DETAIL = 2  # every field, not only those of the daily formats
+SHOW_FUTURE = 4  # FUTURE nodes too
+
+# Cancel flags: what a signal reaches.
+CANCEL_BATCH = 1  # only the batch script
+CANCEL_FULL = 2  # the script, its children and the steps
+CANCEL_HURRY = 4
+CANCEL_VERBOSE = 8  # the reply names every job
+
+
+class JobFilter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Which jobs are meant; every filter given must agree, an empty one agrees with all.
+
+    `jobs` holds ids as typed: `27`, `27_3`, `27_[1-4]`, `30+1`. `states` are base states'
+    numbers, `state_flags` bits of `JobFlag`; a job agrees with either. `not_uids` leaves out.
+    """
+
+    jobs: Texts = []
+    uids: Numbers = []
+    not_uids: Numbers = []
+    accounts: Texts = []
+    names: Texts = []
+    partitions: Texts = []
+    qos: Texts = []
+    reservations: Texts = []
+    licenses: Texts = []
+    wckeys: Texts = []
+    nodes: Text = ""
+    states: Numbers = []
+    state_flags: int = 0
+    all_states: bool = False
+    running_over_s: int = -1
+    running_under_s: int = -1
+
+
+# Looking --------------------------------------------------------------------------------------
+
+
+@message(kind="ShowJobs", roles="user", max_bytes=4 << 20)
+class ShowJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """List jobs. `flags` are SHOW_* bits; `strict` makes an unknown id an error."""
+
+    filter: JobFilter = JobFilter()
+    flags: int = 0
+    strict: bool = False
+
+
+@message(kind="ShowSteps", roles="user", max_bytes=4 << 20)
+class ShowSteps(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """List steps of running jobs; `steps` holds ids as typed: `21`, `21.0`, `27_3.batch`."""
+
+    filter: JobFilter = JobFilter()
+    steps: Texts = []
+    flags: int = 0
+
+
+@message(kind="ShowNodes", roles="user", max_bytes=4 << 20)
+class ShowNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """List nodes, of a hostlist expression or all."""
+
+    nodes: Text = ""
+    flags: int = 0
+
+
+@message(kind="ShowPartitions", roles="user", max_bytes=1 << 20)
+class ShowPartitions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """List partitions. With `with_nodes` the reply holds the node records as well (sinfo)."""
+
+    flags: int = 0
+    with_nodes: bool = False
+
+
+@message(kind="ShowConfig", roles="user", max_bytes=1024)
+class ShowConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The running configuration as `scontrol show config` prints it."""
+
+
+@message(kind="ShowLicenses", roles="user", max_bytes=1 << 16)
+class ShowLicenses(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Licences with totals and use."""
+
+    names: Texts = []
+
+
+@message(kind="ShowReservations", roles="user", max_bytes=1 << 16)
+class ShowReservations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Advance reservations."""
+
+    name: Text = ""
+
+
+@message(kind="ShowTopology", roles="user", max_bytes=1 << 20)
+class ShowTopology(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Lines of the network topology, of one node or switch or all."""
+
+    node: Text = ""
+    unit: Text = ""
+
+
+@message(kind="ShowDiagnostics", roles="user", max_bytes=1024)
+class ShowDiagnostics(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Counters for sdiag."""
+
+
+@message(kind="ResetDiagnostics", roles="operator|admin", owner_rule="operator", rate="change",
+         max_bytes=1024)  # fmt: skip
+class ResetDiagnostics(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sdiag -r`: set the counters to zero."""
+
+
+@message(kind="GetBatchScript", roles="user", owner_rule="rule", max_bytes=1024)
+class GetBatchScript(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The script of one job, for its owner and operators."""
+
+    job: Text
+
+
+@reply("Records")
+class Records(msgspec.Struct, frozen=True):
+    """Rows of one kind; `extras` holds further facts by name, such as other rows."""
+
+    now_us: int
+    fields: list[str]
+    records: bytes
+    cluster_name: str = ""
+    more_fields: list[str] = []
+    more_records: bytes = b""
+    last_update_us: int = 0
+
+
+@reply("ConfigText")
+class ConfigText(msgspec.Struct, frozen=True):
+    """Lines ready to print."""
+
+    lines: list[str]
+    now_us: int = 0
+
+
+@reply("Diagnostics")
+class Diagnostics(msgspec.Struct, frozen=True):
+    """Counters by name; `messages` rows are kind, count, total microseconds, and `users` alike."""
+
+    now_us: int
+    since_us: int
+    counters: dict[str, int]
+    messages: list[tuple[str, int, int]]
+    users: list[tuple[int, str, int, int]]
+    pending: list[tuple[str, int]] = []
+
+
+@reply("BatchScript", max_bytes=16 << 20)
+class BatchScript(msgspec.Struct, frozen=True):
+    """The bytes of a script."""
+
+    job_id: int
+    script: bytes
+
+
+# Steering -------------------------------------------------------------------------------------
+
+
+@message(kind="CancelJobs", roles="user", owner_rule="rule", rate="change", max_bytes=4 << 20,
+         audit=True)  # fmt: skip
+class CancelJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Cancel or signal jobs and steps in one request.
+
+    `filter.jobs` may name steps (`21.0`). `signal` 0 ends what it finds (TERM, then KILL);
+    `flags` are CANCEL_* bits.
+    """
+
+    request_id: RequestId
+    filter: JobFilter = JobFilter()
+    signal: int = 0
+    flags: int = 0
+
+
+@reply("Cancelled")
+class Cancelled(msgspec.Struct, frozen=True):
+    """What became of each id named: `errors` are (id as typed, number, text).
+
+    `count` jobs or steps were reached; `done` names them when CANCEL_VERBOSE was asked for.
+    """
+
+    count: int
+    errors: list[tuple[str, int, str]]
+    done: list[str] = []
+
+
+@message(kind="UpdateJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
+         audit=True)  # fmt: skip
+class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol update job`: `settings` maps lower-case keys to values as typed.
+
+    Times are sent as microseconds since the epoch in decimal. Jobs are named by id or by name
+    (and owner).
+    """
+
+    request_id: RequestId
+    settings: Settings
+    jobs: Texts = []
+    name: Text = ""
+    uid: int = -1
+
+
+@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16,
+         audit=True)  # fmt: skip
+class UpdateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol update step`."""
+
+    request_id: RequestId
+    step: Text
+    settings: Settings
+
+
+@message(kind="HoldJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
+         audit=True)  # fmt: skip
+class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """hold, uhold (`as_user`) and release (`release`)."""
+
+    request_id: RequestId
+    jobs: Texts = []
+    name: Text = ""
+    uid: int = -1
+    as_user: bool = False
+    release: bool = False
+
+
+@message(kind="RequeueJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
+         audit=True)  # fmt: skip
+class RequeueJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """requeue and requeuehold; `incomplete` leaves out what is over."""
+
+    request_id: RequestId
+    jobs: Texts
+    hold: bool = False
+    special_exit: bool = False
+    incomplete: bool = False
+
+
+@message(kind="SuspendJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
+         audit=True)  # fmt: skip
+class SuspendJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """suspend, or resume with `resume`."""
+
+    request_id: RequestId
+    jobs: Texts
+    resume: bool = False
+
+
+@message(kind="TopJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
+         audit=True)  # fmt: skip
+class TopJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol top`: these first among the owner's pending jobs."""
+
+    request_id: RequestId
+    jobs: Texts
+
+
+@reply("JobsChanged")
+class JobsChanged(msgspec.Struct, frozen=True):
+    """Errors by id as (id as typed, number, text); ids without one were changed."""
+
+    count: int
+    errors: list[tuple[str, int, str]]
+
+
+@message(kind="NotifyJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16,
+         audit=True)  # fmt: skip
+class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol notify`: a line for the job's stderr."""
+
+    request_id: RequestId
+    job: Text
+    text: Text
+
+
+@message(kind="UpdateNodes", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 20,
+         audit=True)  # fmt: skip
+class UpdateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol update node`: a hostlist or ALL."""
+
+    request_id: RequestId
+    nodes: Text
+    settings: Settings
+
+
+@message(kind="UpdatePartition", roles="user", owner_rule="operator", rate="change",
+         max_bytes=1 << 20, audit=True)  # fmt: skip
+class UpdatePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Create (`create`) or change a partition."""
+
+    request_id: RequestId
+    name: Text
+    settings: Settings
+    create: bool = False
+
+
+@message(kind="DeletePartition", roles="user", owner_rule="operator", rate="change",
+         max_bytes=1 << 16, audit=True)  # fmt: skip
+class DeletePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Delete a partition that no job uses."""
+
+    request_id: RequestId
+    name: Text
