@@ -70,11 +70,16 @@ class JobUpdated(Event, tag=2, frozen=True, array_like=True, gc=False):
 
 
 class ArrayTaskSplit(Event, tag=3, frozen=True, array_like=True, gc=False):
-    """One waiting task of an array became a record with a job id of its own."""
+    """One waiting task of an array became a record with a job id of its own.
+
+    The last waiting task keeps the array's id: then `job_id` equals `array_job_id`. With `tasks`
+    a group of waiting tasks (first, last, step) became one record, for a change to only these.
+    """
 
     array_job_id: int
     task_id: int
     job_id: int
+    tasks: tuple[tuple[int, int, int], ...] = ()
 
 
 class JobEligible(Event, tag=4, frozen=True, array_like=True, gc=False):
@@ -93,9 +98,10 @@ class DependencyChanged(Event, tag=5, frozen=True, array_like=True, gc=False):
 
 
 class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
-    """A pending job (or split array task) got its resources and is RUNNING, CONFIGURING first.
+    """A pending job (or split array task) got its resources and is RUNNING.
 
-    apply creates a launch or prepare duty for each node; duty ids count up from `first_duty_id`.
+    apply creates the duty `duty` (a DutyKind, 0 for none) for the batch node and, with
+    `prepare_all`, a PREPARE duty for every other node; duty ids count up from `first_duty_id`.
     """
 
     job_id: int
@@ -107,8 +113,9 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     scheduler: str = "Main"
     licenses: str = ""
     time_limit_min: int = 4294967294  # NO_VAL: unchanged
-    duty: int = 2  # DutyKind for the batch node: LAUNCH, or PREPARE where nothing is launched
-    prepare_all: bool = False  # a PREPARE duty on every other node too (PrologFlags=Alloc)
+    duty: int = 2
+    prepare_all: bool = False
+    configuring: bool = False  # CONFIGURING until JobStarted: prologs run or nodes boot first
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):
@@ -176,7 +183,6 @@ class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):
     reason: int = 0
     cancelled_by: int = 4294967294
     reason_text: str = ""
-    task_ids: tuple[tuple[int, int, int], ...] = ()  # only these tasks of a waiting array
     derived_exit_code: int = -1
 
 

@@ -76,7 +76,7 @@ class NodeFacts(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Node(Struct, array_like=True):
-    """A node as it stands. Busy or idle follows from the allocations, see `cluster.node_state`."""
+    """A node as it stands. What is in use follows from the jobs, see `cluster.NodeUse`."""
 
     node_id: int
     spec: NodeSpec
@@ -95,14 +95,7 @@ class Node(Struct, array_like=True):
     extra: str = ""
     owner_uid: int = -1
     resume_after_us: int = 0
-    # In use, kept exact by apply.
-    cpus_alloc: int = 0
-    mem_alloc_mib: int = 0
-    cores_alloc: bytes = b""  # core mask held by jobs that do not share
-    gres_alloc: dict[str, bytes] = {}  # "gpu:a100" -> device mask
-    gres_count_alloc: dict[str, int] = {}
-    jobs: dict[int, int] = {}  # job_id -> 1, in order of arrival
-    completing: int = 0  # jobs of this node in COMPLETING
+    features: tuple[str, ...] = ()  # available now, from the specification or an update
 
 
 class DownNode(Struct, array_like=True, frozen=True, gc=False):

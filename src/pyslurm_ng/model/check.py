@@ -1,0 +1,142 @@
+"""What must hold in every cluster after every event: used by tests, simulator and recovery."""
+
+from __future__ import annotations
+
+from .cluster import Cluster, NodeUse, effective_cpus, is_completing, schedulable_mem_mib
+from .ids import NO_VAL
+from .job import Job
+from .states import TERMINAL_STATES, JobState, NodeState
+
+
+def check(cluster: Cluster) -> list[str]:
+    """Return every broken invariant as one sentence; an empty list for a sound cluster."""
+    broken: list[str] = []
+    for job in cluster.jobs.values():
+        broken += _check_job(cluster, job)
+    broken += _check_uses(cluster)
+    broken += _check_duties(cluster)
+    broken += _check_indexes(cluster)
+    for name, used in cluster.licenses_used.items():
+        if used > cluster.licenses.get(name, 0) and used > 0 and name in cluster.licenses:
+            broken.append(f"licence {name}: {used} in use of {cluster.licenses[name]}")
+    return broken
+
+
+def _check_job(cluster: Cluster, job: Job) -> list[str]:
+    broken = []
+    name = f"job {job.job_id}"
+    if job.state == JobState.PENDING and (job.nodes or job.nodes_pending or job.steps):
+        broken.append(f"{name}: pending with resources")
+    if job.state in (JobState.RUNNING, JobState.SUSPENDED) and not job.nodes:
+        broken.append(f"{name}: running without nodes")
+    if is_completing(job) and job.state not in TERMINAL_STATES:
+        broken.append(f"{name}: completing in state {job.state}")
+    if job.nodes_pending and not is_completing(job):
+        broken.append(f"{name}: waits for nodes but is not completing")
+    if not set(job.nodes_pending) <= {alloc.node_id for alloc in job.nodes}:
+        broken.append(f"{name}: waits for nodes it never had")
+    if job.array_pending and job.array_task_id != NO_VAL:
+        broken.append(f"{name}: both an array record and a task")
+    if job.array_pending and job.state in (JobState.RUNNING, JobState.SUSPENDED):
+        broken.append(f"{name}: an array record runs")
+    if job.job_id > cluster.max_job_id:
+        broken.append(f"{name}: id beyond {cluster.max_job_id}")
+    return broken
+
+
+def _check_uses(cluster: Cluster) -> list[str]:
+    """Compare the uses kept by apply with a fresh count, and each with its node's size."""
+    broken = []
+    fresh = [NodeUse() for _ in cluster.nodes]
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        cleaning = set(job.nodes_pending)
+        for alloc in job.nodes:
+            if not is_completing(job) or alloc.node_id in cleaning:
+                fresh[alloc.node_id].allocs[job_id] = alloc
+    for node_id, (use, expected) in enumerate(zip(cluster.use, fresh, strict=True)):
+        node = cluster.nodes[node_id]
+        if node is None:
+            if use.allocs:
+                broken.append(f"removed node {node_id} is in use")
+            continue
+        name = node.spec.name
+        if dict(use.allocs) != expected.allocs:
+            broken.append(f"node {name}: allocations {sorted(use.allocs)} are out of date")
+        expected.count(cluster.suspended)
+        for what in ("cpus", "mem_mib", "cores", "gres", "gres_count"):
+            if getattr(use, what) != getattr(expected, what):
+                broken.append(f"node {name}: {what} is out of date")
+        if use.mem_mib > schedulable_mem_mib(node):
+            broken.append(f"node {name}: {use.mem_mib} MiB in use of {node.spec.real_memory_mib}")
+        broken += _check_sharing(cluster, node_id, name)
+        if cluster.columns.cpus_free[node_id] != effective_cpus(node) - use.cpus:
+            broken.append(f"node {name}: column of free CPUs is out of date")
+    return broken
+
+
+def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
+    broken = []
+    cores: dict[int, int] = {}
+    devices: dict[tuple[str, str], int] = {}
+    for job_id, alloc in cluster.use[node_id].allocs.items():
+        if may_share(cluster, cluster.jobs[job_id]) or job_id in cluster.suspended:
+            continue
+        mask = int.from_bytes(alloc.cores, "little")
+        if any(mask & other for other in cores.values()):
+            broken.append(f"node {name}: job {job_id} has a core of another job")
+        cores[job_id] = mask
+        for held in alloc.gres:
+            bits = int.from_bytes(held.indexes, "little")
+            key = (held.name, held.type)
+            if devices.get(key, 0) & bits:
+                broken.append(f"node {name}: job {job_id} has a {held.name} of another job")
+            devices[key] = devices.get(key, 0) | bits
+    return broken
+
+
+def may_share(cluster: Cluster, job: Job) -> bool:
+    """Return whether a running job's partition lets others use the same cores."""
+    partition = cluster.partitions.get(job.partition)
+    return partition is not None and partition.oversubscribe.startswith(("FORCE", "YES"))
+
+
+def _check_duties(cluster: Cluster) -> list[str]:
+    broken = []
+    for node_id, duties in cluster.duties.items():
+        node = cluster.nodes[node_id]
+        if node is None or node.state == NodeState.DOWN:
+            broken.append(f"duties for node {node_id} which is not in service")
+        for duty_id, duty in duties.items():
+            if duty.duty_id != duty_id or duty.node_id != node_id:
+                broken.append(f"duty {duty_id} is filed wrongly")
+            if duty_id >= cluster.next_duty_id:
+                broken.append(f"duty {duty_id} is not yet given out")
+            if duty.job_id and duty.job_id not in cluster.jobs:
+                broken.append(f"duty {duty_id} is for unknown job {duty.job_id}")
+    return broken
+
+
+def _check_indexes(cluster: Cluster) -> list[str]:
+    broken = []
+    fresh = Cluster.from_bytes(cluster.to_bytes())
+    for name in (
+        "node_by_name",
+        "pending",
+        "active",
+        "suspended",
+        "ended",
+        "arrays",
+        "array_active",
+        "dependents",
+        "assoc_by_key",
+        "user_jobs",
+    ):
+        if getattr(cluster, name) != getattr(fresh, name):
+            broken.append(f"index {name} is out of date")
+    used = {name: count for name, count in cluster.licenses_used.items() if count}
+    if used != fresh.licenses_used:
+        broken.append("index licenses_used is out of date")
+    if cluster.columns.usable != fresh.columns.usable:
+        broken.append("column usable is out of date")
+    return broken

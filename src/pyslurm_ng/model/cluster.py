@@ -1,0 +1,409 @@
+"""The cluster as a value, with the indexes that follow from it, its invariants and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+
+import msgspec
+from msgspec import Struct
+
+from .assoc import Association, Qos, UserRecord
+from .duty import Duty
+from .job import Job, NodeAlloc
+from .node import Node
+from .partition import Partition
+from .reservation import Reservation
+from .states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState
+
+# A node with one of these takes no new jobs.
+UNUSABLE_FLAGS = (
+    NodeFlag.DRAIN
+    | NodeFlag.FAIL
+    | NodeFlag.NOT_RESPONDING
+    | NodeFlag.POWERED_DOWN
+    | NodeFlag.POWERING_DOWN
+    | NodeFlag.REBOOT_REQUESTED
+    | NodeFlag.REBOOT_ISSUED
+    | NodeFlag.INVALID_REG
+)
+
+
+class NodeUse:
+    """What jobs hold on one node; follows from their allocations and is never stored.
+
+    `cores` is a bit mask of core indexes, `gres` maps "name:type" to a device mask and
+    `gres_count` to the number in use. A suspended job holds memory but no cores.
+    """
+
+    __slots__ = ("allocs", "completing", "cores", "cpus", "gres", "gres_count", "mem_mib")
+
+    def __init__(self) -> None:
+        self.allocs: dict[int, NodeAlloc] = {}
+        self.completing: dict[int, None] = {}
+        self.cpus = 0
+        self.mem_mib = 0
+        self.cores = 0
+        self.gres: dict[str, int] = {}
+        self.gres_count: dict[str, int] = {}
+
+    def count(self, suspended: dict[int, None]) -> None:
+        """Add up `allocs` again; jobs in `suspended` hold no cores."""
+        self.cpus = self.mem_mib = self.cores = 0
+        self.gres = {}
+        self.gres_count = {}
+        for job_id, alloc in self.allocs.items():
+            self.mem_mib += alloc.mem_mib
+            if job_id not in suspended:
+                self.cpus += alloc.cpus
+                self.cores |= int.from_bytes(alloc.cores, "little")
+            self._add_gres(alloc)
+
+    def add(self, job_id: int, alloc: NodeAlloc) -> None:
+        """Let a running job hold `alloc`."""
+        self.allocs[job_id] = alloc
+        self.cpus += alloc.cpus
+        self.mem_mib += alloc.mem_mib
+        self.cores |= int.from_bytes(alloc.cores, "little")
+        self._add_gres(alloc)
+
+    def _add_gres(self, alloc: NodeAlloc) -> None:
+        for held in alloc.gres:
+            key = f"{held.name}:{held.type}"
+            self.gres_count[key] = self.gres_count.get(key, 0) + held.count
+            if held.indexes:
+                mask = int.from_bytes(held.indexes, "little")
+                self.gres[key] = self.gres.get(key, 0) | mask
+
+
+class NodeColumns:
+    """Numeric columns over all nodes, index = node_id, for scheduling passes and counts."""
+
+    __slots__ = ("cpus_free", "mem_free_mib", "usable")
+
+    def __init__(self) -> None:
+        self.usable = bytearray()
+        self.cpus_free = array("i")
+        self.mem_free_mib = array("q")
+
+
+class ClusterImage(Struct, array_like=True, gc=False):
+    """The stored form of a Cluster: everything that does not follow from the rest."""
+
+    format: int
+    cluster_name: str
+    epoch: int
+    time_us: int
+    next_job_id: int
+    first_job_id: int
+    max_job_id: int
+    next_duty_id: int
+    conf_hash: str
+    assoc_version: int
+    jobs: list[Job]
+    nodes: list[Node | None]
+    partitions: list[Partition]
+    assocs: list[Association]
+    qos: list[Qos]
+    users: list[UserRecord]
+    duties: list[Duty]
+    reservations: list[Reservation]
+    licenses: list[tuple[str, int]]
+    replies: list[tuple[int, bytes, int, bytes]]
+    sequence: int = 0
+
+
+IMAGE_FORMAT = 1
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ClusterImage)
+
+
+class Cluster:
+    """The whole cluster. Only `apply.apply` changes it."""
+
+    def __init__(self) -> None:
+        self.cluster_name = ""
+        self.epoch = 0
+        self.sequence = 0
+        self.time_us = 0
+        self.next_job_id = 1
+        self.first_job_id = 1
+        self.max_job_id = 67043328
+        self.next_duty_id = 1
+        self.conf_hash = ""
+        self.assoc_version = 0
+        self.jobs: dict[int, Job] = {}
+        self.nodes: list[Node | None] = []
+        self.partitions: dict[str, Partition] = {}
+        self.assocs: dict[int, Association] = {}
+        self.qos: dict[str, Qos] = {}
+        self.users: dict[str, UserRecord] = {}
+        self.duties: dict[int, dict[int, Duty]] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self.licenses: dict[str, int] = {}
+        self.replies: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+        # Indexes: follow from the above.
+        self.node_by_name: dict[str, int] = {}
+        self.use: list[NodeUse] = []
+        self.columns = NodeColumns()
+        self.pending: dict[int, None] = {}
+        self.active: dict[int, None] = {}
+        self.suspended: dict[int, None] = {}
+        self.ended: dict[int, None] = {}
+        self.arrays: dict[int, dict[int, int]] = {}
+        self.array_active: dict[int, int] = {}
+        self.dependents: dict[int, dict[int, None]] = {}
+        self.licenses_used: dict[str, int] = {}
+        self.assoc_by_key: dict[tuple[str, str, str], int] = {}
+        self.user_jobs: dict[int, dict[int, None]] = {}
+
+    # Look-ups ---------------------------------------------------------------------------------
+
+    def node(self, node_id: int) -> Node:
+        """Return a node that exists."""
+        node = self.nodes[node_id]
+        assert node is not None, node_id
+        return node
+
+    def living_nodes(self) -> list[Node]:
+        """Return all configured nodes in configuration order."""
+        return [node for node in self.nodes if node is not None]
+
+    def default_partition(self) -> Partition | None:
+        """Return the partition jobs go to that name none."""
+        for partition in self.partitions.values():
+            if partition.is_default:
+                return partition
+        return None
+
+    def node_names(self, node_ids: tuple[int, ...] | list[int]) -> list[str]:
+        """Return the names of existing nodes."""
+        return [self.node(node_id).spec.name for node_id in node_ids]
+
+    # Stored form ------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form, for checkpoints and digests."""
+        return _encoder.encode(
+            ClusterImage(
+                format=IMAGE_FORMAT,
+                cluster_name=self.cluster_name,
+                epoch=self.epoch,
+                time_us=self.time_us,
+                next_job_id=self.next_job_id,
+                first_job_id=self.first_job_id,
+                max_job_id=self.max_job_id,
+                next_duty_id=self.next_duty_id,
+                conf_hash=self.conf_hash,
+                assoc_version=self.assoc_version,
+                jobs=list(self.jobs.values()),
+                nodes=self.nodes,
+                partitions=list(self.partitions.values()),
+                assocs=list(self.assocs.values()),
+                qos=list(self.qos.values()),
+                users=list(self.users.values()),
+                duties=[duty for node in self.duties.values() for duty in node.values()],
+                reservations=list(self.reservations.values()),
+                licenses=list(self.licenses.items()),
+                replies=[(uid, key, at, body) for (uid, key), (at, body) in self.replies.items()],
+                sequence=self.sequence,
+            )
+        )
+
+    @classmethod
+    def from_bytes(cls, image_bytes: bytes) -> Cluster:
+        """Return the cluster that `to_bytes` stored.
+
+        Raises:
+            msgspec.ValidationError: the bytes are of another format or damaged.
+        """
+        image = _decoder.decode(image_bytes)
+        if image.format != IMAGE_FORMAT:
+            raise msgspec.ValidationError(f"checkpoint format {image.format} is not known")
+        cluster = cls()
+        for name in (
+            "cluster_name",
+            "epoch",
+            "time_us",
+            "next_job_id",
+            "first_job_id",
+            "max_job_id",
+            "next_duty_id",
+            "conf_hash",
+            "assoc_version",
+            "nodes",
+            "sequence",
+        ):
+            setattr(cluster, name, getattr(image, name))
+        cluster.jobs = {job.job_id: job for job in image.jobs}
+        cluster.partitions = {partition.name: partition for partition in image.partitions}
+        cluster.assocs = {assoc.assoc_id: assoc for assoc in image.assocs}
+        cluster.qos = {qos.name: qos for qos in image.qos}
+        cluster.users = {user.name: user for user in image.users}
+        cluster.reservations = {item.name: item for item in image.reservations}
+        cluster.licenses = dict(image.licenses)
+        cluster.replies = {(uid, key): (at, body) for uid, key, at, body in image.replies}
+        for duty in image.duties:
+            cluster.duties.setdefault(duty.node_id, {})[duty.duty_id] = duty
+        cluster.build_indexes()
+        return cluster
+
+    def digest(self) -> str:
+        """Return a hash of everything stored: equal clusters have equal digests."""
+        sequence, self.sequence = self.sequence, 0
+        try:
+            return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+        finally:
+            self.sequence = sequence
+
+    # Indexes ----------------------------------------------------------------------------------
+
+    def build_indexes(self) -> None:
+        """Make every index anew from the stored records."""
+        self.node_by_name = {
+            node.spec.name: index for index, node in enumerate(self.nodes) if node is not None
+        }
+        self.use = [NodeUse() for _ in self.nodes]
+        self.columns = NodeColumns()
+        for name in ("pending", "active", "suspended", "ended", "arrays", "array_active"):
+            setattr(self, name, {})
+        self.dependents, self.licenses_used, self.user_jobs = {}, {}, {}
+        self.index_assocs()
+        by_end = sorted(self.jobs.values(), key=lambda job: (job.end_us, job.job_id))
+        for job in self.jobs.values():
+            self.index_job(job)
+        self.ended = {job.job_id: None for job in by_end if job.job_id in self.ended}
+        for use in self.use:
+            use.count(self.suspended)
+        self.touch_all_nodes()
+
+    def index_assocs(self) -> None:
+        """Index associations by (account, user, partition)."""
+        self.assoc_by_key = {
+            (assoc.account, assoc.user, assoc.partition): assoc.assoc_id
+            for assoc in self.assocs.values()
+        }
+
+    def index_job(self, job: Job) -> None:
+        """Enter one job into all indexes; its node uses still have to be counted."""
+        self.user_jobs.setdefault(job.uid, {})[job.job_id] = None
+        self.index_job_state(job)
+        if job.array_job_id and job.array_task_id < 4294967294:
+            self.arrays.setdefault(job.array_job_id, {})[job.array_task_id] = job.job_id
+        for term in job.dependencies:
+            if term.job_id:
+                self.dependents.setdefault(term.job_id, {})[job.job_id] = None
+        if job.job_id not in self.active:
+            return
+        if job.array_job_id:
+            self.array_active[job.array_job_id] = self.array_active.get(job.array_job_id, 0) + 1
+        self.take_licenses(job, 1)
+        held = set(job.nodes_pending) if is_completing(job) else None
+        for alloc in job.nodes:
+            if held is None or alloc.node_id in held:
+                self.use[alloc.node_id].allocs[job.job_id] = alloc
+                if held is not None:
+                    self.use[alloc.node_id].completing[job.job_id] = None
+
+    def index_job_state(self, job: Job) -> None:
+        """Put a job into the one state index it belongs to."""
+        for index in (self.pending, self.active, self.ended, self.suspended):
+            index.pop(job.job_id, None)
+        if job.state == JobState.PENDING:
+            self.pending[job.job_id] = None
+        elif job.state in TERMINAL_STATES and not is_completing(job):
+            self.ended[job.job_id] = None
+        else:
+            self.active[job.job_id] = None
+            if job.state == JobState.SUSPENDED:
+                self.suspended[job.job_id] = None
+
+    def take_licenses(self, job: Job, sign: int) -> None:
+        """Count (sign 1) or give back (sign -1) the licences a job holds."""
+        for name, count in license_counts(job.licenses_alloc):
+            self.licenses_used[name] = self.licenses_used.get(name, 0) + sign * count
+
+    def touch_all_nodes(self) -> None:
+        """Make all columns anew."""
+        total = len(self.nodes)
+        self.columns.usable = bytearray(total)
+        self.columns.cpus_free = array("i", bytes(4 * total))
+        self.columns.mem_free_mib = array("q", bytes(8 * total))
+        for node_id in range(total):
+            self.touch_node(node_id)
+
+    def touch_node(self, node_id: int) -> None:
+        """Bring one node's columns up to date."""
+        node, use, columns = self.nodes[node_id], self.use[node_id], self.columns
+        if node is None:
+            columns.usable[node_id] = 0
+            columns.cpus_free[node_id] = 0
+            columns.mem_free_mib[node_id] = 0
+            return
+        columns.usable[node_id] = node.state == NodeState.IDLE and not node.flags & UNUSABLE_FLAGS
+        columns.cpus_free[node_id] = effective_cpus(node) - use.cpus
+        columns.mem_free_mib[node_id] = schedulable_mem_mib(node) - use.mem_mib
+
+
+def is_completing(job: Job) -> bool:
+    """Return whether a job is over but some node still cleans up."""
+    return bool(job.flags & JobFlag.COMPLETING)
+
+
+def is_array_record(job: Job) -> bool:
+    """Return whether the record stands for waiting tasks of an array."""
+    return bool(job.array_pending)
+
+
+def effective_cpus(node: Node) -> int:
+    """Return the CPUs that jobs may use: all but the specialised cores'."""
+    spec = node.spec
+    special = spec.core_spec_count * spec.threads_per_core
+    if not special and spec.cpu_spec_list:
+        special = len(id_ranges(spec.cpu_spec_list))
+    return max(0, spec.cpus - special)
+
+
+def schedulable_mem_mib(node: Node) -> int:
+    """Return the memory that jobs may use."""
+    return max(0, node.spec.real_memory_mib - node.spec.mem_spec_limit_mib)
+
+
+def id_ranges(text: str) -> list[int]:
+    """Return the ids that `0-3,8` names."""
+    ids: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        ids.extend(range(int(first), int(last or first) + 1))
+    return ids
+
+
+def license_counts(text: str) -> list[tuple[str, int]]:
+    """Return names and counts of `matlab:2,ansys`."""
+    counts = []
+    for part in text.split(","):
+        if part:
+            name, _, count = part.replace("=", ":").partition(":")
+            counts.append((name, int(count or 1)))
+    return counts
+
+
+def node_state(cluster: Cluster, node: Node) -> tuple[NodeState, NodeFlag]:
+    """Return a node's base state, with ALLOCATED and MIXED derived, and its flags."""
+    use = cluster.use[node.node_id]
+    flags = NodeFlag(node.flags)
+    base = NodeState(node.state)
+    if use.completing:
+        flags |= NodeFlag.COMPLETING
+    if base == NodeState.IDLE and len(use.allocs) > len(use.completing):
+        full = use.cpus >= effective_cpus(node)
+        base = NodeState.ALLOCATED if full else NodeState.MIXED
+    return base, flags
+
+
+def free_job_id(cluster: Cluster, taken: frozenset[int] = frozenset()) -> int:
+    """Return the next job id to give, skipping ids in use and those in `taken`."""
+    job_id = cluster.next_job_id
+    while job_id in cluster.jobs or job_id in taken:
+        job_id = job_id + 1 if job_id < cluster.max_job_id else cluster.first_job_id
+    return job_id

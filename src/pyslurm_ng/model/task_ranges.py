@@ -1,0 +1,92 @@
+"""Sets of array task ids as ascending (first, last, step) triples.
+
+A range of 100,000 tasks is one triple, so an array costs the same whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+TaskRange = tuple[int, int, int]
+TaskRanges = tuple[TaskRange, ...]
+
+
+def count(ranges: TaskRanges) -> int:
+    """Return how many tasks `ranges` names."""
+    return sum((last - first) // step + 1 for first, last, step in ranges)
+
+
+def contains(ranges: TaskRanges, task_id: int) -> bool:
+    """Return whether `task_id` is in `ranges`."""
+    return any(
+        first <= task_id <= last and (task_id - first) % step == 0 for first, last, step in ranges
+    )
+
+
+def tasks(ranges: TaskRanges) -> Iterator[int]:
+    """Yield the task ids range by range."""
+    for first, last, step in ranges:
+        yield from range(first, last + 1, step)
+
+
+def remove(ranges: TaskRanges, task_id: int) -> TaskRanges:
+    """Return `ranges` without `task_id`, which must be in it."""
+    for index, (first, last, step) in enumerate(ranges):
+        if first <= task_id <= last and (task_id - first) % step == 0:
+            parts = []
+            if task_id > first:
+                parts.append(_triple(first, task_id - step, step))
+            if task_id < last:
+                parts.append(_triple(task_id + step, last, step))
+            return ranges[:index] + tuple(parts) + ranges[index + 1 :]
+    raise AssertionError((ranges, task_id))
+
+
+def intersect(ranges: TaskRanges, wanted: TaskRanges) -> tuple[TaskRanges, TaskRanges]:
+    """Return the parts of `ranges` inside and outside `wanted`."""
+    inside: list[int] = []
+    outside: list[int] = []
+    for task_id in tasks(ranges):
+        (inside if contains(wanted, task_id) else outside).append(task_id)
+    return from_tasks(inside), from_tasks(outside)
+
+
+def from_tasks(task_ids: Iterable[int]) -> TaskRanges:
+    """Return the fewest ranges a left-to-right scan finds for ids in any order."""
+    ordered = sorted(set(task_ids))
+    ranges: list[TaskRange] = []
+    index = 0
+    while index < len(ordered):
+        first = ordered[index]
+        if index + 1 == len(ordered):
+            ranges.append((first, first, 1))
+            break
+        step = ordered[index + 1] - first
+        end = index + 1
+        while end + 1 < len(ordered) and ordered[end + 1] - ordered[end] == step:
+            end += 1
+        if end == index + 1 and step > 1:
+            # Two lone ids are no progression; leave the second to start the next range.
+            ranges.append((first, first, 1))
+            index += 1
+            continue
+        ranges.append((first, ordered[end], step))
+        index = end + 1
+    return tuple(ranges)
+
+
+def text(ranges: TaskRanges) -> str:
+    """Return the ranges as Slurm writes them: `0-9:2,12,15-16`."""
+    parts = []
+    for first, last, step in ranges:
+        if first == last:
+            parts.append(f"{first}")
+        elif step == 1:
+            parts.append(f"{first}-{last}")
+        else:
+            parts.append(f"{first}-{last}:{step}")
+    return ",".join(parts)
+
+
+def _triple(first: int, last: int, step: int) -> TaskRange:
+    return (first, last, step if last > first else 1)
