@@ -121,7 +121,7 @@ class _Reader:
         while end < len(self.text) and self.lowered[end].isalpha():
             end += 1
         word = self.lowered[start:end]
-        if word.endswith("yt") or word.endswith("wt"):
+        if word.endswith(("yt", "wt")):
             word, end = word[:-1], end - 1  # the separator of "todayT12:00"
         if word:
             if word in _NAMED_TIMES:

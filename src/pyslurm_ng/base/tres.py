@@ -124,7 +124,8 @@ def format_tres(amounts: dict[str, int], alphabetical: bool = False, raw: bool =
     """
     names = [name for name, amount in amounts.items() if amount]
     if alphabetical:
-        names.sort()
+        # sacct sorts the finished words, so "gpu:a100=" comes before "gpu=".
+        names.sort(key=lambda name: f"{name}=")
     else:
         names.sort(key=lambda name: _BUILTIN_RANK.get(name, len(BUILTIN_TRES)))  # stable
     words = []
