@@ -6,8 +6,6 @@ reused; fields are added at the end with defaults.
 
 from __future__ import annotations
 
-from typing import Union
-
 import msgspec
 from msgspec import Struct
 
@@ -389,44 +387,44 @@ class RequestAnswered(Event, tag=61, frozen=True, array_like=True, gc=False):
     reply: bytes
 
 
-AnyEvent = Union[
-    JobSubmitted,
-    JobUpdated,
-    ArrayTaskSplit,
-    JobEligible,
-    DependencyChanged,
-    JobAllocated,
-    JobStarted,
-    JobSuspended,
-    JobResumed,
-    JobSignalled,
-    JobCompleting,
-    JobEnded,
-    JobRequeued,
-    JobPurged,
-    StepCreated,
-    StepEnded,
-    JobResized,
-    NodeRegistered,
-    NodeUpdated,
-    NodesDown,
-    NodesReturned,
-    NodesSilent,
-    DutiesDone,
-    DutiesDropped,
-    ConfigLoaded,
-    PartitionUpdated,
-    PartitionDeleted,
-    LicensesUpdated,
-    ReservationCreated,
-    ReservationUpdated,
-    ReservationDeleted,
-    AssocChanged,
-    QosChanged,
-    UsageReset,
-    EpochStarted,
-    RequestAnswered,
-]
+AnyEvent = (
+    JobSubmitted
+    | JobUpdated
+    | ArrayTaskSplit
+    | JobEligible
+    | DependencyChanged
+    | JobAllocated
+    | JobStarted
+    | JobSuspended
+    | JobResumed
+    | JobSignalled
+    | JobCompleting
+    | JobEnded
+    | JobRequeued
+    | JobPurged
+    | StepCreated
+    | StepEnded
+    | JobResized
+    | NodeRegistered
+    | NodeUpdated
+    | NodesDown
+    | NodesReturned
+    | NodesSilent
+    | DutiesDone
+    | DutiesDropped
+    | ConfigLoaded
+    | PartitionUpdated
+    | PartitionDeleted
+    | LicensesUpdated
+    | ReservationCreated
+    | ReservationUpdated
+    | ReservationDeleted
+    | AssocChanged
+    | QosChanged
+    | UsageReset
+    | EpochStarted
+    | RequestAnswered
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[AnyEvent])
