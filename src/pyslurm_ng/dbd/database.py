@@ -149,9 +149,7 @@ class Database:
         server = sa.create_engine(self.url.set(database=None), poolclass=sa.NullPool)
         quoted = server.dialect.identifier_preparer.quote_identifier(self.url.database or "")
         with server.connect() as connection:
-            connection.execute(
-                sa.DDL(f"CREATE DATABASE IF NOT EXISTS {quoted.replace('%', '%%')}")
-            )
+            connection.execute(sa.DDL(f"CREATE DATABASE IF NOT EXISTS {quoted.replace('%', '%%')}"))
         server.dispose()
 
 
@@ -179,9 +177,7 @@ def mysql_url(
         socket = next((path for path in MYSQL_SOCKETS if os.path.exists(path)), None)
     if socket:
         query["unix_socket"] = socket
-    return sa.URL.create(
-        "mysql+pymysql", user, password, host, port or 3306, database, query=query
-    )
+    return sa.URL.create("mysql+pymysql", user, password, host, port or 3306, database, query=query)
 
 
 def sqlite_url(path: str) -> sa.URL:

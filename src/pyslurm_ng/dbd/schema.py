@@ -197,7 +197,6 @@ jobs = sa.Table(
     _int("job_id"),
     _int("submit_us"),
     _int("attempt"),
-    _int("part"),
     _int("is_last", 1),
     _int("sluid"),
     _int("original_sluid"),
@@ -265,7 +264,7 @@ jobs = sa.Table(
     _name("script_hash", 64),
     _name("environment_hash", 64),
     _int("modified_us"),
-    sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", "part", name="uq_job"),
+    sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", name="uq_job"),
     sa.Index("ix_jobs_end", "cluster_id", "end_us"),
     sa.Index("ix_jobs_eligible", "cluster_id", "eligible_us"),
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
@@ -273,11 +272,7 @@ jobs = sa.Table(
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
     **_MYSQL,
 )
-"""One row per job record: each requeue begins a new one, and only the newest `is_last`.
-
-`part` tells apart the groups of waiting array tasks that ended without job ids of their own;
-0 is the record itself.
-"""
+"""One row per job record: each requeue begins a new one, and only the newest `is_last`."""
 
 USAGE_COLUMNS = tuple(
     f"tres_usage_{way}_{what}"
@@ -345,7 +340,7 @@ cluster_nodes = sa.Table(
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("node_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("name", 128),
-    _int("is_gone"),
+    _int("is_gone"),  # no longer configured; the number is never given again
     **_MYSQL,
 )
 """What the node numbers in the journal mean; the same assignment as the model's."""

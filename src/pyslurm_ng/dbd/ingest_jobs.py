@@ -1,0 +1,455 @@
+"""What each job and step event does to the rows of its job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.dbd import amounts
+from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model import job as model_job
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
+from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
+
+if TYPE_CHECKING:
+    from pyslurm_ng.dbd.ingest import Row, Session
+
+PENDING_RANGES = "_pending"
+"""Key of a row under which an array's waiting tasks are kept parsed until `finish`."""
+
+SUBMISSION_COLUMNS = (
+    "original_sluid", "array_job_id", "array_task_id", "array_tasks", "array_max_tasks",
+    "het_job_id", "het_job_offset", "association_id", "account", "uid", "gid", "user", "group",
+    "partition", "qos", "qos_requested", "wckey", "name", "priority", "time_limit_min",
+    "cpus_requested", "nodes_requested", "mem_mib", "mem_is_per_cpu", "tres_requested",
+    "constraints", "container", "licenses", "reservation_requested", "work_dir", "std_in",
+    "std_out", "std_err", "submit_line", "comment", "admin_comment", "system_comment", "extra",
+    "mcs_label", "exclusive", "oversubscribe", "segment_size", "script_hash", "environment_hash",
+    "submit_us", "eligible_us", "reason",
+)  # fmt: skip
+"""What a requeued job's new row and an array task's row take over."""
+
+_SOFT_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
+
+_KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
+
+
+def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[int, None]) -> None:
+    """Note the jobs an event concerns, and those of which it needs the open steps."""
+    job_id = getattr(event, "job_id", None)
+    if job_id is not None:
+        job_ids[job_id] = None
+        if isinstance(event, ev.StepEnded | ev.JobEnded | ev.JobRequeued | ev.JobSuspended):
+            step_jobs[job_id] = None
+    if isinstance(event, ev.ArrayTaskSplit):
+        job_ids[event.array_job_id] = None
+
+
+def apply(session: Session, event: ev.AnyEvent) -> bool:
+    """Apply a job or step event; return whether it was one."""
+    handler = _HANDLERS.get(type(event))
+    if handler is None:
+        return False
+    handler(session, event)
+    return True
+
+
+def finish(row: Row) -> None:
+    """Turn what a session keeps parsed back into text, before a row is written."""
+    pending = row.pop(PENDING_RANGES, None)
+    if pending is not None:
+        limit = f"%{row['array_max_tasks']}" if row["array_max_tasks"] and pending else ""
+        row["array_tasks"] = task_ranges.text(pending) + limit
+
+
+def sluid_number(cluster_id: int, submit_us: int, job_id: int) -> int:
+    """Return the 64-bit id whose text is Slurm's SLUID: cluster, milliseconds, a running part."""
+    return ((cluster_id & 0x1FF) << 54) | ((submit_us // 1000) << 10) | (job_id & 0x3FF)
+
+
+def _submitted(session: Session, event: ev.JobSubmitted) -> None:
+    request = event.request
+    row = session.new_job(event.job_id)
+    nodes, cpus, tres = amounts.requested_tres(
+        request, session.tracked, session.billing_weights.get(event.partition, "")
+    )
+    sluid = sluid_number(session.cluster_id, event.time_us, event.job_id)
+    row.update(
+        submit_us=event.time_us,
+        sluid=sluid,
+        original_sluid=sluid,
+        association_id=event.assoc_id,
+        account=event.account,
+        uid=event.uid,
+        gid=event.gid,
+        user=event.user_name,
+        group=event.group_name,
+        partition=event.partition[:255],
+        qos=event.qos,
+        qos_requested=request.qos,
+        wckey=request.wckey,
+        name=request.name[:255],
+        priority=_number(event.priority),
+        state=JobState.PENDING.name,
+        reason=_reason(event.reason),
+        eligible_us=event.eligible_us,
+        time_limit_min=event.time_limit_min,
+        script_hash=event.script_hash,
+        environment_hash=event.env_hash,
+        flags="StartReceived",
+        nodes_requested=nodes,
+        cpus_requested=cpus,
+        tres_requested=amounts.tres_text(tres),
+    )
+    _set_request(row, request)
+    if event.array_pending:
+        row["array_job_id"] = event.job_id
+        row["array_max_tasks"] = event.array_limit
+        row[PENDING_RANGES] = event.array_pending
+    if event.het_job_id:
+        row["het_job_id"] = event.het_job_id
+        row["het_job_offset"] = event.het_offset
+    if not row["std_out"] and event.script_hash:
+        row["std_out"] = "slurm-%A_%a.out" if event.array_pending else "slurm-%j.out"
+    if not row["std_in"] and event.script_hash:
+        row["std_in"] = "/dev/null"
+
+
+def _set_request(row: Row, request: model_job.JobRequest) -> None:
+    flags = request.flags
+    exclusive = "NO"
+    for bit, word in (
+        (model_job.REQ_EXCLUSIVE, "NODE"),
+        (model_job.REQ_EXCLUSIVE_USER, "USER"),
+        (model_job.REQ_EXCLUSIVE_MCS, "MCS"),
+        (model_job.REQ_EXCLUSIVE_TOPO, "TOPO"),
+    ):
+        if flags & bit:
+            exclusive = word
+    row.update(
+        exclusive=exclusive,
+        oversubscribe="YES" if flags & model_job.REQ_OVERSUBSCRIBE else "NO",
+        mem_mib=request.mem_per_cpu_mib or request.mem_per_node_mib,
+        mem_is_per_cpu=int(request.mem_per_cpu_mib > 0),
+        constraints=request.constraint,
+        container=request.container,
+        licenses=request.licenses,
+        reservation_requested=request.reservation,
+        reservation=request.reservation,
+        work_dir=request.work_dir,
+        std_in=request.std_in,
+        std_out=request.std_out,
+        std_err=request.std_err,
+        submit_line=request.submit_line,
+        comment=request.comment,
+        admin_comment=request.admin_comment,
+        extra=request.extra,
+        mcs_label=request.mcs_label,
+        segment_size=request.segment,
+    )
+
+
+def _updated(session: Session, event: ev.JobUpdated) -> None:
+    row = session.job(event.job_id)
+    if row is None:
+        return
+    request = event.request
+    if request is not None:
+        std = {name: row[name] for name in ("std_in", "std_out")}
+        _set_request(row, request)
+        for name, value in std.items():
+            row[name] = row[name] or value
+        row["name"] = request.name[:255]
+        row["wckey"] = request.wckey
+        if row["state"] == JobState.PENDING.name:
+            nodes, cpus, tres = amounts.requested_tres(
+                request, session.tracked, session.billing_weights.get(row["partition"], "")
+            )
+            row.update(
+                nodes_requested=nodes, cpus_requested=cpus, tres_requested=amounts.tres_text(tres)
+            )
+    for name, value in event.fields.items():
+        column = _JOB_FIELDS.get(name)
+        if column is not None:
+            row[column] = value[:255] if isinstance(value, str) and len(value) > 255 else value
+    if "priority" in event.fields:
+        row["priority"] = _number(row["priority"])
+    if isinstance(event.fields.get("reason"), int):
+        row["reason"] = _reason(row["reason"])
+    pending = event.fields.get("array_pending")
+    if isinstance(pending, list | tuple):
+        row[PENDING_RANGES] = tuple((first, last, step) for first, last, step in pending)
+
+
+_JOB_FIELDS = {
+    "account": "account", "qos": "qos", "assoc_id": "association_id", "partition": "partition",
+    "time_limit_min": "time_limit_min", "priority": "priority", "eligible_us": "eligible_us",
+    "comment": "comment", "admin_comment": "admin_comment", "system_comment": "system_comment",
+    "reason": "reason", "array_limit": "array_max_tasks", "exit_code": "exit_code",
+    "derived_exit_code": "derived_exit_code", "licenses_alloc": "licenses",
+}  # fmt: skip
+"""Attributes of the model's Job that are columns, with their names here."""
+
+
+def _split(session: Session, event: ev.ArrayTaskSplit) -> None:
+    array = session.job(event.array_job_id)
+    if array is None:
+        return
+    pending = _pending(array)
+    if event.job_id == event.array_job_id:
+        # The last waiting task keeps the array's own job id.
+        array.pop(PENDING_RANGES, None)
+        array.update(array_task_id=event.task_id, array_tasks="")
+        return
+    if event.tasks:
+        array[PENDING_RANGES] = task_ranges.intersect(pending, event.tasks)[1]
+    else:
+        array[PENDING_RANGES] = task_ranges.remove(pending, event.task_id)
+    row = session.new_job(event.job_id)
+    row.update({name: array[name] for name in SUBMISSION_COLUMNS})
+    sluid = sluid_number(session.cluster_id, event.time_us, event.job_id)
+    row.update(
+        state=array["state"],
+        flags=array["flags"],
+        array_task_id=NO_TASK if event.tasks else event.task_id,
+        array_tasks="",
+        sluid=sluid,
+        original_sluid=sluid,
+    )
+    if event.tasks:
+        row[PENDING_RANGES] = event.tasks
+
+
+def _eligible(session: Session, event: ev.JobEligible) -> None:
+    row = session.job(event.job_id)
+    if row is not None:
+        row["eligible_us"] = event.time_us
+
+
+def _allocated(session: Session, event: ev.JobAllocated) -> None:
+    row = session.job(event.job_id)
+    if row is None:
+        return
+    row["partition"] = event.partition
+    if event.time_limit_min != NO_VAL:
+        row["time_limit_min"] = event.time_limit_min
+    row.update(
+        state=JobState.RUNNING.name,
+        start_us=event.time_us,
+        eligible_us=row["eligible_us"] or event.time_us,
+        flags=f"Sched{event.scheduler},StartReceived",
+    )
+    if event.licenses:
+        row["licenses"] = event.licenses
+    _set_allocation(session, row, event.nodes)
+
+
+def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc, ...]) -> None:
+    weights = session.billing_weights.get(row["partition"], "")
+    held = amounts.allocated_tres(nodes, session.tracked, weights)
+    row.update(
+        node_list=_node_list(session, nodes),
+        nodes_allocated=len(nodes),
+        cpus_allocated=held["cpu"],
+        tres_allocated=amounts.tres_text(held),
+    )
+
+
+def _resized(session: Session, event: ev.JobResized) -> None:
+    row = session.job(event.job_id)
+    if row is not None:
+        _set_allocation(session, row, event.nodes)
+
+
+def _started(session: Session, event: ev.JobStarted) -> None:
+    """The script runs; the start shown is that of the allocation, as in the model."""
+
+
+def _suspended(session: Session, event: ev.JobSuspended) -> None:
+    row = session.job(event.job_id)
+    if row is not None:
+        row.update(state=JobState.SUSPENDED.name, suspend_start_us=event.time_us)
+
+
+def _resumed(session: Session, event: ev.JobResumed) -> None:
+    row = session.job(event.job_id)
+    if row is not None:
+        row["state"] = JobState.RUNNING.name
+        _add_suspended(row, event.time_us)
+
+
+def _add_suspended(row: Row, until_us: int) -> None:
+    if row["suspend_start_us"]:
+        row["suspended_us"] += max(0, until_us - row["suspend_start_us"])
+        row["suspend_start_us"] = 0
+
+
+def _completing(session: Session, event: ev.JobCompleting) -> None:
+    row = session.job(event.job_id)
+    if row is None:
+        return
+    _add_suspended(row, event.time_us)
+    state = JobState(event.state)
+    if event.flags & JobFlag.REQUEUED and state not in _KEPT_BY_REQUEUE:
+        row["state"] = "REQUEUED"
+    else:
+        row["state"] = state.name
+    row.update(
+        end_us=event.time_us,
+        exit_code=event.exit_code,
+        kill_uid=_uid(event.cancelled_by),
+        failed_node=event.failed_node,
+    )
+    if event.derived_exit_code >= 0:
+        row["derived_exit_code"] = event.derived_exit_code
+
+
+def _ended(session: Session, event: ev.JobEnded) -> None:
+    row = session.job(event.job_id)
+    if row is None:
+        return
+    if event.derived_exit_code >= 0:
+        row["derived_exit_code"] = event.derived_exit_code
+    if not row["end_us"]:
+        _add_suspended(row, event.time_us)
+        row["end_us"] = event.time_us
+        row["state"] = JobState(event.state).name
+        row["exit_code"] = event.exit_code
+        if event.cancelled_by != NO_VAL:
+            row["kill_uid"] = _uid(event.cancelled_by)
+    _close_steps(session, row, event.time_us)
+
+
+def _close_steps(session: Session, row: Row, time_us: int) -> None:
+    for step in session.open_steps(row["job_index"]):
+        session.step(row["job_index"], step["step_id"], step["het_component"]).update(
+            end_us=time_us, state=JobState.CANCELLED.name
+        )
+
+
+def _requeued(session: Session, event: ev.JobRequeued) -> None:
+    old = session.job(event.job_id)
+    if old is None:
+        return
+    if not old["end_us"]:
+        old.update(end_us=event.time_us, state="REQUEUED")
+    _close_steps(session, old, event.time_us)
+    row = session.new_job(event.job_id)
+    row.update({name: old[name] for name in SUBMISSION_COLUMNS})
+    sluid = sluid_number(session.cluster_id, event.time_us, event.job_id)
+    row.update(
+        attempt=event.attempt,
+        requeue_count=event.attempt,
+        sluid=sluid,
+        original_sluid=sluid,
+        state=JobState.PENDING.name,
+        eligible_us=event.begin_us or event.time_us,
+        reason=_reason(event.reason),
+        priority=_number(event.priority) or old["priority"],
+        flags="StartReceived",
+    )
+
+
+def _step_created(session: Session, event: ev.StepCreated) -> None:
+    job = session.jobs.get(event.job_id)
+    if job is None:
+        return
+    step = event.step
+    row = session.step(job["job_index"], _step_id(step.step_id))
+    held = amounts.allocated_tres(step.nodes, session.tracked, None)
+    row.update(
+        name=step.name[:255],
+        state=JobState(step.state).name,
+        start_us=step.start_us or step.created_us,
+        end_us=0,
+        node_list=_node_list(session, step.nodes),
+        nodes=len(step.nodes),
+        tasks=step.ntasks,
+        cpus=step.cpus,
+        distribution=step.distribution or "Unknown",
+        time_limit_min=step.time_limit_min,
+        submit_line=step.submit_line,
+        std_in=step.std_in,
+        std_out=step.std_out,
+        std_err=step.std_err,
+        container=step.container,
+        tres_allocated=amounts.tres_text(held),
+    )
+
+
+def _step_ended(session: Session, event: ev.StepEnded) -> None:
+    job = session.jobs.get(event.job_id)
+    if job is None:
+        return
+    row = session.step(job["job_index"], _step_id(event.step_id))
+    usage = event.usage
+    row.update(
+        state=JobState(event.state).name,
+        exit_code=event.exit_code,
+        end_us=event.end_us or event.time_us,
+        energy_j=0,
+        user_cpu_us=usage.user_us if usage else 0,
+        system_cpu_us=usage.system_us if usage else 0,
+        **amounts.usage_columns(usage),
+    )
+    row["start_us"] = row["start_us"] or row["end_us"]
+    if event.step_id < MAX_NORMAL_STEP_ID:
+        job_row = session.job(event.job_id)
+        assert job_row is not None
+        job_row["derived_exit_code"] = max(job_row["derived_exit_code"], event.exit_code)
+
+
+def _node_list(session: Session, nodes: tuple[model_job.NodeAlloc, ...]) -> str:
+    names = session.node_names
+    return fold([names.get(node.node_id, f"node-id-{node.node_id}") for node in nodes])
+
+
+def _pending(row: Row) -> task_ranges.TaskRanges:
+    """Return an array record's waiting tasks, from its text the first time."""
+    pending: task_ranges.TaskRanges | None = row.get(PENDING_RANGES)
+    if pending is None:
+        words = row["array_tasks"].partition("%")[0].split(",")
+        parsed = []
+        for word in filter(None, words):
+            span, _, step = word.partition(":")
+            first, _, last = span.partition("-")
+            parsed.append((int(first), int(last or first), int(step or 1)))
+        pending = row[PENDING_RANGES] = tuple(parsed)
+    return pending
+
+
+def _step_id(step_id: int) -> int:
+    return step_id - STEP_ID_OFFSET if step_id > MAX_NORMAL_STEP_ID else step_id
+
+
+def _number(value: int) -> int:
+    return 0 if value == NO_VAL else value
+
+
+def _uid(value: int) -> int:
+    return -1 if value == NO_VAL else value
+
+
+def _reason(reason: int) -> str:
+    """Return the reason sacct remembers: not those every job has while it waits."""
+    return "None" if reason in _SOFT_REASONS else reason_text(reason)
+
+
+_HANDLERS: dict[type, Any] = {
+    ev.JobSubmitted: _submitted,
+    ev.JobUpdated: _updated,
+    ev.ArrayTaskSplit: _split,
+    ev.JobEligible: _eligible,
+    ev.JobAllocated: _allocated,
+    ev.JobStarted: _started,
+    ev.JobSuspended: _suspended,
+    ev.JobResumed: _resumed,
+    ev.JobCompleting: _completing,
+    ev.JobEnded: _ended,
+    ev.JobRequeued: _requeued,
+    ev.JobResized: _resized,
+    ev.StepCreated: _step_created,
+    ev.StepEnded: _step_ended,
+}

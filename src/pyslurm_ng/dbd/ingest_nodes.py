@@ -1,0 +1,188 @@
+"""What configuration and node events do: node names, outages, the cluster's TRES over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.hostlist import fold_sorted
+from pyslurm_ng.dbd import amounts, schema
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import NodeFlag, NodeState
+
+if TYPE_CHECKING:
+    from pyslurm_ng.dbd.ingest import Session
+    from pyslurm_ng.model.partition import Partition
+
+
+def apply(session: Session, event: ev.AnyEvent) -> bool:
+    """Apply a node or configuration event; return whether it was one that accounting keeps."""
+    handler = _HANDLERS.get(type(event))
+    if handler is None:
+        return False
+    handler(session, event)
+    return True
+
+
+def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
+    ids = {
+        name: node_id
+        for node_id, name in session.node_names.items()
+        if node_id not in session.gone_nodes
+    }
+    # The model keeps ids by name, numbers new nodes upwards and never gives a number twice; so
+    # must this, or allocations would show the wrong names.
+    next_id = max(session.node_names, default=-1) + 1
+    named = {spec.name for spec in event.nodes}
+    rows = [(node_id, name, 1) for name, node_id in ids.items() if name not in named]
+    session.gone_nodes.update(node_id for node_id, _, _ in rows)
+    for spec in event.nodes:
+        if spec.name not in ids:
+            rows.append((next_id, spec.name, 0))
+            session.node_names[next_id] = spec.name
+            next_id += 1
+    session.database.upsert(
+        session.connection,
+        schema.cluster_nodes,
+        ("cluster_id", "node_id"),
+        [
+            {"cluster_id": session.cluster_id, "node_id": node_id, "name": name, "is_gone": gone}
+            for node_id, name, gone in rows
+        ],
+    )
+    for partition in event.partitions:
+        _set_partition(session, partition)
+    total: dict[str, int] = {"cpu": 0, "mem": 0, "node": len(event.nodes)}
+    for spec in event.nodes:
+        total["cpu"] += spec.cpus
+        total["mem"] += spec.real_memory_mib
+        for gres in spec.gres:
+            for name in {f"gres/{gres.name}", f"gres/{gres.name}:{gres.type}"}:
+                if name in session.tracked:
+                    total[name] = total.get(name, 0) + gres.count
+    total["billing"] = total["cpu"]
+    names = fold_sorted([spec.name for spec in event.nodes])
+    _cluster_tres(session, event.time_us, amounts.tres_text(total), names)
+
+
+def _cluster_tres(session: Session, time_us: int, tres: str, nodes: str) -> None:
+    """Close the period of the former TRES and begin one, if anything changed."""
+    table = schema.node_events
+    open_period = sa.and_(
+        table.c.cluster_id == session.cluster_id, table.c.node_name == "", table.c.end_us == 0
+    )
+    found = session.connection.execute(sa.select(table).where(open_period)).first()
+    if found is not None and (found.tres, found.cluster_nodes) == (tres, nodes):
+        return
+    session.connection.execute(table.update().where(open_period).values(end_us=time_us))
+    _begin(session, "", time_us, "", "Cluster Registered TRES", -1, tres, nodes)
+
+
+def _begin(
+    session: Session,
+    node_name: str,
+    time_us: int,
+    state: str,
+    reason: str,
+    uid: int,
+    tres: str = "",
+    cluster_nodes: str = "",
+) -> None:
+    row: dict[str, Any] = {
+        "cluster_id": session.cluster_id,
+        "node_name": node_name,
+        "start_us": time_us,
+        "end_us": 0,
+        "state": state,
+        "reason": reason,
+        "reason_uid": uid,
+        "tres": tres,
+        "cluster_nodes": cluster_nodes,
+    }
+    keys = ("cluster_id", "node_name", "start_us")
+    session.database.upsert(session.connection, schema.node_events, keys, [row])
+
+
+def _end(session: Session, node_name: str, time_us: int) -> None:
+    table = schema.node_events
+    session.connection.execute(
+        table.update()
+        .where(
+            table.c.cluster_id == session.cluster_id,
+            table.c.node_name == node_name,
+            table.c.end_us == 0,
+        )
+        .values(end_us=time_us)
+    )
+
+
+def _partition_updated(session: Session, event: ev.PartitionUpdated) -> None:
+    _set_partition(session, event.partition)
+
+
+def _set_partition(session: Session, partition: Partition) -> None:
+    session.billing_weights[partition.name] = partition.tres_billing_weights
+    row = {
+        "cluster_id": session.cluster_id,
+        "name": partition.name,
+        "billing_weights": partition.tres_billing_weights,
+    }
+    keys = ("cluster_id", "name")
+    session.database.upsert(session.connection, schema.cluster_partitions, keys, [row])
+
+
+def _nodes_down(session: Session, event: ev.NodesDown) -> None:
+    for node_id in event.node_ids:
+        name = session.node_names.get(node_id, f"node-id-{node_id}")
+        _end(session, name, event.time_us)
+        state = "DOWN*" if event.for_silence else "DOWN"
+        _begin(session, name, event.time_us, state, event.reason, event.uid)
+
+
+def _nodes_returned(session: Session, event: ev.NodesReturned) -> None:
+    for node_id in event.node_ids:
+        _end(session, session.node_names.get(node_id, ""), event.time_us)
+
+
+def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
+    flags, state = event.fields.get("flags"), event.fields.get("state")
+    if not isinstance(flags, int) and not isinstance(state, int):
+        return
+    bits = flags if isinstance(flags, int) else 0
+    is_down = state == NodeState.DOWN
+    is_out = is_down or bool(bits & (NodeFlag.DRAIN | NodeFlag.FAIL))
+    reason = event.fields.get("reason")
+    uid = event.fields.get("reason_uid")
+    for node_id in event.node_ids:
+        name = session.node_names.get(node_id, f"node-id-{node_id}")
+        _end(session, name, event.time_us)
+        if is_out:
+            _begin(
+                session,
+                name,
+                event.time_us,
+                ("DOWN" if is_down else "") + ("DRAIN" if bits & NodeFlag.DRAIN else ""),
+                reason if isinstance(reason, str) else "",
+                uid if isinstance(uid, int) else 0,
+            )
+
+
+def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
+    """A registration that takes a node out of service, or brings one back, shows as an event."""
+    name = session.node_names.get(event.node_id, f"node-id-{event.node_id}")
+    if event.state == NodeState.DOWN or event.flags & (NodeFlag.DRAIN | NodeFlag.INVALID_REG):
+        _end(session, name, event.time_us)
+        _begin(session, name, event.time_us, NodeState(event.state).name, event.reason, 0)
+    else:
+        _end(session, name, event.time_us)
+
+
+_HANDLERS: dict[type, Any] = {
+    ev.ConfigLoaded: _config_loaded,
+    ev.PartitionUpdated: _partition_updated,
+    ev.NodesDown: _nodes_down,
+    ev.NodesReturned: _nodes_returned,
+    ev.NodeUpdated: _node_updated,
+    ev.NodeRegistered: _node_registered,
+}
