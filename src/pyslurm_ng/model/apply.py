@@ -258,6 +258,7 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
 def _job_eligible(cluster: Cluster, event: ev.JobEligible) -> None:
     job = cluster.jobs[event.job_id]
     job.eligible_us = job.accrue_us = event.time_us
+    cluster.ineligible.pop(job.job_id, None)
     if job.reason in (Reason.BeginTime, Reason.Dependency):
         job.reason = Reason.NONE
 
@@ -395,7 +396,13 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
         else:
             _release(cluster, job, alloc.node_id, event.time_us)
     _job_duties(
-        cluster, job, DutyKind.TERMINATE, event.node_ids, event.first_duty_id, event.time_us
+        cluster,
+        job,
+        DutyKind.TERMINATE,
+        event.node_ids,
+        event.first_duty_id,
+        event.time_us,
+        flags=event.duty_flags,
     )
 
 
@@ -424,10 +431,9 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     assert not job.nodes_pending, job
     job.state = JobState.PENDING
     job.flags = event.flags
-    _move_state(cluster, job)
     job.attempt = event.attempt
     job.begin_us = event.begin_us
-    job.eligible_us = event.begin_us or event.time_us
+    job.eligible_us = 0 if event.begin_us > event.time_us else event.time_us
     job.accrue_us = job.eligible_us
     job.reason, job.reason_text = event.reason, event.reason_text
     job.priority = event.priority
@@ -437,6 +443,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler, job.usage = NO_VAL, "", None
+    _move_state(cluster, job)
     _index_dependencies(cluster, job)
 
 

@@ -123,6 +123,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
     for name in (
         "node_by_name",
         "pending",
+        "ineligible",
         "active",
         "suspended",
         "ended",

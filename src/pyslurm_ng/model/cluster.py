@@ -147,6 +147,7 @@ class Cluster:
         self.use: list[NodeUse] = []
         self.columns = NodeColumns()
         self.pending: dict[int, None] = {}
+        self.ineligible: dict[int, None] = {}  # pending, but begin time or dependency not reached
         self.active: dict[int, None] = {}
         self.suspended: dict[int, None] = {}
         self.ended: dict[int, None] = {}
@@ -265,8 +266,9 @@ class Cluster:
         }
         self.use = [NodeUse() for _ in self.nodes]
         self.columns = NodeColumns()
-        for name in ("pending", "active", "suspended", "ended", "arrays", "array_active"):
+        for name in ("pending", "ineligible", "active", "suspended", "ended", "arrays"):
             setattr(self, name, {})
+        self.array_active = {}
         self.dependents, self.licenses_used, self.user_jobs = {}, {}, {}
         self.index_assocs()
         by_end = sorted(self.jobs.values(), key=lambda job: (job.end_us, job.job_id))
@@ -307,16 +309,19 @@ class Cluster:
 
     def index_job_state(self, job: Job) -> None:
         """Put a job into the one state index it belongs to."""
-        for index in (self.pending, self.active, self.ended, self.suspended):
-            index.pop(job.job_id, None)
+        job_id = job.job_id
+        for index in (self.pending, self.ineligible, self.active, self.ended, self.suspended):
+            index.pop(job_id, None)
         if job.state == JobState.PENDING:
-            self.pending[job.job_id] = None
+            self.pending[job_id] = None
+            if not job.eligible_us:
+                self.ineligible[job_id] = None
         elif job.state in TERMINAL_STATES and not is_completing(job):
-            self.ended[job.job_id] = None
+            self.ended[job_id] = None
         else:
-            self.active[job.job_id] = None
+            self.active[job_id] = None
             if job.state == JobState.SUSPENDED:
-                self.suspended[job.job_id] = None
+                self.suspended[job_id] = None
 
     def take_licenses(self, job: Job, sign: int) -> None:
         """Count (sign 1) or give back (sign -1) the licences a job holds."""

@@ -170,6 +170,7 @@ class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
     reason_text: str = ""
     failed_node: str = ""
     derived_exit_code: int = -1  # -1: unchanged
+    duty_flags: int = 0  # SIGNAL_* bits for the terminate duties: why, so that nodes can say it
 
 
 class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):

@@ -1,0 +1,117 @@
+"""How a job ends: one place for every way there.
+
+`complete` moves a running job to COMPLETING; nodes then kill what is left, run the epilog and
+report; `finish` follows when the last node is clean and ends or requeues the job.
+"""
+
+from __future__ import annotations
+
+from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
+
+_REQUEUE_DELAY_US = 120 * 1_000_000  # so that nodes can clean up; Slurm's requeue_delay
+
+
+def complete(
+    cluster: Cluster,
+    job: Job,
+    state: JobState,
+    now_us: int,
+    *,
+    exit_code: int = 0,
+    reason: Reason = Reason.NONE,
+    reason_text: str = "",
+    flags: int = 0,
+    cancelled_by: int = NO_VAL,
+    failed_node: str = "",
+    clean_nodes: frozenset[int] = frozenset(),
+    duty_flags: int = 0,
+    first_duty_id: int = 0,
+) -> list[ev.AnyEvent]:
+    """Return the events that end a running or suspended job's run.
+
+    Args:
+        clean_nodes: nodes that need no terminate duty: lost, or already cleaned up.
+        duty_flags: SIGNAL_* bits that tell nodes why.
+        first_duty_id: where to number duties from; 0 for the cluster's next.
+    """
+    dirty = tuple(
+        alloc.node_id
+        for alloc in job.nodes
+        if alloc.node_id not in clean_nodes and _is_reachable(cluster, alloc.node_id)
+    )
+    events: list[ev.AnyEvent] = [
+        ev.JobCompleting(
+            time_us=now_us,
+            job_id=job.job_id,
+            state=state,
+            exit_code=exit_code,
+            reason=reason,
+            first_duty_id=first_duty_id or cluster.next_duty_id,
+            node_ids=dirty,
+            flags=flags,
+            cancelled_by=cancelled_by,
+            reason_text=reason_text,
+            failed_node=failed_node,
+            duty_flags=duty_flags,
+        )
+    ]
+    if not dirty:
+        events += finish(cluster, job, state, exit_code, job.flags | flags, now_us)
+    return events
+
+
+def _is_reachable(cluster: Cluster, node_id: int) -> bool:
+    node = cluster.nodes[node_id]
+    return node is not None and node.state != NodeState.DOWN
+
+
+def finish(
+    cluster: Cluster, job: Job, state: JobState, exit_code: int, flags: int, now_us: int
+) -> list[ev.AnyEvent]:
+    """Return the events that follow when no node holds anything of a completing job any more.
+
+    Args:
+        state, exit_code, flags: as they will be, since JobCompleting may not be applied yet.
+    """
+    events: list[ev.AnyEvent] = [
+        ev.StepEnded(
+            time_us=now_us,
+            job_id=job.job_id,
+            step_id=step_id,
+            state=JobState.CANCELLED,
+            exit_code=15,
+        )
+        for step_id in job.steps
+    ]
+    if flags & JobFlag.REQUEUED:
+        return events + [requeued(job, flags, now_us)]
+    events.append(ev.JobEnded(time_us=now_us, job_id=job.job_id, state=state, exit_code=exit_code))
+    events += dependency.after_end(cluster, job, state, exit_code, now_us)
+    return events
+
+
+def requeued(job: Job, flags: int, now_us: int) -> ev.JobRequeued:
+    """Return the event that puts a job whose run is over back into the queue."""
+    kept = flags & (JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT)
+    if kept:
+        return ev.JobRequeued(
+            time_us=now_us,
+            job_id=job.job_id,
+            attempt=job.attempt + 1,
+            begin_us=0,
+            reason=Reason.JobHeldUser,
+            priority=0,
+            flags=kept,
+        )
+    return ev.JobRequeued(
+        time_us=now_us,
+        job_id=job.job_id,
+        attempt=job.attempt + 1,
+        begin_us=now_us + _REQUEUE_DELAY_US,
+        reason=Reason.BeginTime,
+    )

@@ -1,0 +1,72 @@
+"""What becomes of the jobs of nodes that leave service."""
+
+from __future__ import annotations
+
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.job import REQ_NO_KILL, Job
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
+
+
+def nodes_down(
+    cluster: Cluster,
+    node_ids: tuple[int, ...],
+    reason: str,
+    now_us: int,
+    *,
+    uid: int = 0,
+    for_silence: bool = False,
+) -> list[ev.AnyEvent]:
+    """Return the events that take nodes out of service and decide the fate of their jobs.
+
+    A job cleaning up loses the node and goes on; a running one ends NODE_FAIL, or is requeued
+    where it may be, or keeps its other nodes with --no-kill.
+    """
+    lost = frozenset(node_ids)
+    events: list[ev.AnyEvent] = [
+        ev.NodesDown(
+            time_us=now_us, node_ids=node_ids, reason=reason, uid=uid, for_silence=for_silence
+        )
+    ]
+    duty_id = cluster.next_duty_id
+    hit: dict[int, None] = {}
+    for node_id in node_ids:
+        hit.update(dict.fromkeys(cluster.use[node_id].allocs))
+    for job_id in hit:
+        job = cluster.jobs[job_id]
+        if is_completing(job):
+            if set(job.nodes_pending) <= lost:
+                events += job_end.finish(
+                    cluster, job, JobState(job.state), job.exit_code, job.flags, now_us
+                )
+            continue
+        if _keeps_running(job, lost):
+            kept = tuple(alloc for alloc in job.nodes if alloc.node_id not in lost)
+            events.append(ev.JobResized(time_us=now_us, job_id=job_id, nodes=kept))
+            continue
+        first_lost = next(alloc.node_id for alloc in job.nodes if alloc.node_id in lost)
+        events += job_end.complete(
+            cluster,
+            job,
+            JobState.NODE_FAIL,
+            now_us,
+            reason=Reason.NodeDown,
+            flags=JobFlag.REQUEUED if may_requeue(job) else JobFlag.NONE,
+            failed_node=cluster.node(first_lost).spec.name,
+            clean_nodes=lost,
+            first_duty_id=duty_id,
+        )
+        duty_id += len(job.nodes)
+    return events
+
+
+def may_requeue(job: Job) -> bool:
+    """Return whether a lost run of a job may be repeated: a batch job that allows it."""
+    return job.requeue and bool(job.script_hash)
+
+
+def _keeps_running(job: Job, lost: frozenset[int]) -> bool:
+    if not job.request.flags & REQ_NO_KILL or job.batch_node_id in lost:
+        return False
+    return any(alloc.node_id not in lost for alloc in job.nodes)

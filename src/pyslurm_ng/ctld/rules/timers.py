@@ -1,0 +1,195 @@
+"""What follows from the passing of time alone; called about once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import (
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_STEPS_ONLY,
+    SIGNAL_TIME_LIMIT,
+)
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job
+from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
+
+SECOND_US = 1_000_000
+MARK_WARNED = 1  # bit of Job.time_signalled: the --signal warning was sent
+_PURGE_AT_ONCE = 10_000
+
+
+def due(
+    cluster: Cluster, conf: SlurmConf, last_seen_us: Mapping[int, int], now_us: int
+) -> list[ev.AnyEvent]:
+    """Return everything that time has brought about.
+
+    Args:
+        last_seen_us: when each node was last heard of; soft state.
+    """
+    events: list[ev.AnyEvent] = []
+    events += begin_times(cluster, now_us)
+    events += time_limits(cluster, conf, now_us)
+    events += silent_nodes(cluster, conf, last_seen_us, now_us)
+    events += resume_after(cluster, now_us)
+    events += purge(cluster, conf, now_us)
+    return events
+
+
+def begin_times(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+    """Return JobEligible for jobs whose begin time has come and whose dependencies are met."""
+    events: list[ev.AnyEvent] = []
+    for job_id in cluster.ineligible:
+        job = cluster.jobs[job_id]
+        if job.begin_us <= now_us and not job.dependencies:
+            events.append(ev.JobEligible(time_us=now_us, job_id=job_id))
+    return events
+
+
+def end_limit_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
+    """Return when a running job's time is over, OverTimeLimit included; 0 for never."""
+    limit_min = job.time_limit_min
+    if limit_min in (INFINITE, NO_VAL):
+        return 0
+    partition = cluster.partitions.get(job.partition)
+    over_min = partition.over_time_limit_min if partition else NO_VAL
+    if over_min == NO_VAL:
+        over_min = conf.over_time_limit or 0
+    if over_min == INFINITE:
+        return 0
+    return job.start_us + job.suspended_us + (limit_min + over_min) * 60 * SECOND_US
+
+
+def time_limits(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
+    """Return warnings (--signal) and ends of jobs that run past their limit or deadline."""
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        if is_completing(job) or job.state != JobState.RUNNING:
+            continue
+        deadline_us = job.request.deadline_us
+        if deadline_us and now_us >= deadline_us:
+            state, reason = JobState.DEADLINE, Reason.DeadLine
+        else:
+            end_us = end_limit_us(cluster, conf, job)
+            if not end_us:
+                continue
+            if now_us < end_us:
+                warning = _warning(job, end_us, now_us, duty_id)
+                if warning is not None:
+                    events.append(warning)
+                    duty_id += len(job.nodes)
+                continue
+            state, reason = JobState.TIMEOUT, Reason.TimeLimit
+        events += job_end.complete(
+            cluster,
+            job,
+            state,
+            now_us,
+            reason=reason,
+            duty_flags=SIGNAL_TIME_LIMIT,
+            first_duty_id=duty_id,
+        )
+        duty_id += len(job.nodes)
+    return events
+
+
+def _warning(job: Job, end_us: int, now_us: int, duty_id: int) -> ev.JobSignalled | None:
+    request = job.request
+    if not request.signal or job.time_signalled & MARK_WARNED:
+        return None
+    if now_us < end_us - request.signal_before_s * SECOND_US:
+        return None
+    to_script = bool(request.flags & REQ_SIGNAL_BATCH)
+    return ev.JobSignalled(
+        time_us=now_us,
+        job_id=job.job_id,
+        signal=request.signal,
+        flags=SIGNAL_BATCH_ONLY if to_script else SIGNAL_STEPS_ONLY,
+        step_id=-1,
+        first_duty_id=duty_id,
+        marks=MARK_WARNED,
+        node_ids=(job.batch_node_id,) if to_script else (),
+    )
+
+
+def silent_nodes(
+    cluster: Cluster, conf: SlurmConf, last_seen_us: Mapping[int, int], now_us: int
+) -> list[ev.AnyEvent]:
+    """Return NodesSilent for nodes that missed a heartbeat, the loss of those silent too long."""
+    timeout_us = conf.slurmd_timeout * SECOND_US
+    if not timeout_us:
+        return []
+    silent: list[int] = []
+    lost: list[int] = []
+    for node in cluster.nodes:
+        if node is None or node.state not in (NodeState.IDLE, NodeState.UNKNOWN):
+            continue
+        seen_us = last_seen_us.get(node.node_id, 0)
+        if not seen_us:
+            continue
+        if now_us - seen_us >= timeout_us:
+            lost.append(node.node_id)
+        elif now_us - seen_us >= timeout_us // 2 and not node.flags & NodeFlag.NOT_RESPONDING:
+            silent.append(node.node_id)
+    events: list[ev.AnyEvent] = []
+    if silent:
+        events.append(ev.NodesSilent(time_us=now_us, node_ids=tuple(silent), silent=True))
+    if lost:
+        fresh = tuple(
+            node_id for node_id in lost if not cluster.node(node_id).flags & NodeFlag.NOT_RESPONDING
+        )
+        if fresh:
+            events.append(ev.NodesSilent(time_us=now_us, node_ids=fresh, silent=True))
+        events += node_loss.nodes_down(
+            cluster, tuple(lost), "Not responding", now_us, for_silence=True
+        )
+    return events
+
+
+def resume_after(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+    """Return the return of nodes whose ResumeAfter time is over."""
+    due_nodes = [
+        node for node in cluster.nodes if node is not None and 0 < node.resume_after_us <= now_us
+    ]
+    events: list[ev.AnyEvent] = []
+    for node in due_nodes:
+        flags = node.flags & ~(NodeFlag.DRAIN | NodeFlag.FAIL)
+        events.append(
+            ev.NodeUpdated(
+                time_us=now_us,
+                node_ids=(node.node_id,),
+                fields={"flags": flags, "reason": "", "resume_after_us": 0},
+            )
+        )
+        if node.state == NodeState.DOWN:
+            events.append(ev.NodesReturned(time_us=now_us, node_ids=(node.node_id,)))
+    return events
+
+
+def purge(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
+    """Return JobPurged for ended jobs older than MinJobAge that no waiting job depends on."""
+    age_us = conf.min_job_age * SECOND_US
+    if not age_us:
+        return []
+    old: list[int] = []
+    for job_id in cluster.ended:
+        job = cluster.jobs[job_id]
+        if job.end_us > now_us - age_us or len(old) >= _PURGE_AT_ONCE:
+            break
+        if job_id in cluster.dependents or _array_lives(cluster, job):
+            continue
+        old.append(job_id)
+    return [ev.JobPurged(time_us=now_us, job_ids=tuple(old))] if old else []
+
+
+def _array_lives(cluster: Cluster, job: Job) -> bool:
+    """Return whether this is an array's head whose tasks are not all over."""
+    if job.array_job_id != job.job_id:
+        return False
+    others = cluster.arrays.get(job.array_job_id, {})
+    return any(task_job != job.job_id for task_job in others.values())

@@ -1,0 +1,72 @@
+"""Which records an event changes, so that whoever keeps views of them knows what to make anew."""
+
+from __future__ import annotations
+
+from . import events as ev
+
+EVERYTHING = (-1,)
+"""Instead of ids: every record of that kind may have changed."""
+
+Ids = tuple[int, ...]
+
+# Events about one job that change nothing but its record.
+_ONE_JOB = (
+    ev.JobSubmitted,
+    ev.JobUpdated,
+    ev.JobEligible,
+    ev.DependencyChanged,
+    ev.JobStarted,
+    ev.JobSignalled,
+    ev.JobRequeued,
+    ev.StepCreated,
+    ev.StepEnded,
+    ev.JobEnded,
+)
+# Events about one job that also change what its nodes have in use.
+_JOB_AND_NODES = (
+    ev.JobAllocated,
+    ev.JobSuspended,
+    ev.JobResumed,
+    ev.JobCompleting,
+    ev.JobResized,
+)
+_NODES = (ev.NodeUpdated, ev.NodesReturned, ev.NodesSilent)
+
+
+def touched(event: ev.AnyEvent) -> tuple[Ids, Ids]:
+    """Return the ids of the jobs and of the nodes whose records or use the event changed.
+
+    `EVERYTHING` stands for all of a kind. For an event that frees nodes without naming them the
+    caller adds the nodes of the job, which it knows from the Cluster: see `nodes_follow_job`.
+    """
+    if isinstance(event, _ONE_JOB):
+        return (event.job_id,), ()
+    if isinstance(event, ev.JobAllocated):
+        return (event.job_id,), tuple(alloc.node_id for alloc in event.nodes)
+    if isinstance(event, _JOB_AND_NODES):
+        return (event.job_id,), ()
+    if isinstance(event, ev.ArrayTaskSplit):
+        return (event.array_job_id, event.job_id), ()
+    if isinstance(event, ev.JobPurged):
+        return event.job_ids, ()
+    if isinstance(event, ev.NodeRegistered):
+        return (), (event.node_id,)
+    if isinstance(event, ev.NodesDown):
+        # Jobs that were cleaning up there are released.
+        return EVERYTHING, event.node_ids
+    if isinstance(event, _NODES):
+        return (), event.node_ids
+    if isinstance(event, ev.DutiesDone):
+        return (), tuple(node_id for node_id, _ in event.done)
+    if isinstance(event, ev.ConfigLoaded):
+        return EVERYTHING, EVERYTHING
+    if isinstance(event, (ev.PartitionUpdated, ev.PartitionDeleted)):
+        return (), EVERYTHING
+    return (), ()
+
+
+def nodes_follow_job(event: ev.AnyEvent) -> int:
+    """Return the id of the job all of whose nodes an event touches besides, or 0."""
+    if isinstance(event, _JOB_AND_NODES) and not isinstance(event, ev.JobAllocated):
+        return event.job_id
+    return 0
