@@ -22,13 +22,14 @@ import os
 import socket
 import stat
 import struct
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
 
 import msgspec
+
+from pyslurm_ng.wire import munge
 
 TOKEN_MAGIC = b"pT1"
 CREDENTIAL_MAGIC = b"pC1"
@@ -147,9 +148,7 @@ def load_key(path: str, service_uid: int) -> Key:
         if not stat.S_ISREG(found.st_mode):
             raise KeyFileError(f"{path}: not a regular file")
         if found.st_uid not in (0, service_uid, os.geteuid()):
-            raise KeyFileError(
-                f"{path}: owned by uid {found.st_uid}; root or SlurmUser is allowed"
-            )
+            raise KeyFileError(f"{path}: owned by uid {found.st_uid}; root or SlurmUser is allowed")
         if found.st_mode & 0o177:
             mode = stat.S_IMODE(found.st_mode)
             raise KeyFileError(f"{path}: mode {mode:04o}; 0600 or 0400 is allowed")
@@ -447,5 +446,153 @@ class KeyCredentialSigner:
         return blob[start:-MAC_BYTES]
 
 
-Refusals = Counter
-"""Refused messages by cause, for sdiag."""
+# --- auth/munge ---------------------------------------------------------------------------
+
+
+class MungeAuthenticator:
+    """AuthType=auth/munge: munged names the uid, our payload binds it to one body.
+
+    Args as `TokenAuthenticator`; `auth_info` is AuthInfo (its `socket=` names munged's socket).
+
+    Raises:
+        AuthError: munge's library is not installed.
+    """
+
+    def __init__(self, cluster: str, service_uid: int, auth_info: str = "", host: str = "") -> None:
+        self._cluster = cluster
+        self._host = host
+        self._privileged = frozenset((0, service_uid))
+        self._auth_info = auth_info
+        if not munge.is_installed():
+            raise AuthError(
+                "no_munge",
+                "AuthType=auth/munge: libmunge.so.2 cannot be loaded: install munge "
+                "or set AuthType=auth/slurm",
+            )
+
+    def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
+        """Return a munge credential of this process; nobody else's can be made."""
+        if peer.uid != os.geteuid():
+            raise AuthError("token_not_own", "AuthType=auth/munge: ask munge for a credential")
+        try:
+            return munge.encode_claims(
+                self._auth_info, peer.role, peer.name, self._cluster, audience, kind, digest
+            )
+        except munge.MungeError as error:
+            raise AuthError(error.cause, error.text) from None
+
+    def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
+        """Let munge verify it, then compare what it was made for."""
+        if not credential:
+            raise AuthError("missing", "no credential")
+        try:
+            role, name, cluster, to, of_kind, digest, uid, gid = munge.decode_claims(
+                self._auth_info, credential
+            )
+        except munge.MungeError as error:
+            raise AuthError(error.cause, error.text) from None
+        if cluster != self._cluster:
+            raise AuthError("wrong_cluster", f"credential is for cluster {cluster!r:.64}")
+        if to != audience:
+            raise AuthError("wrong_audience", f"credential is for {to!r:.64}")
+        if of_kind != kind:
+            raise AuthError("wrong_kind", f"credential is for a {of_kind!r:.64} message")
+        if role != "user" and (
+            uid not in self._privileged or role not in ("node", "slurmctld", "slurmdbd")
+        ):
+            raise AuthError("role_not_own", f"uid {uid} cannot speak as {role!r:.16}")
+        return Admission(Peer(uid, gid, 0, role, name, name, "munge"), digest)
+
+
+class MungeCredentialSigner:
+    """Job credentials as munge credentials of SlurmUser or root; their times are in the payload."""
+
+    def __init__(self, service_uid: int, auth_info: str = "") -> None:
+        self._privileged = frozenset((0, service_uid))
+        self._auth_info = auth_info
+
+    def sign_credential(self, payload: bytes) -> bytes:
+        """Return a munge credential over the payload."""
+        try:
+            return munge.encode(self._auth_info, CREDENTIAL_MAGIC + payload)
+        except munge.MungeError as error:
+            raise AuthError(error.cause, error.text) from None
+
+    def open_credential(self, blob: bytes) -> bytes:
+        """Return the payload of what root or SlurmUser signed."""
+        try:
+            payload, uid, _ = munge.decode(self._auth_info, blob, accept_used=True)
+        except munge.MungeError as error:
+            raise AuthError(error.cause, error.text) from None
+        if uid not in self._privileged:
+            raise AuthError("role_not_own", f"uid {uid} cannot sign job credentials")
+        if not payload.startswith(CREDENTIAL_MAGIC):
+            raise AuthError("malformed_credential", "not a job credential")
+        return payload[len(CREDENTIAL_MAGIC) :]
+
+
+# --- by configuration ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a daemon proves itself with, and checks others with."""
+
+    authenticator: Authenticator
+    signer: CredentialSigner
+    peer: Peer
+
+
+def load_identity(
+    *,
+    role: str,
+    name: str,
+    auth_type: str,
+    auth_info: str,
+    key_path: str,
+    cluster: str,
+    host: str,
+    service_uid: int,
+    clock_us: Callable[[], int],
+    admin_hosts: frozenset[str] | None = None,
+    replay_path: str | None = None,
+) -> Identity:
+    """Return a daemon's identity by AuthType.
+
+    Args:
+        role: slurmctld, slurmdbd or node; `name` is the node's name for a node, else the host's.
+        key_path: slurm.key, used by auth/slurm.
+        admin_hosts: see `TokenAuthenticator`; AuthInfo=admin_hosts=a:b adds to them.
+        replay_path: file of nonces seen, in the daemon's state directory.
+
+    Raises:
+        KeyFileError: the key cannot be used as it lies there.
+        AuthError: munge is asked for and not installed, or AuthType is neither of the two.
+    """
+    peer = Peer(os.geteuid(), os.getegid(), 0, role, name, host, "own")
+    if auth_type == "auth/munge":
+        return Identity(
+            MungeAuthenticator(cluster, service_uid, auth_info, host),
+            MungeCredentialSigner(service_uid, auth_info),
+            peer,
+        )
+    if auth_type != "auth/slurm":
+        raise AuthError("auth_type", f"AuthType={auth_type}: auth/munge and auth/slurm are allowed")
+    key = load_key(key_path, service_uid)
+    if admin_hosts is not None:
+        admin_hosts |= extra_admin_hosts(auth_info)
+    replay = ReplayStore(clock_us(), replay_path)
+    return Identity(
+        TokenAuthenticator(key, cluster, host, service_uid, clock_us, admin_hosts, replay),
+        KeyCredentialSigner(key),
+        peer,
+    )
+
+
+def extra_admin_hosts(auth_info: str) -> frozenset[str]:
+    """Return the hosts of AuthInfo=admin_hosts=a:b."""
+    for word in auth_info.split(","):
+        key, _, value = word.strip().partition("=")
+        if key.lower() == "admin_hosts":
+            return frozenset(value.split(":"))
+    return frozenset()

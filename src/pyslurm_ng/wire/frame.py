@@ -11,12 +11,11 @@ judged from the head alone, before anything of that size is allocated: head, kin
 together stay below 64 KiB, and a body is admitted only after its credential was verified, up to
 the limit of its kind.
 
-Commands import this module: builtins and `struct` only.
+Commands import this module: builtins and `struct` only, and no `__future__`, which is a module
+to load like any other.
 """
 
-from __future__ import annotations
-
-import struct
+from struct import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"psng"
 VERSION = 1
-HEAD = struct.Struct(">4sBBBBIIQ")
+HEAD = Struct(">4sBBBBIIQ")
 HEAD_BYTES = HEAD.size
 MAX_KIND_BYTES = 64
 MAX_UNAUTHENTICATED_BYTES = 64 << 10
@@ -62,9 +61,7 @@ def pack_head(
     """Return head and kind of a frame."""
     name = kind.encode("ascii")
     return (
-        HEAD.pack(
-            MAGIC, VERSION, flags, len(name), 0, credential_bytes, body_bytes, sequence
-        )
+        HEAD.pack(MAGIC, VERSION, flags, len(name), 0, credential_bytes, body_bytes, sequence)
         + name
     )
 
@@ -132,9 +129,7 @@ class Parser:
 
     __slots__ = ("_admit", "_head", "_need", "_rest", "_ticket", "is_held")
 
-    def __init__(
-        self, admit: Callable[[str, int, int, bytes, int], object | None]
-    ) -> None:
+    def __init__(self, admit: "Callable[[str, int, int, bytes, int], object | None]") -> None:
         self._admit = admit
         self._rest = bytearray()
         self._head: tuple[str, int, int, int] | None = None

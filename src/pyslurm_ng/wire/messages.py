@@ -61,9 +61,7 @@ __all__ = [
     "rows",
 ]
 
-RequestId = Annotated[
-    bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)
-]
+RequestId = Annotated[bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)]
 """Type of the `request_id` field of every changing request; the client fills it."""
 
 

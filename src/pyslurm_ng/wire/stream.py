@@ -159,7 +159,7 @@ class StreamServer:
         self.held: set[_Connection] = set()
         self.admitted_bytes = 0
         self.by_origin: Counter[str] = Counter()
-        self._privileged = frozenset((0, service_uid))
+        self.privileged = frozenset((0, service_uid))
         self._roles_of = roles_of
         self._servers: list[asyncio.Server] = []
         self._paths: list[tuple[str, int]] = []
@@ -250,7 +250,7 @@ class StreamServer:
             return peer.role in row.roles
         if "user" in row.roles:
             return True
-        if peer.uid in self._privileged:
+        if peer.uid in self.privileged:
             return not row.roles.isdisjoint(("admin", "operator"))
         if self._roles_of is None or row.roles.isdisjoint(("admin", "operator")):
             return False
@@ -321,7 +321,7 @@ class _Connection(asyncio.Protocol):
         server.watch(self)
         server.by_origin[self._origin] += 1
         most_here = server.limits.connections
-        if self._peer is not None and self._peer.uid == 0:
+        if self._peer is not None and self._peer.uid in server.privileged:
             most = most_here = most_here + server.limits.reserved_for_admins
         if server.by_origin[self._origin] > most:
             self._refuse(
@@ -355,10 +355,14 @@ class _Connection(asyncio.Protocol):
 
     def check_time(self, now: float) -> None:
         """Cut what is too slow, never spoke or has been idle for long."""
-        if self.is_closed:
-            return
         limits = self._server.limits
-        if not self._was_authenticated and now - self._since_s > limits.handshake_s:
+        if self.is_closed:
+            # Refused, and the reason is not being read.
+            if self._transport is not None and now - self._mark_s > limits.grace_s:
+                self._transport.abort()
+            return
+        is_new = not self._was_authenticated and not self._parser.is_held
+        if is_new and now - self._since_s > limits.handshake_s:
             self._cut_for("handshake_timeout")
             return
         drained = self._written - self.unsent_bytes
@@ -570,6 +574,7 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
         # Nothing more is read; calls still open end through connection_lost.
         self.is_closed = True
+        self._mark_s = self._loop.time()
 
 
 _NO_REQUEST = ErrorReply(0, "")

@@ -117,9 +117,7 @@ def message(
     return register
 
 
-def reply(
-    kind: str, *, max_bytes: int = 256 << 20
-) -> Callable[[StructType], StructType]:
+def reply(kind: str, *, max_bytes: int = 256 << 20) -> Callable[[StructType], StructType]:
     """Register a reply. Only its size is limited: a reply is read by who asked a trusted daemon."""
 
     def register(struct: StructType) -> StructType:
