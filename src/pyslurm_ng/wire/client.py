@@ -1,7 +1,8 @@
 """The blocking client of commands: one connection, frames, retries; nothing heavy to import.
 
 Start-up is part of a command's interface, so this module and what it imports are C modules and
-builtins: no `socket` (it loads `enum` and `selectors`), no msgspec, no `__future__`.
+builtins: no `socket` (it loads `enum` and `selectors`), no `os` (1 ms of Python; what is used here
+is `posix`, which it wraps), no msgspec, no `__future__`.
 
 Where a daemon is found:
 
@@ -13,7 +14,7 @@ Where a daemon is found:
   socket where the kernel tells it who asks.
 """
 
-import os
+import posix as os
 import sys
 from _socket import (
     AF_UNIX,
@@ -104,7 +105,7 @@ class SlurmError(Exception):
 
 def run_directory(pid_file: str) -> str:
     """Return where a daemon with this pid file has its Unix socket."""
-    directory = os.path.dirname(pid_file)
+    directory = pid_file.rpartition("/")[0]
     if not directory or directory in ("/run", "/var/run") or "%" in directory:
         return DEFAULT_RUN_DIRECTORY
     return directory
@@ -126,7 +127,7 @@ def socket_path(conf: "Mapping[str, str]") -> str:
 
 def _folded(conf: "Mapping[str, Any]") -> "dict[str, str]":
     return {
-        key.lower(): value if isinstance(value, str) else ",".join(value)
+        key.lower(): ",".join(value) if isinstance(value, list | tuple) else str(value)
         for key, value in conf.items()
         if value is not None
     }
@@ -252,7 +253,7 @@ def _connect_unix(path: str, deadline: float, trusted_user: str) -> _Link:
         connection.settimeout(max(0.001, deadline - monotonic()))
         if len(path) > 107:
             # An address holds 107 bytes; through the directory's descriptor only the name counts.
-            directory, name = os.path.split(path)
+            directory, _, name = path.rpartition("/")
             folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             path = f"/proc/self/fd/{folder}/{name}"
         connection.connect(path)

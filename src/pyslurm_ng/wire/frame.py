@@ -11,11 +11,11 @@ judged from the head alone, before anything of that size is allocated: head, kin
 together stay below 64 KiB, and a body is admitted only after its credential was verified, up to
 the limit of its kind.
 
-Commands import this module: builtins and `struct` only, and no `__future__`, which is a module
-to load like any other.
+Commands import this module: builtins and C modules only, and no `__future__`, which is a
+module to load like any other.
 """
 
-from struct import Struct
+from _struct import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
