@@ -1,0 +1,1 @@
+"""A whole cluster on this host with one command: `pyslurm-ng up`, `status`, `down`."""

@@ -1,0 +1,173 @@
+"""The command `pyslurm-ng`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from pyslurm_ng import __version__
+from pyslurm_ng.up import cluster, files, ports, programs
+from pyslurm_ng.up.layout import Layout
+
+DEFAULT_DIRECTORY = "pyslurm-ng-cluster"
+DIRECTORY_OPTION = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=lambda: os.environ.get("PYSLURM_NG_DIR", DEFAULT_DIRECTORY),
+    show_default=f"$PYSLURM_NG_DIR or ./{DEFAULT_DIRECTORY}",
+    help="Directory that holds everything of the cluster.",
+)
+
+
+def host_cpus() -> int:
+    return os.cpu_count() or 1
+
+
+def host_memory_mib() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+
+
+def layout_of(directory: Path) -> Layout:
+    """Return the layout, or refuse a path that configuration files cannot express."""
+    path = directory.absolute()
+    if re.search(r"[\s#\"'\\%=,\[\]]", str(path)):
+        raise files.BadRequest(
+            f"--dir {path}: blanks, quotes and the characters # % = , [ ] are not allowed"
+        )
+    return Layout(path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", message="pyslurm-ng %(version)s")
+def commands() -> None:
+    """Run pyslurm-ng clusters on this host."""
+
+
+@commands.command()
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 4096),
+    default=1,
+    show_default=True,
+    help="Number of node daemons; each pretends to be a host of its own.",
+)
+@click.option(
+    "--cpus",
+    type=click.IntRange(1, 4096),
+    default=host_cpus,
+    show_default="this host's",
+    help="CPUs of each node.",
+)
+@click.option(
+    "--memory",
+    "memory_mib",
+    type=click.IntRange(1, 2**31),
+    default=None,
+    show_default="an equal share of this host's",
+    help="Memory of each node in MiB.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(0, 256),
+    default=0,
+    show_default=True,
+    help="Pretended GPUs of each node.",
+)
+@click.option(
+    "--database",
+    default="",
+    metavar="URL",
+    help="sqlite:///FILE or mysql://USER:PASSWORD@HOST:PORT/NAME; "
+    "without it SQLite in the cluster's directory.",
+)
+@click.option(
+    "--conf",
+    "extra",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with lines to add to slurm.conf; they take precedence.",
+)
+@click.option("--cluster-name", default="cluster", show_default=True, help="ClusterName.")
+@DIRECTORY_OPTION
+def up(
+    nodes: int,
+    cpus: int,
+    memory_mib: int | None,
+    gpus: int,
+    database: str,
+    extra: Path | None,
+    cluster_name: str,
+    directory: Path,
+) -> None:
+    """Start a cluster and return when all its nodes are idle."""
+    layout = layout_of(directory)
+    request = files.Request(
+        nodes=nodes,
+        cpus=cpus,
+        memory_mib=memory_mib or max(1, host_memory_mib() // nodes),
+        gpus=gpus,
+        database=database,
+        extra_lines=extra.read_text() if extra else "",
+        cluster_name=cluster_name,
+    )
+    # One line for each daemon, the other, and the nodes at last.
+    with click.progressbar(
+        length=nodes + 3, label="starting", file=sys.stderr, item_show_func=lambda item: item
+    ) as bar:
+        cluster.up(request, layout, lambda line: bar.update(1, line))
+    click.echo(f"The cluster is up. To use it:\n  . {layout.env_file}")
+
+
+@commands.command()
+@DIRECTORY_OPTION
+def down(directory: Path) -> None:
+    """Stop the cluster with all its jobs; its state and accounting stay."""
+    layout = layout_of(directory)
+    if not layout.slurm_conf.exists():
+        raise cluster.NotPossible(f"there is no cluster in {layout.directory}")
+    cluster.down(layout, click.echo)
+
+
+@commands.command()
+@DIRECTORY_OPTION
+def status(directory: Path) -> None:
+    """Show daemons and nodes; exit code 1 unless all of them are well."""
+    layout = layout_of(directory)
+    lines, is_well = cluster.status(layout)
+    for line in lines:
+        click.echo(line)
+    sys.exit(0 if is_well else 1)
+
+
+def main(argv: list[str]) -> int:
+    """Run `pyslurm-ng`; errors are one line, with the ends of logs below it where they help."""
+    try:
+        commands.main(args=argv or ["--help"], prog_name="pyslurm-ng", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        print("pyslurm-ng: error: interrupted", file=sys.stderr)
+        return 130
+    except click.ClickException as problem:
+        print(f"pyslurm-ng: error: {problem.format_message()}", file=sys.stderr)
+        return 2
+    except (
+        cluster.NotPossible,
+        files.BadRequest,
+        ports.NoPorts,
+        programs.StartFailed,
+        PermissionError,
+        FileExistsError,
+        NotADirectoryError,
+    ) as problem:
+        print(f"pyslurm-ng: error: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,194 @@
+"""Bring a cluster up on this host, look at it, take it down."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from pyslurm_ng.up import files, ports, programs
+from pyslurm_ng.up.layout import Layout, environment
+
+START_LIMIT_S = 30.0
+STOP_LIMIT_S = 15.0
+IDLE_LIMIT_S = 60.0
+COMMAND_LIMIT_S = 20.0
+
+Say = Callable[[str], None]
+
+
+class NotPossible(Exception):
+    """The cluster is not in a state in which this can be done; the text is for the user."""
+
+
+def up(request: files.Request, layout: Layout, say: Say) -> None:
+    """Write the files, start the daemons, return when every node is IDLE.
+
+    Errors: NotPossible, files.BadRequest, ports.NoPorts, or programs.StartFailed, after which
+        nothing of it is running any more.
+    """
+    alive = [item.name for item in programs.running(layout) if item.process is not None]
+    if alive:
+        raise NotPossible(
+            f"a cluster is running in {layout.directory} ({', '.join(alive)}); "
+            f"stop it with: pyslurm-ng down --dir {layout.directory}"
+        )
+    directories = programs.program_directories()
+    found = {name: programs.find_program(name, directories) for name in programs.DAEMONS}
+    sinfo = programs.find_program("sinfo", directories)
+    first = ports.free_row(request.nodes + 2)
+    host = socket.gethostname().split(".")[0]
+    files.write_all(request, layout, files.Ports(first, first + 1, first + 2), host)
+    files.write_env(layout, directories)
+    for leftover in [*layout.pid_files().values(), *layout.log.glob("*.start")]:
+        leftover.unlink(missing_ok=True)
+    env = environment(layout, directories)
+    conf = str(layout.slurm_conf)
+    names = files.node_names(request.nodes)
+    try:
+        _start({"slurmdbd": [str(found["slurmdbd"])]}, layout, env, say)
+        _start({"slurmctld": [str(found["slurmctld"]), "-f", conf]}, layout, env, say)
+        slurmd = str(found["slurmd"])
+        _start({f"slurmd-{n}": [slurmd, "-f", conf, "-N", n] for n in names}, layout, env, say)
+        _wait_for_idle(sinfo, len(names), layout, env, say)
+    except BaseException:
+        down(layout, say=lambda line: None)
+        raise
+
+
+def _start(commands: dict[str, list[str]], layout: Layout, env: dict[str, str], say: Say) -> None:
+    """Start daemons side by side and wait until each is in the background."""
+    children = {name: programs.start(name, argv, layout, env) for name, argv in commands.items()}
+    try:
+        for name, child in children.items():
+            programs.finish_start(name, child, layout, START_LIMIT_S)
+            say(f"started {name}")
+    finally:
+        for child in children.values():
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+
+
+def node_states(sinfo: Path, env: dict[str, str]) -> dict[str, str]:
+    """Return each node's compact state as sinfo prints it; empty when nobody answers."""
+    try:
+        result = subprocess.run(
+            [str(sinfo), "-h", "-N", "-o", "%n %t"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            timeout=COMMAND_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    pairs = (line.split() for line in result.stdout.splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _wait_for_idle(sinfo: Path, count: int, layout: Layout, env: dict[str, str], say: Say) -> None:
+    states: dict[str, str] = {}
+
+    def all_idle() -> bool:
+        states.clear()
+        states.update(node_states(sinfo, env))
+        return len(states) >= count and set(states.values()) == {"idle"}
+
+    if programs.wait_until(all_idle, IDLE_LIMIT_S):
+        say(f"{count} node{'s are' if count > 1 else ' is'} idle")
+        return
+    late = {name: state for name, state in states.items() if state != "idle"}
+    shown = " ".join(f"{name}={state}" for name, state in late.items()) or "slurmctld is silent"
+    names = ["slurmctld", *(f"slurmd-{name}" for name in list(late)[:2])]
+    raise programs.StartFailed(
+        f"not all nodes are idle after {IDLE_LIMIT_S:.0f} s: {shown}\n"
+        + "\n".join(programs.evidence(layout, name) for name in names)
+    )
+
+
+def down(layout: Layout, say: Say) -> None:
+    """Stop jobs and daemons, wait for them, kill what stays. Leaves logs, state and accounting."""
+    alive = [item for item in programs.running(layout) if item.process is not None]
+    controller = [item for item in alive if item.name == "slurmctld"]
+    if controller:
+        _cancel_all(layout)
+    # Nodes before the controller before accounting: each may still report to the next.
+    for prefix in ("slurmd-", "slurmctld", "slurmdbd"):
+        group = [item for item in alive if item.name.startswith(prefix)]
+        processes = [item.process for item in group if item.process is not None]
+        killed = {process.pid for process in programs.end(processes, STOP_LIMIT_S)}
+        for item in group:
+            was_killed = item.process is not None and item.process.pid in killed
+            say(f"{'killed' if was_killed else 'stopped'} {item.name}")
+    for process in programs.step_daemons(layout):
+        programs.end_tree(process)
+    for path in layout.pid_files().values():
+        path.unlink(missing_ok=True)
+    if layout.run.parent != layout.directory:
+        shutil.rmtree(layout.run, ignore_errors=True)
+
+
+def _cancel_all(layout: Layout) -> None:
+    """Cancel every job, so that its processes end in the orderly way before slurmd does."""
+    directories = programs.program_directories()
+    env = environment(layout, directories)
+    try:
+        scancel = str(programs.find_program("scancel", directories))
+        squeue = str(programs.find_program("squeue", directories))
+    except programs.StartFailed:
+        return
+    states = ("PENDING", "RUNNING", "SUSPENDED")
+
+    def no_jobs() -> bool:
+        return not output([squeue, "-h", "-o", "%i"], env)
+
+    if no_jobs():
+        return
+    for state in states:
+        output([scancel, f"--state={state}"], env)
+    programs.wait_until(no_jobs, STOP_LIMIT_S, pause_s=0.1)
+
+
+def output(argv: list[str], env: dict[str, str]) -> str:
+    """Return what a command prints, nothing when it fails or takes too long."""
+    try:
+        result = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            timeout=COMMAND_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return result.stdout.strip()
+
+
+def status(layout: Layout) -> tuple[list[str], bool]:
+    """Return lines about daemons and nodes, and whether all of them are well."""
+    found = programs.running(layout)
+    if not found:
+        return [f"no cluster is running in {layout.directory}"], False
+    lines = []
+    well = any(item.name == "slurmctld" for item in found)
+    for item in found:
+        if item.process is None:
+            lines.append(f"{item.name}: not running")
+            well = False
+        else:
+            lines.append(f"{item.name}: running, pid {item.process.pid}")
+    directories = programs.program_directories()
+    env = environment(layout, directories)
+    states = node_states(programs.find_program("sinfo", directories), env)
+    counts: dict[str, int] = {}
+    for state in states.values():
+        counts[state] = counts.get(state, 0) + 1
+    shown = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    lines.append(f"nodes: {shown or 'slurmctld does not answer'}")
+    return lines, well and bool(states)

@@ -1,0 +1,234 @@
+"""Write the configuration of a cluster that lives on one host."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyslurm_ng.up.layout import Layout
+
+RECORD_KEYS = ("nodename", "partitionname", "nodeset", "downnodes")
+"""Keys that begin a record: later ones add to earlier ones instead of replacing them."""
+
+
+class BadRequest(Exception):
+    """What was asked for cannot be built; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `pyslurm-ng up` was asked for."""
+
+    nodes: int
+    cpus: int
+    memory_mib: int
+    gpus: int
+    database: str
+    extra_lines: str
+    cluster_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The TCP ports of the daemons; `slurmd` is the first node's, the others follow it."""
+
+    slurmctld: int
+    slurmdbd: int
+    slurmd: int
+
+
+def numbers(first: int, count: int) -> str:
+    """Return `count` numbers from `first` as inside a hostlist: `[1-4]`, or plain `1`."""
+    return str(first) if count == 1 else f"[{first}-{first + count - 1}]"
+
+
+def node_names(count: int) -> list[str]:
+    return [f"n{number}" for number in range(1, count + 1)]
+
+
+def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str:
+    """Return the text of slurm.conf; a key in the extra lines takes the place of ours."""
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    base = {
+        "ClusterName": request.cluster_name,
+        "SlurmctldHost": f"{host}(127.0.0.1)",
+        "SlurmctldPort": str(ports.slurmctld),
+        "SlurmUser": user,
+        "SlurmdUser": user,
+        "AuthType": "auth/slurm",
+        "CredType": "cred/slurm",
+        "StateSaveLocation": str(layout.state),
+        "SlurmdSpoolDir": f"{layout.spool}/%n",
+        "SlurmctldPidFile": f"{layout.run}/slurmctld.pid",
+        "SlurmdPidFile": f"{layout.run}/slurmd-%n.pid",
+        "SlurmctldLogFile": f"{layout.log}/slurmctld.log",
+        "SlurmdLogFile": f"{layout.log}/slurmd-%n.log",
+        "SlurmdParameters": "config_overrides",
+        "ProctrackType": proctrack(),
+        "TaskPlugin": "task/none",
+        "ReturnToService": "2",
+        "SchedulerType": "sched/backfill",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "DefMemPerCPU": str(max(1, request.memory_mib // request.cpus)),
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": "127.0.0.1",
+        "AccountingStoragePort": str(ports.slurmdbd),
+        "JobAcctGatherType": "jobacct_gather/linux",
+    }
+    if request.gpus:
+        base["GresTypes"] = "gpu"
+        base["AccountingStorageTRES"] = "gres/gpu"
+    taken = keys_of(request.extra_lines)
+    lines = ["# Written by `pyslurm-ng up`; your own lines are at the end."]
+    lines += [f"{key}={value}" for key, value in base.items() if key.lower() not in taken]
+    gres = f" Gres=gpu:{request.gpus}" if request.gpus else ""
+    lines.append(
+        f"NodeName=n{numbers(1, request.nodes)} NodeHostname={host} NodeAddr=127.0.0.1"
+        f" Port={numbers(ports.slurmd, request.nodes)}"
+        f" CPUs={request.cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={request.cpus}"
+        f" ThreadsPerCore=1 RealMemory={request.memory_mib}{gres} State=UNKNOWN"
+    )
+    if "partitionname" not in taken:
+        lines.append("PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP")
+    if request.extra_lines.strip():
+        lines += ["", "# Your lines.", request.extra_lines.strip()]
+    return "\n".join(lines) + "\n"
+
+
+def proctrack() -> str:
+    """Return how jobs' processes are tracked here: by control group where one can be made."""
+    for root in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs"):
+        if os.access(root, os.W_OK) and os.access(os.path.dirname(root), os.W_OK):
+            return "proctrack/cgroup"
+    return "proctrack/linuxproc"
+
+
+def keys_of(lines: str) -> set[str]:
+    """Return the first key of each line, in lower case."""
+    found = set()
+    for line in lines.splitlines():
+        key, equals, _ = line.split("#", 1)[0].strip().partition("=")
+        if equals:
+            found.add(key.strip().lower())
+    return found
+
+
+def gres_conf(request: Request, layout: Layout) -> str:
+    files = f"{layout.devices}/nvidia{numbers(0, request.gpus)}"
+    return f"NodeName=n{numbers(1, request.nodes)} Name=gpu File={files}\n"
+
+
+def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
+    """Return the text of slurmdbd.conf; it may hold a password, so the file is private."""
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    lines = [
+        "# Written by `pyslurm-ng up`.",
+        "DbdHost=localhost",
+        "DbdAddr=127.0.0.1",
+        f"DbdPort={port}",
+        f"SlurmUser={user}",
+        "AuthType=auth/slurm",
+        f"PidFile={layout.run}/slurmdbd.pid",
+        f"LogFile={layout.log}/slurmdbd.log",
+        *storage_lines(request.database, layout),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def storage_lines(url: str, layout: Layout) -> list[str]:
+    """Return the Storage keys for a database URL; empty is SQLite in the cluster's directory.
+
+    Errors: BadRequest names what is allowed.
+    """
+    if not url:
+        url = f"sqlite:///{layout.state}/slurmdbd.sqlite"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as problem:
+        raise BadRequest(f"invalid --database {url!r}: {problem}") from None
+    place = unquote(parts.path.removeprefix("/"))
+    if parts.scheme == "sqlite":
+        if parts.netloc or not place:
+            raise BadRequest(f"invalid --database {url!r}: sqlite:///FILE is allowed")
+        # sqlite:////srv/file is absolute, sqlite:///file is below the working directory.
+        return [
+            "StorageType=accounting_storage/sqlite",
+            f"StorageLoc={Path(place).absolute()}",
+        ]
+    if parts.scheme not in ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql"):
+        raise BadRequest(
+            f"invalid --database {url!r}: sqlite:///FILE or mysql://USER:PASSWORD@HOST:PORT/NAME"
+            " is allowed"
+        )
+    if "/" in place:
+        raise BadRequest(f"invalid --database {url!r}: a database name holds no slash")
+    lines = [
+        "StorageType=accounting_storage/mysql",
+        f"StorageHost={parts.hostname or 'localhost'}",
+        f"StorageLoc={place or 'slurm_acct_db'}",
+    ]
+    if port:
+        lines.append(f"StoragePort={port}")
+    if parts.username:
+        lines.append(f"StorageUser={unquote(parts.username)}")
+    if parts.password:
+        lines.append(f"StoragePass={quoted(unquote(parts.password))}")
+    return lines
+
+
+def quoted(text: str) -> str:
+    """Return `text` as a value: in quotes where a blank or `#` would end it."""
+    if "\n" in text or '"' in text:
+        raise BadRequest("a password with a quote or a line end cannot stand in slurmdbd.conf")
+    return f'"{text}"' if set(text) & set(" \t#=\\") else text
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, from the moment it exists."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None:
+    """Write every file of a new cluster, or again those of one that was stopped.
+
+    The key is kept: tokens and credentials from before stay good.
+    """
+    for directory in (layout.directory, layout.etc, layout.log, layout.run, layout.spool):
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    layout.state.mkdir(mode=0o700, exist_ok=True)
+    # Others may look for their jobs' files below it, whatever the umask says.
+    layout.directory.chmod(0o755)
+    if layout.run.stat().st_uid != os.geteuid():
+        raise BadRequest(f"{layout.run} belongs to another user")
+    layout.slurm_conf.write_text(slurm_conf(request, layout, ports, host))
+    dbd = slurmdbd_conf(request, layout, ports.slurmdbd)
+    write_private(layout.etc / "slurmdbd.conf", dbd.encode())
+    key = layout.etc / "slurm.key"
+    if not key.exists():
+        write_private(key, secrets.token_bytes(1024))
+    gres_file = layout.etc / "gres.conf"
+    gres_file.unlink(missing_ok=True)
+    if request.gpus:
+        layout.devices.mkdir(exist_ok=True)
+        for number in range(request.gpus):
+            # Any file will do: slurmd hands it out, and nobody computes with it.
+            (layout.devices / f"nvidia{number}").touch()
+        gres_file.write_text(gres_conf(request, layout))
+
+
+def write_env(layout: Layout, program_directories: list[Path]) -> None:
+    """Write env.sh, to be sourced by a shell that wants to use the cluster."""
+    path = ":".join(shlex.quote(str(directory)) for directory in program_directories)
+    layout.env_file.write_text(
+        f"export PATH={path}:$PATH\nexport SLURM_CONF={shlex.quote(str(layout.slurm_conf))}\n"
+    )

@@ -1,0 +1,74 @@
+"""Where the files of a cluster made by `pyslurm-ng up` lie, below one directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+LONGEST_SOCKET_NAME = 40
+"""Room for `slurmd-PORT-PORT.sock` and the like behind the run directory."""
+SOCKET_PATH_LIMIT = 107
+"""The kernel's limit for a Unix socket's path (sun_path), less its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of one cluster; `directory` is absolute."""
+
+    directory: Path
+
+    @property
+    def etc(self) -> Path:
+        return self.directory / "etc"
+
+    @property
+    def slurm_conf(self) -> Path:
+        return self.etc / "slurm.conf"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    @property
+    def state(self) -> Path:
+        return self.directory / "state"
+
+    @property
+    def spool(self) -> Path:
+        return self.directory / "spool"
+
+    @property
+    def devices(self) -> Path:
+        return self.directory / "dev"
+
+    @property
+    def env_file(self) -> Path:
+        return self.directory / "env.sh"
+
+    @property
+    def run(self) -> Path:
+        """Where pid files and sockets are: elsewhere when the path is too long for a socket."""
+        plain = self.directory / "run"
+        if len(os.fsencode(plain)) + LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
+            return plain
+        mark = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"pyslurm-ng-{os.geteuid()}-{mark}"
+
+    def pid_files(self) -> dict[str, Path]:
+        """Return the pid files there are, by the daemon's name: slurmctld, slurmd-n1 ..."""
+        return {path.stem: path for path in sorted(self.run.glob("*.pid"))}
+
+    def log_files(self) -> list[Path]:
+        return sorted(self.log.glob("*.log"))
+
+
+def environment(layout: Layout, program_directories: list[Path]) -> dict[str, str]:
+    """Return this process's environment with the cluster's commands and configuration in it."""
+    found = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
+    path = [str(directory) for directory in program_directories]
+    found["PATH"] = os.pathsep.join([*path, os.environ.get("PATH", "/usr/bin:/bin")])
+    found["SLURM_CONF"] = str(layout.slurm_conf)
+    return found

@@ -1,0 +1,189 @@
+"""Find, start and stop the daemons of a cluster on this host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from pyslurm_ng.up.layout import Layout
+
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
+STEP_DAEMONS = ("slurmstepd", "pyslurm-stepd")
+LOG_TAIL_LINES = 12
+
+
+class StartFailed(Exception):
+    """A daemon or the cluster did not come up; the text says which and what it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One daemon that has a pid file; `process` is None when it is not alive."""
+
+    name: str
+    process: psutil.Process | None
+
+
+def program_directories() -> list[Path]:
+    """Return where our commands and daemons are: beside this program, or in the sbin next to it."""
+    own = Path(os.readlink("/proc/self/exe")).parent
+    root = own.parent
+    if own.name == "bin" and root.name == "pyslurm-ng" and root.parent.name == "lib":
+        root = root.parent.parent  # the interpreter of an installation
+    places = [own, root / "bin", root / "sbin", Path(sys.prefix) / "bin"]
+    found = []
+    for place in places:
+        ours = (place / "squeue").exists() or (place / "slurmctld").exists()
+        if ours and place not in found:
+            found.append(place)
+    return found
+
+
+def find_program(name: str, directories: Iterable[Path]) -> Path:
+    for directory in directories:
+        if os.access(directory / name, os.X_OK):
+            return directory / name
+    raise StartFailed(f"{name} is not installed beside pyslurm-ng; run `make build`")
+
+
+def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
+    """Return the last lines of a log, or what kept us from reading it."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 16_384))
+            text = file.read().decode(errors="replace")
+    except OSError as problem:
+        return f"({problem.strerror})"
+    return "\n".join(text.splitlines()[-lines:]) or "(empty)"
+
+
+def start(name: str, argv: list[str], layout: Layout, env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a daemon that goes to the background by itself once it can be talked to.
+
+    What it says until then is kept in a file, since a pipe would stay open in the daemon.
+    """
+    said = (layout.log / f"{name}.start").open("w+")
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            env=env,
+            cwd=layout.directory,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as problem:
+        raise StartFailed(f"{argv[0]}: {problem.strerror}") from None
+    finally:
+        said.close()
+
+
+def finish_start(name: str, child: subprocess.Popen[str], layout: Layout, limit_s: float) -> None:
+    """Wait until the daemon is in the background.
+
+    Errors: StartFailed with what it wrote, when it failed or took longer than `limit_s`.
+    """
+    try:
+        code = child.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        raise StartFailed(
+            f"{name} was not ready after {limit_s:.0f} s\n{evidence(layout, name)}"
+        ) from None
+    if code:
+        raise StartFailed(f"{name} ended with exit code {code}\n{evidence(layout, name)}")
+
+
+def evidence(layout: Layout, name: str) -> str:
+    """Return the last lines of what a daemon said and logged."""
+    parts = []
+    for path in (layout.log / f"{name}.start", layout.log / f"{name}.log"):
+        if path.exists() and path.stat().st_size:
+            parts.append(f"--- {path}\n{tail(path)}")
+    return "\n".join(parts) or f"(it wrote nothing below {layout.log})"
+
+
+def running(layout: Layout) -> list[Running]:
+    """Return the daemons that have pid files, alive or not."""
+    return [Running(name, process_of(path, DAEMONS)) for name, path in layout.pid_files().items()]
+
+
+def process_of(pid_file: Path, names: tuple[str, ...]) -> psutil.Process | None:
+    """Return the process a pid file names, unless the number now belongs to somebody else."""
+    try:
+        process = psutil.Process(int(pid_file.read_text().split()[0]))
+        if process.name() in names and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    except (OSError, ValueError, IndexError, psutil.Error):
+        pass
+    return None
+
+
+def step_daemons(layout: Layout) -> list[psutil.Process]:
+    """Return the supervisors of job steps that belong to this cluster."""
+    found = []
+    spool = os.fsencode(layout.spool)
+    conf = f"SLURM_CONF={layout.slurm_conf}".encode()
+    for process in psutil.process_iter(["name"]):
+        if process.info["name"] not in STEP_DAEMONS:
+            continue
+        try:
+            command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            environ = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if spool in command or spool in environ or conf in environ.split(b"\0"):
+            found.append(process)
+    return found
+
+
+def end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]:
+    """Ask processes to end, wait for them, kill those that stay; return the killed."""
+    for process in processes:
+        try:
+            process.terminate()
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(processes, timeout=limit_s)
+    for process in alive:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(alive, timeout=limit_s)
+    return alive
+
+
+def end_tree(process: psutil.Process) -> None:
+    """Kill a step's supervisor and all that it started."""
+    try:
+        family = [*process.children(recursive=True), process]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        try:
+            member.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(family, timeout=5)
+
+
+def wait_until(done: Callable[[], bool], limit_s: float, pause_s: float = 0.05) -> bool:
+    """Return whether `done` came true within `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while not done():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause_s)
+    return True

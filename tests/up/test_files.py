@@ -1,0 +1,168 @@
+"""The files that `pyslurm-ng up` writes, and the ports it chooses."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.up import files, ports
+from pyslurm_ng.up.__main__ import layout_of, main
+from pyslurm_ng.up.layout import SOCKET_PATH_LIMIT, Layout
+
+REQUEST = files.Request(
+    nodes=4, cpus=8, memory_mib=4000, gpus=2, database="", extra_lines="", cluster_name="c"
+)
+PORTS = files.Ports(slurmctld=11000, slurmdbd=11001, slurmd=11002)
+
+
+def keys(text: str) -> dict[str, str]:
+    """Return the simple keys of a configuration text."""
+    pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
+    return {key: value for key, equals, value in pairs if equals}
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "c")
+
+
+def write(request: files.Request, layout: Layout) -> str:
+    files.write_all(request, layout, PORTS, "localhost")
+    return layout.slurm_conf.read_text()
+
+
+def test_nodes_have_neighbouring_ports(layout: Layout) -> None:
+    line = next(x for x in write(REQUEST, layout).splitlines() if x.startswith("NodeName"))
+    assert "NodeName=n[1-4] " in line
+    assert "Port=[11002-11005] " in line
+    assert "CPUs=8 " in line
+    assert "RealMemory=4000 Gres=gpu:2 " in line
+
+
+def test_one_node_needs_no_brackets(layout: Layout) -> None:
+    text = write(dataclasses.replace(REQUEST, nodes=1, gpus=1), layout)
+    assert "NodeName=n1 " in text
+    assert "Port=11002 " in text
+    assert (layout.etc / "gres.conf").read_text().endswith("/dev/nvidia0\n")
+
+
+def test_gpus_are_files_that_exist(layout: Layout) -> None:
+    write(REQUEST, layout)
+    assert (layout.etc / "gres.conf").read_text() == (
+        f"NodeName=n[1-4] Name=gpu File={layout.devices}/nvidia[0-1]\n"
+    )
+    assert sorted(path.name for path in layout.devices.iterdir()) == ["nvidia0", "nvidia1"]
+
+
+def test_no_gpus_leave_no_gres_conf_behind(layout: Layout) -> None:
+    """A directory may be used again with another shape."""
+    write(REQUEST, layout)
+    text = write(dataclasses.replace(REQUEST, gpus=0), layout)
+    assert not (layout.etc / "gres.conf").exists()
+    assert "Gres" not in text
+
+
+def test_secrets_are_private(layout: Layout) -> None:
+    """The key signs for every user; slurmdbd.conf may hold a password."""
+    write(REQUEST, layout)
+    for name in ("slurm.key", "slurmdbd.conf"):
+        assert stat.S_IMODE((layout.etc / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(layout.state.stat().st_mode) == 0o700
+    assert stat.S_IMODE(layout.directory.stat().st_mode) == 0o755
+
+
+def test_key_survives_a_second_up(layout: Layout) -> None:
+    write(REQUEST, layout)
+    key = (layout.etc / "slurm.key").read_bytes()
+    write(REQUEST, layout)
+    assert (layout.etc / "slurm.key").read_bytes() == key
+    assert len(key) == 1024
+
+
+def test_extra_lines_take_the_place_of_ours(layout: Layout) -> None:
+    """slurm.conf refuses a key twice, so ours has to go."""
+    extra = "SelectTypeParameters = CR_Core # mine\nPartitionName=x Nodes=n1\n"
+    text = write(dataclasses.replace(REQUEST, extra_lines=extra), layout)
+    assert text.count("SelectTypeParameters") == 1
+    assert text.count("PartitionName") == 1
+    assert "PartitionName=x Nodes=n1" in text
+
+
+def test_database_defaults_to_sqlite_in_the_directory(layout: Layout) -> None:
+    write(REQUEST, layout)
+    found = keys((layout.etc / "slurmdbd.conf").read_text())
+    assert found["StorageType"] == "accounting_storage/sqlite"
+    assert found["StorageLoc"] == str(layout.state / "slurmdbd.sqlite")
+
+
+def test_mysql_url_becomes_storage_keys(layout: Layout) -> None:
+    url = "mysql://slurm:p%40ss%23word@db.example:3307/acct"
+    assert files.storage_lines(url, layout) == [
+        "StorageType=accounting_storage/mysql",
+        "StorageHost=db.example",
+        "StorageLoc=acct",
+        "StoragePort=3307",
+        "StorageUser=slurm",
+        'StoragePass="p@ss#word"',
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://x/y", "sqlite://host/x", "mysql://h:notaport/x", "mysql://h/a/b", "nope"]
+)
+def test_other_databases_are_refused_with_what_is_allowed(url: str, layout: Layout) -> None:
+    with pytest.raises(files.BadRequest, match="invalid --database"):
+        files.storage_lines(url, layout)
+
+
+def test_long_directories_get_a_short_run_directory(tmp_path: Path) -> None:
+    """A Unix socket's path has 108 bytes in the kernel, whatever the directory's name."""
+    long = Layout(tmp_path / ("d" * 100))
+    assert len(str(long.run)) + 40 <= SOCKET_PATH_LIMIT
+    assert long.run != Layout(tmp_path / ("d" * 101)).run
+    assert long.run == Layout(tmp_path / ("d" * 100)).run
+
+
+def test_env_file_can_be_sourced(layout: Layout) -> None:
+    write(REQUEST, layout)
+    files.write_env(layout, [Path("/opt/my tools/bin"), Path("/opt/sbin")])
+    script = f'. {shlex.quote(str(layout.env_file))}; echo "$PATH|$SLURM_CONF"'
+    result = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin"}
+    )
+    assert result.stdout == f"/opt/my tools/bin:/opt/sbin:/usr/bin|{layout.slurm_conf}\n"
+
+
+@pytest.mark.parametrize("name", ["a b", "x#y", "n[1-2]", "a=b", "c%d"])
+def test_directories_slurm_conf_cannot_express_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(files.BadRequest, match="not allowed"):
+        layout_of(tmp_path / name)
+
+
+def test_bad_options_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["up", "--nodes", "none"]) == 2
+    assert main(["down", "--dir", str(tmp_path)]) == 1
+    assert main(["dance"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("pyslurm-ng: error: ") for line in lines)
+
+
+def test_free_row_avoids_ports_in_use() -> None:
+    first = ports.free_row(3)
+    assert ports.LOWEST <= first <= ports.HIGHEST - 2
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first + 1))
+        taken.listen()
+        assert not ports.is_free(first + 1)
+
+
+def test_too_many_ports_are_refused() -> None:
+    with pytest.raises(ports.NoPorts, match="more than there are"):
+        ports.free_row(20_000)
