@@ -44,12 +44,16 @@ MAX_REPLAY_ENTRIES = 4_000_000
 
 
 class AuthError(Exception):
-    """An identity was not accepted; `cause` is a counter's name, `text` one line."""
+    """An identity was not accepted; `cause` is a counter's name, `text` one line.
+
+    `peer` is who really signed it, where the signature held and something else did not.
+    """
 
     def __init__(self, cause: str, text: str) -> None:
         super().__init__(text)
         self.cause = cause
         self.text = text
+        self.peer: Peer | None = None
 
 
 class KeyFileError(Exception):
@@ -330,6 +334,16 @@ class TokenAuthenticator:
     def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
         """Verify key, MAC, cluster, audience, kind, time, rights of the issuer, and novelty."""
         claims = self._open(credential)
+        peer = Peer(claims.uid, claims.gid, 0, claims.role, claims.name, claims.host, "slurm")
+        try:
+            self._check(claims, kind, audience)
+        except AuthError as error:
+            error.peer = peer
+            raise
+        return Admission(peer, claims.digest)
+
+    def _check(self, claims: _Claims, kind: str, audience: str) -> None:
+        """Raise `AuthError` unless what was signed is meant for this message, here and now."""
         if claims.cluster != self._cluster:
             raise AuthError("wrong_cluster", f"credential is for cluster {claims.cluster!r:.64}")
         if claims.audience != audience:
@@ -347,8 +361,6 @@ class TokenAuthenticator:
             )
         if not self._replay.remember(claims.nonce, claims.expires_us + MAX_SKEW_US, now_us):
             raise AuthError("replayed", "credential was used before")
-        peer = Peer(claims.uid, claims.gid, 0, claims.role, claims.name, claims.host, "slurm")
-        return Admission(peer, claims.digest)
 
     def _open(self, credential: bytes) -> _Claims:
         if not credential:

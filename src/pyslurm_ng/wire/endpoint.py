@@ -1,0 +1,486 @@
+"""Daemons <-> daemons over ZeroMQ: one class owns the sockets, drains them and matches replies.
+
+**Who dials whom.** Every slurmd dials every controller of SlurmctldHost (one DEALER each); the
+controller binds one ROUTER and answers and commands its nodes over the connections they made.
+So ten thousand nodes are one socket and one connection each, a node behind a firewall works,
+and a controller that comes back is found again by ZeroMQ's own reconnect. A node that has not
+dialled is a node that has not registered: `send` says `PeerGone`.
+
+**Ports.** Commands use SlurmctldPort, SlurmdPort and DbdPort with plain streams. The ROUTER
+listens on one more, which both sides compute by `zmq_port`: `SlurmctldParameters=zmq_port=N`,
+else SlurmctldPort + 10000, minus 20000 where that would exceed 65535.
+
+**Identity.** Each message carries a credential (`wire.auth`) and is checked like a command's:
+size, credential, digest, role, schema, in this order. ZeroMQ's routing ids are random and mean
+nothing: a name belongs to the connection that last proved it. Replies are matched by sequence
+and must come from whom the request went to.
+
+**Edges.** ZeroMQ's descriptor is edge-triggered and a send may swallow the edge, so every wake-up
+drains until empty (with a bound per turn of the loop, then again), and every send re-checks.
+Queues are bounded (high-water marks); what finds no room raises `PeerBusy` at the sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+import zmq
+
+from pyslurm_ng.wire import frame, table
+from pyslurm_ng.wire.auth import AuthError, Identity, Peer, body_digest, check_digest
+from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.messages import ErrorReply
+from pyslurm_ng.wire.table import MessageError
+
+MAX_PART_BYTES = (16 << 20) + 1024
+QUEUE_MESSAGES = 1_000
+DRAIN_PER_TURN = 1_024
+REFUSALS_ANSWERED_PER_S = 100
+RETRY_S = 0.1
+
+BAD_AUTHENTICATION = 1007
+ACCESS_DENIED = 2002
+BAD_LENGTH = 1008
+INTERNAL = 2090
+
+
+class PeerGone(Exception):
+    """There is no connection to this peer now."""
+
+
+class PeerBusy(Exception):
+    """The peer's queue is full; try later."""
+
+
+class RequestFailed(Exception):
+    """A request had no answer in time (`code` 5004) or was refused (Slurm's error number)."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def zmq_port(slurmctld_port: int, slurmctld_parameters: Iterable[str] = ()) -> int:
+    """Return the controller's ZeroMQ port; raise ValueError for a bad `zmq_port=`."""
+    for word in slurmctld_parameters:
+        key, _, value = word.strip().partition("=")
+        if key.lower() == "zmq_port":
+            if not value.isdigit() or not 0 < int(value) < 65536:
+                raise ValueError(f"SlurmctldParameters=zmq_port={value}: 1 to 65535 is allowed")
+            return int(value)
+    port = slurmctld_port + 10_000
+    return port if port < 65536 else port - 20_000
+
+
+Answer = Callable[[msgspec.Struct], None]
+OnMessage = Callable[[msgspec.Struct, Peer, Answer], None]
+Done = Callable[[msgspec.Struct | RequestFailed], None]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request that waits for its reply."""
+
+    peer: str
+    message: msgspec.Struct
+    done: Done
+    give_up_s: float
+    timer: asyncio.TimerHandle | None = None
+
+
+class Endpoint:
+    """The ZeroMQ sockets of one daemon. All methods belong to the loop's thread.
+
+    Args:
+        identity: what this daemon proves itself with.
+        audience: its own name in credentials: slurmctld or slurmd:NODE.
+        on_message: called with (message, sender, answer) for each admitted request or one-way
+            message; `answer(reply)` may be called at most once, at any time.
+        on_refused: called with (cause, text) for each refused message, for the log.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        audience: str,
+        on_message: OnMessage,
+        on_refused: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self.identity = identity
+        self.audience = audience
+        self.refusals: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
+        self._on_message = on_message
+        self._on_refused = on_refused
+        self._loop = asyncio.get_running_loop()
+        self._context = zmq.Context(io_threads=1)
+        self._context.set(zmq.MAX_SOCKETS, 1023)
+        self._router: zmq.Socket[bytes] | None = None
+        self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._audience_of: dict[str, str] = {}
+        self._routes: dict[str, bytes] = {}
+        self._name_at: dict[bytes, str] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._sequence = 0
+        self._drain_due: set[zmq.Socket[bytes]] = set()
+        self._answered_second = 0
+        self._answered_count = 0
+        self.is_closed = False
+
+    # -- sockets ---------------------------------------------------------------------------
+
+    def bind(self, address: str, port: int) -> int:
+        """Listen for nodes; `address` is an IP or `*`; return the port (for port 0).
+
+        Raises:
+            OSError: the port is taken or the address is not ours.
+        """
+        router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._set_options(router)
+        router.set(zmq.ROUTER_MANDATORY, 1)
+        router.set(zmq.BACKLOG, 4096)
+        try:
+            router.bind(f"tcp://{address}:{port or '*'}")
+        except zmq.ZMQError as error:
+            router.close(0)
+            text = f"ZeroMQ port {port}: {error.strerror}"
+            raise OSError(error.errno, text) from None
+        self._router = router
+        self._watch(router)
+        bound = router.get(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        return int(bound.rstrip(b"\0").rpartition(b":")[2])
+
+    def connect(self, peer: str, audience: str, host: str, port: int) -> None:
+        """Dial a daemon and keep dialling; `peer` is the name to use with `send`."""
+        if peer in self._dealers:
+            self.disconnect(peer)
+        dealer: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
+        self._set_options(dealer)
+        # Nothing is queued for a peer that is away: what is late is sent anew, not delivered late.
+        dealer.set(zmq.IMMEDIATE, 1)
+        dealer.connect(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
+        self._dealers[peer] = dealer
+        self._audience_of[peer] = audience
+        self._watch(dealer)
+
+    def disconnect(self, peer: str) -> None:
+        """Forget a dialled peer."""
+        dealer = self._dealers.pop(peer, None)
+        if dealer is not None:
+            self._loop.remove_reader(_descriptor(dealer))
+            self._drain_due.discard(dealer)
+            dealer.close(0)
+
+    def close(self) -> None:
+        """Close every socket; requests still open fail."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for peer in list(self._dealers):
+            self.disconnect(peer)
+        if self._router is not None:
+            self._loop.remove_reader(_descriptor(self._router))
+            self._router.close(0)
+            self._router = None
+        pending, self._pending = self._pending, {}
+        for waiting in pending.values():
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+            waiting.done(RequestFailed(1004, "Communication shutdown failure"))
+        self._context.term()
+
+    def peers(self) -> list[str]:
+        """Return the names that can be sent to: nodes that have spoken, daemons dialled."""
+        return [*self._routes, *self._dealers]
+
+    def _set_options(self, socket: zmq.Socket[bytes]) -> None:
+        socket.set(zmq.LINGER, 0)
+        socket.set(zmq.IPV6, 1)
+        socket.set(zmq.MAXMSGSIZE, MAX_PART_BYTES)
+        socket.set(zmq.SNDHWM, QUEUE_MESSAGES)
+        socket.set(zmq.RCVHWM, QUEUE_MESSAGES)
+        socket.set(zmq.HANDSHAKE_IVL, 10_000)
+        socket.set(zmq.HEARTBEAT_IVL, 10_000)
+        socket.set(zmq.HEARTBEAT_TIMEOUT, 30_000)
+        socket.set(zmq.RECONNECT_IVL, 100)
+        socket.set(zmq.RECONNECT_IVL_MAX, 2_000)
+        socket.set(zmq.TCP_KEEPALIVE, 1)
+
+    def _watch(self, socket: zmq.Socket[bytes]) -> None:
+        self._loop.add_reader(_descriptor(socket), self._drain, socket)
+        self._drain_later(socket)
+
+    # -- sending ---------------------------------------------------------------------------
+
+    def send(self, peer: str, message: msgspec.Struct) -> None:
+        """Send a one-way message.
+
+        Raises:
+            PeerGone, PeerBusy: it was not sent.
+        """
+        self._sequence += 1
+        self._post(peer, message, self._sequence, 0)
+
+    def request(self, peer: str, message: msgspec.Struct, deadline_s: float, done: Done) -> None:
+        """Send a request; `done` is called once, with the reply or a `RequestFailed`.
+
+        To a dialled peer that is away the request is tried until the deadline; a node that has
+        not spoken fails it at once.
+        """
+        self._sequence += 1
+        sequence = self._sequence
+        waiting = _Pending(peer, message, done, self._loop.time() + deadline_s)
+        self._pending[sequence] = waiting
+        self._try_request(sequence)
+
+    async def ask(self, peer: str, message: msgspec.Struct, deadline_s: float) -> msgspec.Struct:
+        """`request` for coroutines; raises RequestFailed."""
+        future: asyncio.Future[msgspec.Struct] = self._loop.create_future()
+
+        def settle(outcome: msgspec.Struct | RequestFailed) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, RequestFailed):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        self.request(peer, message, deadline_s, settle)
+        return await future
+
+    def _try_request(self, sequence: int) -> None:
+        waiting = self._pending.get(sequence)
+        if waiting is None:
+            return
+        now = self._loop.time()
+        try:
+            self._post(waiting.peer, waiting.message, sequence, 0)
+        except (PeerGone, PeerBusy) as error:
+            is_dialled = waiting.peer in self._dealers
+            if not is_dialled and isinstance(error, PeerGone):
+                self._fail(sequence, 1001, f"Communication connection failure: {error}")
+            elif now + RETRY_S >= waiting.give_up_s:
+                waiting.timer = self._loop.call_at(waiting.give_up_s, self._expire, sequence)
+            else:
+                waiting.timer = self._loop.call_later(RETRY_S, self._try_request, sequence)
+            return
+        waiting.timer = self._loop.call_at(waiting.give_up_s, self._expire, sequence)
+
+    def _expire(self, sequence: int) -> None:
+        self._fail(sequence, 5004, "Socket timed out on send/recv operation")
+
+    def _fail(self, sequence: int, code: int, text: str) -> None:
+        waiting = self._pending.pop(sequence, None)
+        if waiting is not None:
+            waiting.done(RequestFailed(code, text))
+
+    def _post(self, peer: str, message: msgspec.Struct, sequence: int, flags: int) -> None:
+        """Sign and send to a named peer."""
+        dealer = self._dealers.get(peer)
+        if dealer is not None:
+            parts = self._parts(message, self._audience_of[peer], sequence, flags)
+            self._put(dealer, peer, parts)
+            return
+        route = self._routes.get(peer)
+        if route is None or self._router is None:
+            raise PeerGone(f"{peer} is not connected")
+        parts = self._parts(message, f"slurmd:{peer}", sequence, flags)
+        self._put(self._router, peer, [route, *parts])
+
+    def _parts(
+        self, message: msgspec.Struct, audience: str, sequence: int, flags: int
+    ) -> list[bytes]:
+        kind = table.kind_of(message)
+        body = table.encode(message)
+        identity = self.identity
+        credential = identity.authenticator.issue(identity.peer, audience, kind, body_digest(body))
+        head = frame.pack_head(kind, sequence, flags, len(credential), len(body))
+        return [head, credential, body]
+
+    def _put(self, socket: zmq.Socket[bytes], peer: str, parts: list[bytes]) -> None:
+        try:
+            socket.send_multipart(parts, zmq.NOBLOCK)
+        except zmq.Again:
+            if socket is self._router:
+                raise PeerBusy(f"{peer} does not take its messages") from None
+            # A dialled peer without a finished connection looks the same as a full queue.
+            raise PeerGone(f"{peer} is not connected") from None
+        except zmq.ZMQError as error:
+            if socket is self._router and error.errno == zmq.EHOSTUNREACH:
+                self._name_at.pop(self._routes.pop(peer, b""), None)
+                raise PeerGone(f"{peer} is not connected") from None
+            raise
+        finally:
+            if int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
+                self._drain_later(socket)
+
+    # -- receiving -------------------------------------------------------------------------
+
+    def _drain_later(self, socket: zmq.Socket[bytes]) -> None:
+        if socket not in self._drain_due:
+            self._drain_due.add(socket)
+            self._loop.call_soon(self._drain, socket)
+
+    def _drain(self, socket: zmq.Socket[bytes]) -> None:
+        """Take messages until there are none, or a turn's worth."""
+        self._drain_due.discard(socket)
+        for _ in range(DRAIN_PER_TURN):
+            if self.is_closed or socket.closed:
+                return
+            try:
+                parts = socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._take(socket, parts)
+        self._drain_later(socket)
+
+    def _take(self, socket: zmq.Socket[bytes], parts: list[bytes]) -> None:
+        """Check one message and hand it over; count and answer what is refused."""
+        route = parts.pop(0) if socket is self._router and parts else b""
+        sequence = 0
+        peer: Peer | None = None
+        try:
+            kind, flags, sequence, credential, body = _split(parts)
+            found = table.row(kind)
+            if len(body) > found.max_bytes:
+                raise BadFrame("too_long", f"{kind}: {len(body)} bytes", sequence)
+            if bool(flags & frame.FLAG_REPLY) != found.is_reply:
+                raise BadFrame("bad_head", f"{kind}: request and reply confused", sequence)
+            admission = self.identity.authenticator.admit(credential, kind, self.audience)
+            check_digest(admission, kind, body)
+            peer = admission.peer
+            name = self._name_of(socket, route, peer)
+            self.received[kind] += 1
+            if found.is_reply:
+                self._settle(sequence, name, table.decode_reply(kind, body))
+                return
+            if peer.role not in found.roles:
+                raise MessageError("role", f"Access/permission denied for {kind}")
+            message = table.decode_request(kind, body)
+        except (BadFrame, AuthError, MessageError) as error:
+            self._refuse(socket, route, sequence, peer, error)
+            return
+        self._deliver(socket, route, sequence, peer, kind, message)
+
+    def _deliver(
+        self,
+        socket: zmq.Socket[bytes],
+        route: bytes,
+        sequence: int,
+        peer: Peer,
+        kind: str,
+        message: msgspec.Struct,
+    ) -> None:
+        def answer(reply: msgspec.Struct) -> None:
+            self._respond(socket, route, sequence, peer, reply)
+
+        try:
+            self._on_message(message, peer, answer)
+        except Exception as bug:  # noqa: BLE001 - reported below, and the daemon decides
+            answer(ErrorReply(INTERNAL, "Slurm internal error, contact system administrator"))
+            self._loop.call_exception_handler(
+                {"message": f"bug while handling {kind}", "exception": bug}
+            )
+
+    def _name_of(self, socket: zmq.Socket[bytes], route: bytes, peer: Peer) -> str:
+        """Return the sender's name here, and remember where a node is now."""
+        if socket is not self._router:
+            for name, dealer in self._dealers.items():
+                if dealer is socket:
+                    return name
+            return peer.name
+        if peer.role != "node":
+            return f"{peer.role}@{peer.name}"
+        if self._routes.get(peer.name) != route:
+            self._name_at.pop(self._routes.get(peer.name, b""), None)
+            self._routes[peer.name] = route
+            self._name_at[route] = peer.name
+        return peer.name
+
+    def _settle(self, sequence: int, name: str, reply: msgspec.Struct) -> None:
+        waiting = self._pending.get(sequence)
+        if waiting is None or waiting.peer != name:
+            self.refusals["unexpected_reply"] += 1
+            return
+        del self._pending[sequence]
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        if isinstance(reply, ErrorReply):
+            waiting.done(RequestFailed(reply.code, reply.text))
+        else:
+            waiting.done(reply)
+
+    def _respond(
+        self,
+        socket: zmq.Socket[bytes],
+        route: bytes,
+        sequence: int,
+        peer: Peer,
+        reply: msgspec.Struct,
+    ) -> None:
+        """Send a reply where the request came from; a peer that has gone will ask again."""
+        if self.is_closed or socket.closed:
+            return
+        flags = frame.FLAG_REPLY
+        if isinstance(reply, ErrorReply):
+            flags |= frame.FLAG_ERROR
+        audience = f"slurmd:{peer.name}" if peer.role == "node" else peer.role
+        parts = self._parts(reply, audience, sequence, flags)
+        if socket is self._router:
+            parts.insert(0, route)
+        try:
+            self._put(socket, peer.name, parts)
+        except (PeerGone, PeerBusy):
+            self.refusals["reply_unsent"] += 1
+
+    def _refuse(
+        self,
+        socket: zmq.Socket[bytes],
+        route: bytes,
+        sequence: int,
+        peer: Peer | None,
+        error: BadFrame | AuthError | MessageError,
+    ) -> None:
+        """Count, log and, unless there is a flood of it, tell a sender that proved its name."""
+        self.refusals[error.cause] += 1
+        if self._on_refused is not None:
+            self._on_refused(error.cause, error.text)
+        if isinstance(error, AuthError):
+            peer = error.peer
+        second = int(self._loop.time())
+        if second != self._answered_second:
+            self._answered_second, self._answered_count = second, 0
+        self._answered_count += 1
+        if peer is None or not sequence or self._answered_count > REFUSALS_ANSWERED_PER_S:
+            return
+        code = ACCESS_DENIED if error.cause == "role" else BAD_LENGTH
+        if isinstance(error, AuthError):
+            code = BAD_AUTHENTICATION
+        self._respond(socket, route, sequence, peer, ErrorReply(code, error.text))
+
+
+def _descriptor(socket: zmq.Socket[bytes]) -> int:
+    return int(socket.get(zmq.FD))
+
+
+def _split(parts: list[bytes]) -> tuple[str, int, int, bytes, bytes]:
+    """Return (kind, flags, sequence, credential, body); raise BadFrame unless lengths agree."""
+    if len(parts) != 3 or len(parts[0]) < frame.HEAD_BYTES:
+        raise BadFrame("bad_head", "malformed message")
+    head, credential, body = parts
+    flags, kind_bytes, credential_bytes, body_bytes, sequence = frame.parse_head(head)
+    kind = frame.parse_kind(head[frame.HEAD_BYTES :], sequence)
+    if (
+        len(head) != frame.HEAD_BYTES + kind_bytes
+        or len(credential) != credential_bytes
+        or len(body) != body_bytes
+    ):
+        raise BadFrame("bad_head", "malformed message: lengths disagree", sequence)
+    return kind, flags, sequence, credential, body
