@@ -268,3 +268,45 @@ def _split_outside_parentheses(text: str) -> list[str]:
             start = position + 1
     words.append(text[start:])
     return [word.strip() for word in words if word.strip()]
+
+
+class TresWeight(NamedTuple):
+    """What one TRES weighs: `millionths` for every `per` units (MiB for memory)."""
+
+    name: str
+    millionths: int
+    per: int
+
+    def of(self, amount: int) -> int:
+        """Return the weighted amount in millionths, rounded down."""
+        return amount * self.millionths // self.per
+
+
+def parse_weights(text: str) -> tuple[TresWeight, ...]:
+    """Return the weights of ``CPU=1.0,Mem=0.25G,GRES/gpu=2.0`` exactly, without floats.
+
+    A suffix behind a memory weight is the unit it counts in: ``0.25G`` is a quarter per GiB.
+
+    Raises:
+        TresError: an unknown TRES, a weight that is no decimal number, a name given twice.
+    """
+    found: dict[str, TresWeight] = {}
+    for word in (part.strip() for part in text.split(",")):
+        if not word:
+            continue
+        name_text, equals, number = word.rpartition("=")
+        if not equals:
+            raise TresError(f"{word}: expected TRES=weight")
+        name = tres_name(name_text)
+        per = 1
+        if name in _MEMORY_TRES and number[-1:].upper() in ("M", "G", "T", "P"):
+            per = 1024 ** "MGTP".index(number[-1].upper())
+            number = number[:-1]
+        whole, _, fraction = number.partition(".")
+        digits = (whole or "0") + fraction
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 18 or number == ".":
+            raise TresError(f"{word}: not a decimal number")
+        if name in found:
+            raise TresError(f"{name} given twice")
+        found[name] = TresWeight(name, int((whole or "0") + (fraction + "000000")[:6]), per)
+    return tuple(found.values())

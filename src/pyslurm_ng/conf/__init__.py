@@ -1,0 +1,1 @@
+"""Configuration files: text in, checked and typed values out, every error with its line."""

@@ -1,0 +1,258 @@
+"""Configuration text to lines of ``Key=Value`` entries, as every Slurm file is written.
+
+A ``#`` begins a comment unless a backslash stands before it or quotes enclose it; a backslash at
+the end of a line joins the next one; ``Include PATH`` inserts a file (relative to the including one;
+``%c`` is the cluster's name); keys are case-insensitive; double quotes keep blanks in a value.
+
+Problems are collected, not raised, so that one run names all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyslurm_ng.base.errors import ConfigurationError
+
+# Slurm's own bound is 1,024 characters a line in old releases; this one only stops nonsense.
+_MAX_LINE = 1 << 20
+_MAX_INCLUDE_DEPTH = 16
+
+
+class ConfError(NamedTuple):
+    """One problem: where it is and what is allowed. Line 0 is the file as a whole."""
+
+    file: str
+    line: int
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.key}: {self.text}" if self.key else f"{place}: {self.text}"
+
+
+class ConfErrors(ConfigurationError):
+    """Everything that is wrong with a configuration, in the order of the file."""
+
+    def __init__(self, errors: list[ConfError]) -> None:
+        super().__init__("\n".join(str(error) for error in errors))
+        self.errors = errors
+
+
+class Entry(NamedTuple):
+    """One ``Key=Value``; the key as written, the value without quotes."""
+
+    key: str
+    value: str
+    file: str
+    line: int
+
+
+@dataclass
+class ConfText:
+    """A file with all it includes: lines of entries, and what could not be read.
+
+    `text_hash` covers every byte of every file, so that two hosts can compare configurations.
+    """
+
+    path: str
+    lines: list[list[Entry]] = field(default_factory=list)
+    errors: list[ConfError] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    text_hash: str = ""
+
+    def fail(self, entry: Entry, text: str) -> None:
+        """Record a problem with one entry."""
+        self.errors.append(ConfError(entry.file, entry.line, entry.key, text))
+
+
+def read_conf(path: str) -> ConfText:
+    """Read a configuration file and what it includes. Never raises for what is in the files."""
+    conf = ConfText(path)
+    digest = hashlib.sha256()
+    _read_file(conf, path, (), digest, [""])
+    conf.text_hash = digest.hexdigest()
+    return conf
+
+
+def parse_text(text: str, path: str = "-") -> ConfText:
+    """Read configuration given as a string; ``Include`` is relative to the working directory."""
+    conf = ConfText(path, files=[path])
+    digest = hashlib.sha256(text.encode())
+    _read_lines(conf, text, path, (), digest, [""])
+    conf.text_hash = digest.hexdigest()
+    return conf
+
+
+def parse_words(text: str, path: str = "-", line: int = 0) -> ConfText:
+    """Read one line of entries, as ``slurmd --conf`` or ``scontrol update`` give them."""
+    conf = ConfText(path)
+    entries = _entries(conf, text, path, line)
+    if entries:
+        conf.lines.append(entries)
+    return conf
+
+
+def _read_file(
+    conf: ConfText,
+    path: str,
+    parents: tuple[str, ...],
+    digest: hashlib._Hash,
+    cluster: list[str],
+) -> None:
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read()
+    except OSError as error:
+        conf.errors.append(ConfError(path, 0, "", f"cannot be read: {error.strerror}"))
+        return
+    conf.files.append(path)
+    digest.update(raw)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        conf.errors.append(ConfError(path, line, "", "not UTF-8 text"))
+        return
+    _read_lines(conf, text, path, parents, digest, cluster)
+
+
+def _read_lines(
+    conf: ConfText,
+    text: str,
+    path: str,
+    parents: tuple[str, ...],
+    digest: hashlib._Hash,
+    cluster: list[str],
+) -> None:
+    """`cluster` holds the cluster's name once it has been read, for ``%c`` in Include."""
+    pending = ""
+    first_line = 0
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.rstrip("\r")
+        if not pending:
+            first_line = number
+        if "#" in line:
+            line = _without_comment(line)
+        if line.endswith("\\"):
+            pending += line[:-1]
+            continue
+        line = pending + line
+        pending = ""
+        if len(line) > _MAX_LINE:
+            conf.errors.append(
+                ConfError(path, first_line, "", f"longer than {_MAX_LINE} characters")
+            )
+            continue
+        stripped = line.strip()
+        if not stripped:
+            continue
+        if stripped[:7].lower() == "include" and stripped[7:8] in (" ", "\t"):
+            target = stripped[7:].strip().strip('"')
+            _include(conf, target, path, first_line, parents, digest, cluster)
+            continue
+        entries = _entries(conf, stripped, path, first_line)
+        if entries:
+            conf.lines.append(entries)
+            if entries[0].key.lower() == "clustername":
+                cluster[0] = entries[0].value.lower()
+    if pending.strip():
+        conf.errors.append(ConfError(path, first_line, "", "the file ends in a continued line"))
+
+
+def _include(
+    conf: ConfText,
+    target: str,
+    path: str,
+    line: int,
+    parents: tuple[str, ...],
+    digest: hashlib._Hash,
+    cluster: list[str],
+) -> None:
+    if "%c" in target:
+        if not cluster[0]:
+            conf.errors.append(
+                ConfError(path, line, "Include", "%c needs ClusterName= in an earlier line")
+            )
+            return
+        target = target.replace("%c", cluster[0])
+    full = os.path.join(os.path.dirname(path), target)
+    chain = (*parents, os.path.realpath(path))
+    if os.path.realpath(full) in chain:
+        conf.errors.append(ConfError(path, line, "Include", f"{target} includes itself"))
+    elif len(chain) >= _MAX_INCLUDE_DEPTH:
+        conf.errors.append(
+            ConfError(path, line, "Include", f"more than {_MAX_INCLUDE_DEPTH} files deep")
+        )
+    elif not os.path.isfile(full):
+        conf.errors.append(ConfError(path, line, "Include", f"{target} is not a readable file"))
+    else:
+        _read_file(conf, full, chain, digest, cluster)
+
+
+def _without_comment(line: str) -> str:
+    """Cut a comment; ``\\#`` stays as ``#``, and so does a # inside quotes."""
+    if '"' not in line and "\\#" not in line:
+        return line.partition("#")[0].rstrip()
+    out: list[str] = []
+    inside = False
+    position = 0
+    while position < len(line):
+        character = line[position]
+        if character == '"':
+            inside = not inside
+        elif character == "\\" and line[position + 1 : position + 2] == "#":
+            character = "#"
+            position += 1
+        elif character == "#" and not inside:
+            return "".join(out).rstrip()
+        out.append(character)
+        position += 1
+    return "".join(out)
+
+
+def _entries(conf: ConfText, text: str, path: str, line: int) -> list[Entry]:
+    """Split a line into entries; stops at the first thing that is not one."""
+    entries: list[Entry] = []
+    position = 0
+    size = len(text)
+    while position < size:
+        equals = text.find("=", position)
+        key = text[position:equals].strip() if equals >= 0 else ""
+        if not key or not all(c.isalnum() or c in "_-.+" for c in key):
+            word = text[position:].split()[0]
+            conf.errors.append(ConfError(path, line, word[:60], "expected Key=Value"))
+            return []
+        position = equals + 1
+        while position < size and text[position] in " \t":
+            position += 1
+        if position < size and text[position] == '"':
+            end = text.find('"', position + 1)
+            if end < 0:
+                conf.errors.append(ConfError(path, line, key, "quote without its end"))
+                return []
+            value = text[position + 1 : end]
+            position = end + 1
+            if position < size and text[position] not in " \t":
+                conf.errors.append(ConfError(path, line, key, "text right behind a closing quote"))
+                return []
+        else:
+            end = position
+            while end < size and text[end] not in " \t":
+                if text[end] == '"':
+                    # A quote inside a word keeps blanks too: Options=a="b c",d
+                    closing = text.find('"', end + 1)
+                    if closing < 0:
+                        conf.errors.append(ConfError(path, line, key, "quote without its end"))
+                        return []
+                    end = closing
+                end += 1
+            value = text[position:end]
+            position = end
+        while position < size and text[position] in " \t":
+            position += 1
+        entries.append(Entry(key, value, path, line))
+    return entries

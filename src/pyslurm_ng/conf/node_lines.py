@@ -1,0 +1,354 @@
+"""NodeName, NodeSet and DownNodes lines to one record for each node."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+from pyslurm_ng.base.tres import NodeGres
+from pyslurm_ng.base.units import NO_VALUE
+from pyslurm_ng.conf.lexer import ConfText, Entry
+from pyslurm_ng.conf.schema import Table, read_line
+from pyslurm_ng.conf.tables.keys import DOWNNODES, NODE, NODESET
+
+NODE_TABLE = Table(NODE, {"Feature": "Features", "Procs": "CPUs", "NodeHostName": "NodeHostname"})
+_NODESET_TABLE = Table(NODESET)
+_DOWNNODES_TABLE = Table(DOWNNODES)
+
+
+class NodeConf(NamedTuple):
+    """One node as configured; counts are whole numbers, memory and disk MiB.
+
+    `suspend_time_s` is NO_VALUE where the line does not say. `line` is where it is configured.
+    """
+
+    name: str
+    hostname: str
+    address: str
+    port: int
+    cpus: int
+    boards: int
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    real_memory_mib: int
+    tmp_disk_mib: int
+    weight: int
+    features: tuple[str, ...]
+    gres: tuple[NodeGres, ...]
+    state: str
+    reason: str
+    core_spec_count: int
+    cpu_spec_list: tuple[int, ...]
+    mem_spec_limit_mib: int
+    cpu_bind: str
+    parameters: tuple[str, ...]
+    restricted_cores_per_gpu: int
+    suspend_time_s: int
+    topology: str
+    bcast_address: str
+    file: str
+    line: int
+
+
+class NodeSetConf(NamedTuple):
+    """A NodeSet: nodes named, or all with a feature; `node_names` is the outcome."""
+
+    name: str
+    feature: str
+    nodes: str
+    node_names: tuple[str, ...]
+
+
+class DownNodesConf(NamedTuple):
+    """A DownNodes line: nodes that begin in a state other than the usual."""
+
+    node_names: tuple[str, ...]
+    state: str
+    reason: str
+
+
+def build_nodes(
+    text: ConfText, lines: list[list[Entry]], slurmd_port: int, gres_types: tuple[str, ...]
+) -> tuple[NodeConf, ...]:
+    """Return every node of the NodeName lines, in their order; errors go to ``text``."""
+    nodes: list[NodeConf] = []
+    seen: dict[str, NodeConf] = {}
+    usual = NODE_TABLE.defaults()
+    for entries in lines:
+        found = read_line(text, entries, NODE_TABLE, "a NodeName line")
+        given = {attribute: value for attribute, (value, _) in found.items()}
+        if "node_name" not in found:
+            continue
+        if given["node_name"].upper() == "DEFAULT":
+            usual.update({name: value for name, value in given.items() if name != "node_name"})
+            continue
+        values = {**usual, **given}
+        _check_gres(text, found, gres_types)
+        for node in _expand(text, entries[0], found, values, slurmd_port):
+            first = seen.get(node.name)
+            if first is not None:
+                text.fail(entries[0], f"node {node.name} was already given in line {first.line}")
+                continue
+            seen[node.name] = node
+            nodes.append(node)
+    _check_ports(text, nodes)
+    return tuple(nodes)
+
+
+def _check_gres(
+    text: ConfText, found: dict[str, tuple[Any, Entry]], gres_types: tuple[str, ...]
+) -> None:
+    if "gres" not in found:
+        return
+    resources, entry = found["gres"]
+    for gres in resources:
+        if gres.name not in gres_types:
+            text.fail(entry, f"'{gres.name}' is not in GresTypes={','.join(gres_types)}")
+
+
+def _expand(
+    text: ConfText,
+    place: Entry,
+    found: dict[str, tuple[Any, Entry]],
+    values: dict[str, Any],
+    slurmd_port: int,
+) -> list[NodeConf]:
+    """Return the nodes of one line, or none when the line has an error."""
+    names = _names(text, found["node_name"][1], values["node_name"])
+    shape = _shape(text, place, found, values)
+    if not names or shape is None:
+        return []
+    hostnames = _spread(text, found, values, "node_hostname", names)
+    addresses = _spread(text, found, values, "node_addr", hostnames or names)
+    bcast = _spread(text, found, values, "bcast_addr", addresses or names)
+    ports = _ports(text, found, values, len(names), slurmd_port)
+    if hostnames is None or addresses is None or bcast is None or ports is None:
+        return []
+    cpus, boards, sockets, cores, threads = shape
+    tail = (
+        cpus,
+        boards,
+        sockets,
+        cores,
+        threads,
+        values["real_memory"],
+        values["tmp_disk"],
+        values["weight"],
+        values["features"],
+        values["gres"],
+        values["state"],
+        values["reason"],
+        values["core_spec_count"],
+        values["cpu_spec_list"],
+        values["mem_spec_limit"],
+        values["cpu_bind"],
+        values["parameters"],
+        values["restricted_cores_per_gpu"],
+        values["suspend_time"],
+        values["topology"],
+    )
+    return [
+        NodeConf(name, hostname, address, port, *tail, bcast_address, place.file, place.line)
+        for name, hostname, address, port, bcast_address in zip(
+            names, hostnames, addresses, ports, bcast, strict=True
+        )
+    ]
+
+
+def _names(text: ConfText, entry: Entry, value: str) -> list[str]:
+    try:
+        names = expand(value)
+    except HostlistError as error:
+        text.fail(entry, str(error))
+        return []
+    for name in names:
+        if name.upper() == "ALL" or name.lower() == "localhost":
+            text.fail(entry, f"'{name}' cannot be the name of a node")
+            return []
+    if not names:
+        text.fail(entry, "expected node names")
+    return names
+
+
+def _spread(
+    text: ConfText,
+    found: dict[str, tuple[Any, Entry]],
+    values: dict[str, Any],
+    attribute: str,
+    fallback: list[str],
+) -> list[str] | None:
+    """Return one text for each node: a list as long as the nodes, or one for all of them."""
+    value = values[attribute]
+    if not value:
+        return fallback
+    try:
+        items = expand(value)
+    except HostlistError:
+        return None  # reported when the value was read
+    if len(items) == len(fallback):
+        return items
+    if len(items) == 1:
+        return items * len(fallback)
+    entry = found[attribute][1] if attribute in found else found["node_name"][1]
+    text.fail(entry, f"{len(items)} values for {len(fallback)} nodes; allowed: one, or as many")
+    return None
+
+
+def _ports(
+    text: ConfText,
+    found: dict[str, tuple[Any, Entry]],
+    values: dict[str, Any],
+    node_count: int,
+    slurmd_port: int,
+) -> list[int] | None:
+    words = _spread(text, found, values, "port", [str(slurmd_port)] * node_count)
+    if words is None:
+        return None
+    ports = [int(word) if word.isascii() and word.isdigit() else 0 for word in words]
+    if all(1 <= port <= 65535 for port in ports):
+        return ports
+    entry = found["port"][1] if "port" in found else found["node_name"][1]
+    text.fail(entry, "expected ports within 1 to 65535, one or as many as nodes: Port=[7001-7004]")
+    return None
+
+
+def _shape(
+    text: ConfText,
+    place: Entry,
+    found: dict[str, tuple[Any, Entry]],
+    values: dict[str, Any],
+) -> tuple[int, int, int, int, int] | None:
+    """Return CPUs, boards, sockets, cores per socket, threads per core, each derived where missing.
+
+    CPUs may count sockets, cores or threads; nothing else fits the hardware it claims.
+    """
+    boards = values["boards"]
+    cpus, sockets = values["cpus"], values["sockets"]
+    cores = 1 if values["cores_per_socket"] == NO_VALUE else values["cores_per_socket"]
+    threads = 1 if values["threads_per_core"] == NO_VALUE else values["threads_per_core"]
+    if values["sockets_per_board"] != NO_VALUE:
+        product = boards * values["sockets_per_board"]
+        if sockets not in (NO_VALUE, product):
+            text.fail(place, f"Sockets={sockets} is not Boards x SocketsPerBoard = {product}")
+            return None
+        sockets = product
+    if sockets == NO_VALUE:
+        sockets = 1 if cpus == NO_VALUE else max(1, cpus // (cores * threads))
+    if cpus == NO_VALUE:
+        cpus = sockets * cores * threads
+    allowed = (sockets, sockets * cores, sockets * cores * threads)
+    if cpus not in allowed:
+        entry = found["cpus"][1] if "cpus" in found else place
+        text.fail(
+            entry,
+            f"{cpus} CPUs match neither Sockets, Sockets x CoresPerSocket nor Sockets x "
+            f"CoresPerSocket x ThreadsPerCore; allowed: "
+            f"{', '.join(str(number) for number in sorted(set(allowed)))}",
+        )
+        return None
+    if values["core_spec_count"] >= max(1, sockets * cores):
+        text.fail(place, f"CoreSpecCount={values['core_spec_count']} leaves no core for jobs")
+        return None
+    return cpus, boards, sockets, cores, threads
+
+
+def _check_ports(text: ConfText, nodes: list[NodeConf]) -> None:
+    """Two daemons cannot listen on one port of one address."""
+    users: dict[tuple[str, int], NodeConf] = {}
+    for node in nodes:
+        if node.state in ("FUTURE", "CLOUD"):
+            continue
+        first = users.setdefault((node.address, node.port), node)
+        if first is not node:
+            place = Entry("NodeName", "", node.file, node.line)
+            text.fail(
+                place,
+                f"node {node.name} has the address and port of node {first.name} "
+                f"({node.address}:{node.port})",
+            )
+            return  # one is enough: a wrong range would repeat it for every node
+
+
+def build_nodesets(
+    text: ConfText, lines: list[list[Entry]], nodes: tuple[NodeConf, ...]
+) -> tuple[NodeSetConf, ...]:
+    """Return the node sets with their members."""
+    known = {node.name: index for index, node in enumerate(nodes)}
+    sets: dict[str, NodeSetConf] = {}
+    for entries in lines:
+        found = read_line(text, entries, _NODESET_TABLE, "a NodeSet line")
+        values = {attribute: value for attribute, (value, _) in found.items()}
+        name = values.get("node_set", "")
+        feature, listed = values.get("feature", ""), values.get("nodes", "")
+        if not name or name.upper() in ("ALL", "DEFAULT") or name in sets or name in known:
+            text.fail(entries[0], f"'{name}' is empty, reserved, or the name of a node or node set")
+            continue
+        if not feature and not listed:
+            text.fail(entries[0], "expected Feature= or Nodes=")
+            continue
+        members = {i for i, node in enumerate(nodes) if feature and feature in node.features}
+        if listed:
+            members.update(_indexes(text, found["nodes"][1], listed, known, {}))
+        chosen = tuple(nodes[index].name for index in sorted(members))
+        sets[name] = NodeSetConf(name, feature, listed, chosen)
+    return tuple(sets.values())
+
+
+def build_down_nodes(
+    text: ConfText, lines: list[list[Entry]], nodes: tuple[NodeConf, ...]
+) -> tuple[DownNodesConf, ...]:
+    """Return the DownNodes lines with their nodes."""
+    out = []
+    known = {node.name: index for index, node in enumerate(nodes)}
+    usual = _DOWNNODES_TABLE.defaults()
+    for entries in lines:
+        found = read_line(text, entries, _DOWNNODES_TABLE, "a DownNodes line")
+        values = {**usual, **{attribute: value for attribute, (value, _) in found.items()}}
+        if "down_nodes" not in found:
+            continue
+        members = _indexes(text, found["down_nodes"][1], values["down_nodes"], known, {})
+        chosen = tuple(nodes[index].name for index in members)
+        out.append(DownNodesConf(chosen, values["state"], values["reason"]))
+    return tuple(out)
+
+
+def resolve_nodes(
+    text: ConfText,
+    entry: Entry,
+    value: str,
+    nodes: tuple[NodeConf, ...],
+    known: dict[str, int],
+    sets: dict[str, NodeSetConf],
+) -> tuple[str, ...]:
+    """Return the nodes that a partition's list names, in configuration order."""
+    members = _indexes(text, entry, value, known, sets)
+    return tuple(nodes[index].name for index in members)
+
+
+def _indexes(
+    text: ConfText,
+    entry: Entry,
+    value: str,
+    known: dict[str, int],
+    sets: dict[str, NodeSetConf],
+) -> list[int]:
+    try:
+        names = expand(value)
+    except HostlistError:
+        return []  # reported when the value was read
+    members: set[int] = set()
+    missing: list[str] = []
+    for name in names:
+        index = known.get(name)
+        if index is not None:
+            members.add(index)
+        elif name.upper() == "ALL":
+            members.update(known.values())
+        elif name in sets:
+            members.update(known[member] for member in sets[name].node_names)
+        else:
+            missing.append(name)
+    if missing:
+        text.fail(entry, f"no NodeName line has {fold(missing)}")
+    return sorted(members)

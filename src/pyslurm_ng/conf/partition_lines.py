@@ -1,0 +1,156 @@
+"""PartitionName lines to partitions with their nodes and every limit filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.conf.lexer import ConfText, Entry
+from pyslurm_ng.conf.node_lines import NodeConf, NodeSetConf, resolve_nodes
+from pyslurm_ng.conf.schema import Table, read_line
+from pyslurm_ng.conf.tables.keys import PARTITION
+from pyslurm_ng.conf.tables.records import PartitionParameters
+
+PARTITION_TABLE = Table(
+    PARTITION,
+    {
+        "Shared": "OverSubscribe",
+        "AllowAccount": "AllowAccounts",
+        "DenyAccount": "DenyAccounts",
+        "PriorityFactor": "PriorityJobFactor",
+    },
+)
+_DEF_MEM = ("def_mem_per_cpu", "def_mem_per_gpu", "def_mem_per_node")
+_MAX_MEM = ("max_mem_per_cpu", "max_mem_per_node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionConf(PartitionParameters):
+    """One partition; `node_names` are its nodes in configuration order, `nodes` the list as given.
+
+    Limits in minutes: `max_time`, `default_time` (NO_VALUE: none given). Memory in MiB; 0 means no
+    limit. `over_time_limit`, `resume_timeout`, `suspend_time`, `suspend_timeout` are NO_VALUE where
+    the cluster's value applies. Empty allow lists allow everybody.
+    """
+
+    node_names: tuple[str, ...]
+    file: str
+    line: int
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return self.partition_name
+
+
+def build_partitions(
+    text: ConfText,
+    lines: list[list[Entry]],
+    parameters: dict[str, Any],
+    nodes: tuple[NodeConf, ...],
+    nodesets: tuple[NodeSetConf, ...],
+) -> tuple[PartitionConf, ...]:
+    """Return the partitions in order; `parameters` are the cluster-wide values by attribute."""
+    known = {node.name: index for index, node in enumerate(nodes)}
+    sets = {nodeset.name: nodeset for nodeset in nodesets}
+    usual: dict[str, Any] = {}
+    partitions: dict[str, PartitionConf] = {}
+    alternates: list[tuple[str, Entry]] = []
+    for entries in lines:
+        expanded = _priority_aliases(entries)
+        found = read_line(text, expanded, PARTITION_TABLE, "a PartitionName line")
+        given = {attribute: value for attribute, (value, _) in found.items()}
+        if "partition_name" not in found:
+            continue
+        name = given["partition_name"]
+        if name.upper() == "DEFAULT":
+            usual.update({key: value for key, value in given.items() if key != "partition_name"})
+            continue
+        place = entries[0]
+        if name in partitions:
+            text.fail(place, f"partition {name} was already given in line {partitions[name].line}")
+            continue
+        if not name or "," in name or "[" in name:
+            text.fail(place, f"'{name}' is not the name of a partition")
+            continue
+        values = _fill({**usual, **given}, parameters)
+        entry = found["nodes"][1] if "nodes" in found else place
+        members = resolve_nodes(text, entry, values["nodes"], nodes, known, sets)
+        _check(text, place, found, values, list(partitions.values()))
+        if values["alternate"]:
+            alternates.append((values["alternate"], place))
+        partitions[name] = PartitionConf(
+            **values, node_names=members, file=place.file, line=place.line
+        )
+    for alternate, place in alternates:
+        if alternate not in partitions:
+            text.fail(place, f"Alternate={alternate} is not a partition")
+    return tuple(partitions.values())
+
+
+def _priority_aliases(entries: list[Entry]) -> list[Entry]:
+    """Replace the old ``Priority=``, which set both of today's priorities."""
+    out = []
+    for entry in entries:
+        if entry.key.lower() == "priority":
+            out.append(entry._replace(key="PriorityJobFactor"))
+            out.append(entry._replace(key="PriorityTier"))
+        else:
+            out.append(entry)
+    return out
+
+
+def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return every attribute of a partition, from its line, its defaults, or the cluster."""
+    values = {**PARTITION_TABLE.defaults(), **given}
+    # A partition that sets one kind of memory default or limit replaces the cluster's other kinds.
+    for group in (_DEF_MEM, _MAX_MEM):
+        is_own = any(values[name] != NO_VALUE for name in group)
+        for name in group:
+            if values[name] == NO_VALUE:
+                values[name] = 0 if is_own else parameters[name]
+    if values["def_cpu_per_gpu"] == NO_VALUE:
+        values["def_cpu_per_gpu"] = parameters["def_cpu_per_gpu"]
+    if "disable_root_jobs" not in given:
+        values["disable_root_jobs"] = parameters["disable_root_jobs"]
+    if not values["preempt_mode"]:
+        values["preempt_mode"] = parameters["preempt_mode"]
+    if values["over_subscribe"] == "EXCLUSIVE":
+        values["over_subscribe"] = "NO"
+        values["exclusive"] = "NODE"
+    elif values["exclusive"] == "NO" and values["exclusive_user"]:
+        values["exclusive"] = "USER"
+    elif values["exclusive"] == "NO" and values["exclusive_topo"]:
+        values["exclusive"] = "TOPO"
+    return values
+
+
+def _check(
+    text: ConfText,
+    place: Entry,
+    found: dict[str, tuple[Any, Entry]],
+    values: dict[str, Any],
+    earlier: list[PartitionConf],
+) -> None:
+    if values["default"]:
+        for other in earlier:
+            if other.default:
+                entry = found["default"][1] if "default" in found else place
+                text.fail(
+                    entry,
+                    f"partition {other.name} of line {other.line} is the default already; "
+                    "allowed: one partition",
+                )
+    if values["min_nodes"] > values["max_nodes"]:
+        text.fail(place, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
+    limit, default = values["max_time"], values["default_time"]
+    if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
+        text.fail(place, f"DefaultTime of {default} minutes exceeds MaxTime of {limit} minutes")
+    for group, allowed in (
+        (_DEF_MEM, "DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),
+        (_MAX_MEM, "MaxMemPerCPU or MaxMemPerNode"),
+    ):
+        given = [name for name in group if name in found and values[name]]
+        if len(given) > 1:
+            text.fail(found[given[-1]][1], f"allowed: only one of {allowed}")

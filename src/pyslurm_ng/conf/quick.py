@@ -1,0 +1,107 @@
+"""The few keys of slurm.conf that a command needs, fast: no checks, no types, hardly an import.
+
+A command that starts in twelve milliseconds cannot afford the real parser; the daemons have checked
+the same file already.
+"""
+
+import os
+
+_DEFAULT_PATH = "/etc/slurm/slurm.conf"
+
+
+def find_conf():
+    # type: () -> str
+    """Return the path of slurm.conf: SLURM_CONF, the installation's, or /etc/slurm/slurm.conf."""
+    path = os.environ.get("SLURM_CONF")
+    if path:
+        return path
+    try:
+        from pyslurm_ng import _install  # type: ignore[attr-defined, unused-ignore]
+    except ImportError:
+        return _DEFAULT_PATH
+    return str(_install.PREFIX) + "/etc/slurm.conf"
+
+
+def quick(path, keys):
+    # type: (str, tuple[str, ...]) -> dict[str, str]
+    """Return the values of the wanted keys, by the names given; missing keys are left out.
+
+    A key given in several lines has its values joined by commas if it is SlurmctldHost, else the
+    last counts, as in the real parser. Node and partition lines are passed over.
+
+    Raises:
+        OSError: the file, or one that it includes, cannot be read.
+    """
+    wanted = {key.lower(): key for key in keys}
+    found = {}  # type: dict[str, str]
+    if path.endswith(".toml"):
+        _scan_toml(path, wanted, found)
+    else:
+        cluster = [""]
+        _scan(path, wanted, found, cluster, 0)
+    return found
+
+
+def _scan(path, wanted, found, cluster, depth):
+    # type: (str, dict[str, str], dict[str, str], list[str], int) -> None
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        text = stream.read()
+    if "\\\n" in text:
+        text = text.replace("\\\n", "")
+    for raw in text.split("\n"):
+        line = raw.strip()
+
+        if not line or line[0] == "#":
+            continue
+        head, equals, value = line.partition("=")
+        key = head.rstrip().lower()
+        if key[:7] == "include" and key[7:8] in (" ", "\t") and depth < 16:
+            target = line[7:].partition("#")[0].strip().strip('"').replace("%c", cluster[0])
+            _scan(os.path.join(os.path.dirname(path), target), wanted, found, cluster, depth + 1)
+            continue
+        if key == "clustername":
+            cluster[0] = _value(value).lower()
+        if equals and (key in wanted or " " in line):
+            if key in ("nodename", "partitionname", "nodeset", "downnodes"):
+                continue
+            _take(line, wanted, found)
+
+
+def _take(line, wanted, found):
+    # type: (str, dict[str, str], dict[str, str]) -> None
+    """Take every wanted ``Key=Value`` of a line, of which several may stand in one."""
+    while line and line[0] != "#":
+        head, equals, rest = line.partition("=")
+        if not equals:
+            return
+        rest = rest.lstrip()
+        value = _value(rest)
+        key = head.strip().lower()
+        name = wanted.get(key)
+        if name is not None:
+            if key == "slurmctldhost" and name in found:
+                found[name] += "," + value
+            else:
+                found[name] = value
+        skip = len(value) + 2 if rest[:1] == '"' else len(value)
+        line = rest[skip:].lstrip()
+
+
+def _value(text):
+    # type: (str) -> str
+    """Return the value at the beginning of a text: quoted, or up to a blank or comment."""
+    text = text.strip()
+    if text[:1] == '"':
+        return text[1:].partition('"')[0]
+    words = text.split(None, 1)
+    return words[0].partition("#")[0] if words else ""
+
+
+def _scan_toml(path, wanted, found):
+    # type: (str, dict[str, str], dict[str, str]) -> None
+    from pyslurm_ng.conf.toml_text import read_toml
+
+    for line in read_toml(path).lines:
+        name = wanted.get(line[0].key.lower())
+        if name is not None and len(line) == 1:
+            found[name] = line[0].value

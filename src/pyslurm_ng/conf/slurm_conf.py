@@ -1,0 +1,374 @@
+"""slurm.conf (or slurm.toml) to one frozen, typed, checked configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
+from pyslurm_ng.base.units import NO_VALUE
+from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
+from pyslurm_ng.conf.node_lines import (
+    DownNodesConf,
+    NodeConf,
+    NodeSetConf,
+    build_down_nodes,
+    build_nodes,
+    build_nodesets,
+)
+from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions
+from pyslurm_ng.conf.schema import Table, read_line
+from pyslurm_ng.conf.tables.key import Key
+from pyslurm_ng.conf.tables.keys import PARAMETERS, POWERACTION
+from pyslurm_ng.conf.tables.records import SlurmParameters
+from pyslurm_ng.conf.toml_text import read_toml
+from pyslurm_ng.conf.values import BadValue, convert, unknown_options
+
+__all__ = [
+    "PARAMETER_TABLE",
+    "ConfError",
+    "ConfErrors",
+    "DownNodesConf",
+    "NodeConf",
+    "NodeSetConf",
+    "PartitionConf",
+    "PowerActionConf",
+    "SlurmConf",
+    "load_slurm_conf",
+    "parse_slurm_conf",
+    "read_slurm_conf",
+]
+
+PARAMETER_TABLE = Table(
+    PARAMETERS,
+    {
+        "JobContainerType": "NamespaceType",
+        "JobContainerPlugin": "NamespaceType",
+        "ControlMachine": "SlurmctldHost",
+    },
+)
+_POWERACTION_TABLE = Table(POWERACTION)
+_LINE_KINDS = ("nodename", "partitionname", "nodeset", "downnodes", "poweraction")
+# Each of these may stand in several lines, which add up.
+_REPEATABLE = ("SlurmctldHost", "Prolog", "Epilog")
+
+# Keys that Slurm once had. As with Slurm, a site's file must not stop working because of them.
+_REMOVED = {
+    name.lower(): hint
+    for name, hint in {
+        "AccountingStorageLoc": "the database is named in slurmdbd.conf",
+        "AccountingStoreJobComment": "use AccountingStoreFlags=job_comment",
+        "AcctGatherFilesystemFreq": "use JobAcctGatherFrequency",
+        "BackupAddr": "use SlurmctldHost",
+        "BackupController": "use SlurmctldHost",
+        "CacheGroups": "",
+        "CheckpointType": "",
+        "ControlAddr": "use SlurmctldHost=name(address)",
+        "CoreSpecPlugin": "",
+        "CryptoType": "use CredType",
+        "DefaultStorageHost": "",
+        "DefaultStorageLoc": "",
+        "DefaultStoragePass": "",
+        "DefaultStoragePort": "",
+        "DefaultStorageType": "",
+        "DefaultStorageUser": "",
+        "DynAllocPort": "",
+        "ExtSensorsFreq": "",
+        "ExtSensorsType": "",
+        "FastSchedule": "use SlurmdParameters=config_overrides",
+        "GetEnvTimeout": "",
+        "JobCheckpointDir": "",
+        "JobCredentialPrivateKey": "",
+        "JobCredentialPublicCertificate": "",
+        "KeepAliveTime": "use CommunicationParameters=keepalivetime",
+        "LaunchType": "",
+        "LayoutsType": "",
+        "Layouts": "",
+        "MemLimitEnforce": "use JobAcctGatherParams=OverMemoryKill",
+        "MsgAggregationParams": "",
+        "PowerParameters": "",
+        "PowerPlugin": "",
+        "RoutePlugin": "use TopologyParam",
+        "SallocDefaultCommand": "use LaunchParameters=use_interactive_step",
+        "SbcastParameters": "use BcastParameters",
+        "SchedulerPort": "",
+        "SchedulerRootFilter": "",
+        "SlurmctldPlugstack": "",
+        "SrunIOTimeout": "",
+        "TaskPluginParams": "use TaskPluginParam",
+    }.items()
+}
+
+
+class PowerActionConf(NamedTuple):
+    """A PowerAction: a program with a name, run by the controller or the node."""
+
+    name: str
+    program: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmConf(SlurmParameters):
+    """A whole slurm.conf; every key is an attribute in snake case, with its default filled in.
+
+    Numbers keep the unit of the key (seconds unless its name or manual says otherwise; durations
+    such as `priority_max_age` are seconds; memory MiB). NO_VALUE marks what is unset, INFINITE what
+    is unlimited. `given` holds the names that the file sets.
+    """
+
+    path: str
+    files: tuple[str, ...]
+    text_hash: str
+    nodes: tuple[NodeConf, ...]
+    partitions: tuple[PartitionConf, ...]
+    nodesets: tuple[NodeSetConf, ...]
+    down_nodes: tuple[DownNodesConf, ...]
+    power_actions: tuple[PowerActionConf, ...]
+    given: frozenset[str]
+    warnings: tuple[str, ...]
+    unsupported: tuple[str, ...]
+
+    def tracked_tres(self) -> tuple[str, ...]:
+        """Return the TRES the cluster counts, in Slurm's order of ids."""
+        names = list(BUILTIN_TRES)
+        for word in self.accounting_storage_tres:
+            name = tres_name(word)
+            if name not in names:
+                names.append(name)
+        if "gres/gpu" in names:
+            names += [name for name in ("gres/gpumem", "gres/gpuutil") if name not in names]
+        return tuple(names)
+
+
+def load_slurm_conf(path: str) -> SlurmConf:
+    """Read and check a slurm.conf, or a slurm.toml by its suffix.
+
+    Raises:
+        ConfErrors: with every problem found, in the order of the file.
+    """
+    conf, errors = read_slurm_conf(path)
+    if conf is None:
+        raise ConfErrors(errors)
+    return conf
+
+
+def read_slurm_conf(path: str) -> tuple[SlurmConf | None, list[ConfError]]:
+    """Return the configuration, or None with all that is wrong with it."""
+    return _build(read_toml(path) if path.endswith(".toml") else read_conf(path))
+
+
+def parse_slurm_conf(text: str, path: str = "slurm.conf") -> SlurmConf:
+    """Read a configuration given as a string, as tests and the simulator do.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    conf, errors = _build(parse_text(text, path))
+    if conf is None:
+        raise ConfErrors(errors)
+    return conf
+
+
+def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
+    by_kind: dict[str, list[list[Entry]]] = {kind: [] for kind in _LINE_KINDS}
+    plain: list[Entry] = []
+    for entries in text.lines:
+        kind = entries[0].key.lower()
+        if kind in by_kind:
+            by_kind[kind].append(entries)
+        else:
+            plain.extend(entries)
+    warnings: list[str] = []
+    values, places = _parameters(text, plain, warnings)
+    nodes = build_nodes(text, by_kind["nodename"], values["slurmd_port"], values["gres_types"])
+    nodesets = build_nodesets(text, by_kind["nodeset"], nodes)
+    down_nodes = build_down_nodes(text, by_kind["downnodes"], nodes)
+    partitions = build_partitions(text, by_kind["partitionname"], values, nodes, nodesets)
+    actions = _power_actions(text, by_kind["poweraction"])
+    _derive(values, len(nodes))
+    _check(text, values, places, nodes)
+    if text.errors:
+        order = {file: index for index, file in enumerate(text.files)}
+        text.errors.sort(key=lambda error: (order.get(error.file, -1), error.line))
+        return None, text.errors
+    given = frozenset(places)
+    conf = SlurmConf(
+        **values,
+        path=text.path,
+        files=tuple(text.files),
+        text_hash=text.text_hash,
+        nodes=nodes,
+        partitions=partitions,
+        nodesets=nodesets,
+        down_nodes=down_nodes,
+        power_actions=actions,
+        given=given,
+        warnings=tuple(warnings),
+        unsupported=tuple(sorted(given - EFFECTIVE_KEYS)),
+    )
+    return conf, []
+
+
+def _parameters(
+    text: ConfText, entries: list[Entry], warnings: list[str]
+) -> tuple[dict[str, Any], dict[str, Entry]]:
+    """Return the cluster-wide values by attribute, and where each given key stands by name."""
+    values = PARAMETER_TABLE.defaults()
+    places: dict[str, Entry] = {}
+    for entry in entries:
+        key = PARAMETER_TABLE.find(entry.key)
+        where = f"{entry.file}:{entry.line}: {entry.key}"
+        if key is None:
+            hint = _REMOVED.get(entry.key.lower())
+            if hint is None:
+                near = PARAMETER_TABLE.suggest(entry.key)
+                text.fail(entry, f"unknown key in slurm.conf{near}")
+            else:
+                warnings.append(f"{where}: no longer exists and is ignored{hint and '; ' + hint}")
+            continue
+        try:
+            value = convert(key, entry.value)
+        except BadValue as error:
+            text.fail(entry, str(error))
+            continue
+        if key.name in places and key.name in _REPEATABLE:
+            value = values[key.attribute] + value
+        elif key.name in places:
+            warnings.append(f"{where}: also in line {places[key.name].line}; this one counts")
+        values[key.attribute] = value
+        places[key.name] = entry
+        for word in unknown_options(key, entry.value):
+            warnings.append(f"{where}: '{word}' is unknown and ignored")
+    return values, places
+
+
+def _power_actions(text: ConfText, lines: list[list[Entry]]) -> tuple[PowerActionConf, ...]:
+    actions = []
+    usual = _POWERACTION_TABLE.defaults()
+    for entries in lines:
+        found = read_line(text, entries, _POWERACTION_TABLE, "a PowerAction line")
+        values = {**usual, **{attribute: value for attribute, (value, _) in found.items()}}
+        if not values["power_action"] or not values["program"]:
+            text.fail(entries[0], "expected PowerAction=name and Program=path")
+            continue
+        actions.append(
+            PowerActionConf(values["power_action"], values["program"], values["location"])
+        )
+    return tuple(actions)
+
+
+def _derive(values: dict[str, Any], node_count: int) -> None:
+    """Fill in the defaults that depend on other values."""
+    for name in ("epilog_timeout", "prolog_timeout"):
+        if values[name] == NO_VALUE:
+            values[name] = values["prolog_epilog_timeout"]
+    if values["max_dbd_msgs"] == NO_VALUE:
+        # Room for the beginning and end of every job, and a few events of every node.
+        values["max_dbd_msgs"] = max(10000, 2 * values["max_job_count"] + 4 * node_count)
+    if values["max_node_count"] == NO_VALUE:
+        values["max_node_count"] = node_count
+    if values["unkillable_step_timeout"] == NO_VALUE:
+        values["unkillable_step_timeout"] = max(60, 5 * values["message_timeout"])
+    if not values["slurmctld_addr"] and len(values["slurmctld_host"]) == 1:
+        pass  # one controller needs no address that moves
+    if values["slurmd_user"] == "":
+        values["slurmd_user"] = "root"
+
+
+def _check(
+    text: ConfText, values: dict[str, Any], places: dict[str, Entry], nodes: tuple[NodeConf, ...]
+) -> None:
+    """Check what only several keys together can get wrong."""
+
+    def fail(name: str, problem: str) -> None:
+        place = places.get(name)
+        if place is not None:
+            text.fail(place, problem)
+        else:
+            text.errors.append(ConfError(text.path, 0, name, problem))
+
+    if "ClusterName" not in places:
+        fail("ClusterName", "must be given")
+    if not values["slurmctld_host"]:
+        fail("SlurmctldHost", "must be given")
+    if not nodes and "MaxNodeCount" not in places and not text.errors:
+        fail("NodeName", "at least one node must be given, or MaxNodeCount for dynamic nodes")
+    if values["max_node_count"] < len(nodes):
+        fail("MaxNodeCount", f"{values['max_node_count']} is less than the {len(nodes)} nodes")
+    if values["first_job_id"] >= values["max_job_id"]:
+        fail("FirstJobId", f"must be less than MaxJobId={values['max_job_id']}")
+    if sum(bool(values[f"def_mem_per_{unit}"]) for unit in ("cpu", "gpu", "node")) > 1:
+        fail("DefMemPerNode", "allowed: only one of DefMemPerCPU, DefMemPerGPU or DefMemPerNode")
+    if values["max_mem_per_cpu"] and values["max_mem_per_node"]:
+        fail("MaxMemPerNode", "allowed: only one of MaxMemPerCPU or MaxMemPerNode")
+    _check_preemption(values, fail)
+    _check_select(values, fail)
+    _check_tres(values, fail)
+    _check_controller_port(values, nodes, fail)
+
+
+def _check_preemption(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+    modes = set(values["preempt_mode"])
+    acting = modes & {"CANCEL", "REQUEUE", "SUSPEND"}
+    if len(acting) > 1:
+        fail("PreemptMode", "allowed: one of CANCEL, REQUEUE and SUSPEND")
+    if values["preempt_type"] and not acting:
+        fail(
+            "PreemptMode", f"PreemptType={values['preempt_type']} needs CANCEL, REQUEUE or SUSPEND"
+        )
+    if acting and not values["preempt_type"]:
+        fail("PreemptMode", "needs PreemptType=preempt/qos or preempt/partition_prio")
+    if "SUSPEND" in modes and "GANG" not in modes:
+        fail("PreemptMode", "SUSPEND needs GANG too")
+
+
+def _check_select(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+    units = {"CR_CPU", "CR_CPU_Memory", "CR_Core", "CR_Core_Memory", "CR_Socket"}
+    units |= {"CR_Socket_Memory", "CR_Memory"}
+    chosen = [word for word in values["select_type_parameters"] if word in units]
+    if len(chosen) > 1:
+        fail("SelectTypeParameters", f"allowed: only one of {', '.join(sorted(units))}")
+    if values["select_type"] == "select/linear" and not set(chosen) <= {"CR_Memory"}:
+        # The default belongs to cons_tres; linear allocates whole nodes.
+        values["select_type_parameters"] = tuple(
+            word for word in values["select_type_parameters"] if word not in units
+        )
+
+
+def _check_tres(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
+    for word in values["accounting_storage_tres"]:
+        try:
+            name = tres_name(word)
+        except TresError as error:
+            fail("AccountingStorageTRES", str(error))
+            continue
+        kind, _, rest = name.partition("/")
+        gres = rest.partition(":")[0]
+        if kind == "gres" and gres not in (*values["gres_types"], "gpumem", "gpuutil"):
+            types = ",".join(values["gres_types"])
+            fail("AccountingStorageTRES", f"'{gres}' is not in GresTypes={types}")
+
+
+def _check_controller_port(
+    values: dict[str, Any], nodes: tuple[NodeConf, ...], fail: Callable[[str, str], None]
+) -> None:
+    """A node or accounting daemon on the controller's host needs a port of its own."""
+    low, high = values["slurmctld_port"]
+    hosts = {host.name for host in values["slurmctld_host"]}
+    hosts |= {host.address for host in values["slurmctld_host"] if host.address}
+    for node in nodes:
+        if low <= node.port <= high and (node.hostname in hosts or node.address in hosts):
+            fail("SlurmctldPort", f"port {node.port} is that of node {node.name} on the same host")
+            return
+    port = values["accounting_storage_port"]
+    uses_dbd = values["accounting_storage_type"] != ""
+    if uses_dbd and low <= port <= high and values["accounting_storage_host"] in hosts:
+        fail("SlurmctldPort", f"port {port} is AccountingStoragePort on the same host")
+
+
+def parameter(name: str) -> Key | None:
+    """Return the key of slurm.conf with this name or alias."""
+    return PARAMETER_TABLE.find(name)

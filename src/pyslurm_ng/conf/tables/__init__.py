@@ -1,0 +1,1 @@
+"""Generated tables of keys; see tools/generate_conf_tables.py."""

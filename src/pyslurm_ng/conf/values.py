@@ -1,0 +1,491 @@
+"""Configuration values: text to what a key's kind says, or one sentence about what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyslurm_ng.base.hostlist import HostlistError, count
+from pyslurm_ng.base.tres import TresError, parse_node_gres, parse_weights
+from pyslurm_ng.base.units import INFINITE, NO_VALUE, UnitError, parse_mem_mib, parse_time_limit_s
+from pyslurm_ng.conf.tables.key import ControllerHost, Key
+from pyslurm_ng.conf.tables.options import OPTIONS
+
+_TRUE = ("yes", "true", "1", "up", "on")
+_FALSE = ("no", "false", "0", "down", "off")
+_INFINITE = ("infinite", "unlimited", "-1")
+# Lists of which Slurm refuses unknown words; of the others it takes and ignores them, so that
+# sites keep words of newer, older and patched releases.
+_STRICT_OPTIONS = {
+    "AccountingStorageEnforce",
+    "AccountingStoreFlags",
+    "PriorityFlags",
+    "PrivateData",
+    "PrologFlags",
+    "ReconfigFlags",
+    "TaskPluginParam",
+}
+_PURGE_UNITS = ("hours", "days", "months")
+
+
+class BadValue(ValueError):
+    """A value that a key does not take; the text says what it takes."""
+
+
+def convert(key: Key, text: str) -> Any:
+    """Return the typed value of a key.
+
+    Raises:
+        BadValue: with a text that completes ``file:line: Key: ...``.
+    """
+    return _CONVERTERS[key.kind](key, text.strip())
+
+
+def unknown_options(key: Key, text: str) -> list[str]:
+    """Return the words of an options list that nobody knows and that are therefore ignored."""
+    if key.kind != "options" or key.name in _STRICT_OPTIONS or key.name not in OPTIONS:
+        return []
+    known = {name.lower() for name, *_ in OPTIONS[key.name]}
+    patterns = [name.split("*")[0].split("<")[0] for name in known if "*" in name or "<" in name]
+    unknown = []
+    for word in _words(text):
+        name = word.partition("=")[0].lower()
+        if name not in known and not any(name.startswith(pattern) for pattern in patterns):
+            unknown.append(word)
+    return unknown
+
+
+def option_text(words: tuple[str, ...], name: str) -> str | None:
+    """Return the value of ``name=value`` in a list parameter; None if the word is not there.
+
+    A flag without value gives the empty text. Words compare without regard to case.
+    """
+    wanted = name.lower()
+    for word in words:
+        given, _, value = word.partition("=")
+        if given.lower() == wanted:
+            return value
+    return None
+
+
+def option_int(words: tuple[str, ...], name: str, default: int) -> int:
+    """Return the number of ``name=number`` in a list parameter (already checked when read)."""
+    value = option_text(words, name)
+    return int(value) if value else default
+
+
+def has_option(words: tuple[str, ...], name: str) -> bool:
+    """Tell whether a list parameter holds a word, with or without a value."""
+    return option_text(words, name) is not None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _is_none(text: str) -> bool:
+    return text.lower() in ("", "none", "(null)")
+
+
+def _allowed(choices: tuple[str, ...]) -> str:
+    return f"allowed: {', '.join(choices)}"
+
+
+def _text(key: Key, text: str) -> str:
+    return text
+
+
+def _path(key: Key, text: str) -> str:
+    if text and not text.startswith("/") and key.name in _ABSOLUTE_PATHS:
+        raise BadValue(f"'{text}' is not an absolute path")
+    return "" if text.lower() == "none" else text
+
+
+_ABSOLUTE_PATHS = {
+    "StateSaveLocation",
+    "SlurmctldPidFile",
+    "SlurmdPidFile",
+    "SlurmdSpoolDir",
+    "SlurmctldLogFile",
+    "SlurmdLogFile",
+    "CgroupMountpoint",
+    "LogFile",
+    "PidFile",
+}
+
+
+def _user(key: Key, text: str) -> str:
+    if not text or any(c.isspace() or c in ":,/" for c in text):
+        raise BadValue("expected a user name or uid")
+    return text
+
+
+def _cluster_name(key: Key, text: str) -> str:
+    if not text or len(text) > 40 or not all(c.isalnum() or c in "_-" for c in text):
+        raise BadValue("expected 1 to 40 letters, digits, dashes and underscores")
+    return text.lower()
+
+
+def _bool(key: Key, text: str) -> bool:
+    lowered = text.lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise BadValue(f"'{text}' is neither YES nor NO")
+
+
+def _enum(key: Key, text: str) -> str:
+    # Debug levels were numbers once and sites still write them.
+    if text.isdigit() and key.choices[:2] == ("quiet", "fatal"):
+        level = int(text)
+        if level < len(key.choices):
+            return key.choices[level]
+    for choice in key.choices:
+        if text.lower() == choice.lower():
+            return choice
+    if not key.choices:
+        return text
+    raise BadValue(f"'{text}' is unknown; {_allowed(key.choices)}")
+
+
+def _plugin(key: Key, text: str) -> str:
+    if _is_none(text) or text.lower().endswith("/none"):
+        return ""
+    if not key.choices:
+        return text
+    word = _PLUGIN_ALIASES.get((key.name, text.lower()), text)
+    for choice in key.choices:
+        if word.lower() in (choice.lower(), choice.partition("/")[2].lower()):
+            return choice
+    raise BadValue(f"'{text}' is unknown; {_allowed(key.choices)}, none")
+
+
+_PLUGIN_ALIASES = {
+    ("TopologyPlugin", "topology/default"): "topology/flat",
+    ("SelectType", "select/cons_res"): "select/cons_tres",
+    ("JobContainerType", "job_container/tmpfs"): "namespace/tmpfs",
+    ("NamespaceType", "job_container/tmpfs"): "namespace/tmpfs",
+}
+
+
+def _plugins(key: Key, text: str) -> tuple[str, ...]:
+    names = [_plugin(key, word) for word in _words(text)]
+    return tuple(name for name in names if name)
+
+
+def _mpi(key: Key, text: str) -> str:
+    word = text.lower().removeprefix("mpi/")
+    if word in ("", "none"):
+        return ""
+    if word in ("pmi2", "cray_shasta") or word == "pmix" or word.startswith("pmix_v"):
+        return word
+    raise BadValue(f"'{text}' is unknown; allowed: none, pmi2, pmix, cray_shasta")
+
+
+def _integer(key: Key, text: str, unit: str) -> int:
+    if text.lower() in _INFINITE:
+        if key.infinite:
+            return INFINITE
+        if key.default in ("-1", str(NO_VALUE)) and text == "-1":
+            return NO_VALUE
+    # Old habits: "10 sec" is what scontrol shows.
+    word = text.partition(" ")[0]
+    if not (word.isascii() and word.isdigit()) or len(word) > 19:
+        raise BadValue(f"'{text}' is not a number{unit}; {_bounds(key)}")
+    number = int(word)
+    if str(number) != key.default and not key.low <= number <= key.high:
+        raise BadValue(f"{number} is out of range; {_bounds(key)}")
+    return number
+
+
+def _bounds(key: Key) -> str:
+    tail = " or UNLIMITED" if key.infinite else ""
+    return f"allowed: {key.low} to {key.high}{tail}"
+
+
+def _int(key: Key, text: str) -> int:
+    return _integer(key, text, "")
+
+
+def _seconds(key: Key, text: str) -> int:
+    return _integer(key, text, " of seconds")
+
+
+def _minutes(key: Key, text: str) -> int:
+    if ":" in text or (text.count("-") == 1 and not text.startswith("-")):
+        seconds = _duration(key, text)
+        return seconds if seconds == INFINITE else seconds // 60
+    return _integer(key, text, " of minutes")
+
+
+def _duration(key: Key, text: str) -> int:
+    if text == "-1" and key.default == "-1":
+        return NO_VALUE
+    try:
+        return parse_time_limit_s(text)
+    except UnitError:
+        raise BadValue(
+            f"'{text}' is not a time; allowed: minutes, minutes:seconds, hours:minutes:seconds, "
+            "days-hours, days-hours:minutes, days-hours:minutes:seconds, UNLIMITED"
+        ) from None
+
+
+def _duration_s(key: Key, text: str) -> int:
+    """A time of which a plain number counts seconds, not minutes."""
+    return int(text) if text.isascii() and text.isdigit() else _duration(key, text)
+
+
+def _limit_min(key: Key, text: str) -> int:
+    if text == str(NO_VALUE) or text.lower() == "none":
+        return NO_VALUE
+    seconds = _duration(key, text)
+    return seconds if seconds == INFINITE else -(-seconds // 60)
+
+
+def _mem_mib(key: Key, text: str) -> int:
+    if text.lower() in _INFINITE:
+        return 0
+    try:
+        mib = parse_mem_mib(text)
+    except UnitError:
+        raise BadValue(
+            f"'{text}' is not an amount of memory; allowed: megabytes, or a number with K, M, G, T"
+        ) from None
+    return mib
+
+
+def _percent(key: Key, text: str) -> int:
+    # Fractions were allowed and never had an effect on whole megabytes.
+    whole = text.rstrip("%").partition(".")[0]
+    if not (whole.isascii() and whole.isdigit()):
+        raise BadValue(f"'{text}' is not a percentage")
+    return int(whole)
+
+
+def _list(key: Key, text: str) -> tuple[str, ...]:
+    words = _words(text)
+    if not key.choices:
+        return () if _is_none(text) else words
+    if _is_none(text) and "none" not in (choice.lower() for choice in key.choices):
+        return ()
+    known = {choice.lower(): choice for choice in key.choices}
+    out = []
+    for word in words:
+        choice = known.get(word.lower())
+        if choice is None:
+            raise BadValue(f"'{word}' is unknown; {_allowed(key.choices)}")
+        out.append(choice)
+    return tuple(out)
+
+
+def _options(key: Key, text: str) -> tuple[str, ...]:
+    if _is_none(text) and key.name != "TaskPluginParam":
+        return ()
+    known = {name.lower(): (name, kind, low, high) for name, kind, low, high in OPTIONS[key.name]}
+    words = []
+    for word in _words(text):
+        name, equals, value = word.partition("=")
+        found = known.get(name.strip().lower())
+        if found is None:
+            if key.name in _STRICT_OPTIONS:
+                names = tuple(item[0] for item in OPTIONS[key.name])
+                raise BadValue(f"'{word}' is unknown; {_allowed(names)}")
+            words.append(word)
+            continue
+        proper, kind, low, high = found
+        if kind == "flag":
+            words.append(proper if not equals else f"{proper}={value}")
+            continue
+        _check_option(proper, kind, low, high, value.strip(), bool(equals))
+        words.append(f"{proper}={value.strip()}")
+    return tuple(words)
+
+
+def _check_option(name: str, kind: str, low: int, high: int, value: str, is_given: bool) -> None:
+    if not is_given or (not value and kind != "text"):
+        raise BadValue(f"{name} needs a value ({name}={kind})")
+    if "/" in kind:
+        if value.lower() not in kind.split("/"):
+            raise BadValue(f"{name}={value} is unknown; {_allowed(tuple(kind.split('/')))}")
+    elif kind in ("int", "seconds", "minutes", "microseconds", "percent", "bytes", "ms"):
+        digits = value[:-1] if kind == "bytes" and value[-1:].lower() in "kmg" else value
+        digits = digits.removeprefix("-") if low == 0 and value == "-1" else digits
+        if not (digits.isascii() and digits.isdigit()):
+            raise BadValue(f"{name}={value} is not a number; allowed: {low} to {high}")
+        if value != "-1" and not low <= int(digits) <= high:
+            raise BadValue(f"{name}={value} is out of range; allowed: {low} to {high}")
+    elif kind == "time":
+        try:
+            parse_time_limit_s(value)
+        except UnitError:
+            raise BadValue(f"{name}={value} is not a time") from None
+
+
+def _lower_words(key: Key, text: str) -> tuple[str, ...]:
+    """Names that are kept in lower case; ALL means no restriction."""
+    return () if text.upper() == "ALL" else tuple(word.lower() for word in _words(text))
+
+
+def _plain_words(key: Key, text: str) -> tuple[str, ...]:
+    if key.name == "AllowGroups" and text.upper() == "ALL":
+        return ()
+    return () if _is_none(text) else _words(text)
+
+
+def _frequencies(key: Key, text: str) -> tuple[str, ...]:
+    words = []
+    for word in _words(text):
+        name, equals, value = word.partition("=")
+        if not equals:
+            name, value = "task", word
+        if name.lower() not in ("task", "energy", "network", "filesystem") or not value.isdigit():
+            raise BadValue(
+                f"'{word}' is unknown; allowed: seconds, or task=, energy=, network=, "
+                "filesystem= and seconds"
+            )
+        words.append(f"{name.lower()}={int(value)}")
+    return tuple(words)
+
+
+def _hosts(key: Key, text: str) -> tuple[ControllerHost, ...]:
+    hosts = []
+    for word in _words(text):
+        name, parenthesis, rest = word.partition("(")
+        if not name or (parenthesis and (not rest.endswith(")") or rest == ")")):
+            raise BadValue(f"'{word}' is not host or host(address)")
+        hosts.append(ControllerHost(name, rest[:-1] if parenthesis else ""))
+    return tuple(hosts)
+
+
+def _ports(key: Key, text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    last = last if dash else first
+    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        raise BadValue(f"'{text}' is not a port or range of ports a-b")
+    low, high = int(first), int(last)
+    if not low <= high <= 65535 or (low == 0 and high != 0) or (low == 0 and key.default != "0"):
+        raise BadValue(f"'{text}' is not within 1 to 65535")
+    return low, high
+
+
+def _codes(key: Key, text: str) -> tuple[int, ...]:
+    """Numbers and ranges: exit codes, core numbers, sizes."""
+    numbers: list[int] = []
+    highest = 255 if key.name.startswith("RequeueExit") else 1_000_000
+    for word in _words("" if _is_none(text) else text.strip("[]")):
+        first, dash, last = word.partition("-")
+        last = last if dash else first
+        if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+            raise BadValue(f"'{word}' is not a number or range a-b")
+        if int(first) > int(last) or int(last) > highest:
+            raise BadValue(f"'{word}' is not an ascending range within 0 to {highest}")
+        numbers.extend(range(int(first), int(last) + 1))
+    return tuple(numbers)
+
+
+def _licenses(key: Key, text: str) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for word in _words("" if _is_none(text) else text):
+        name, _, amount = word.replace("*", ":").partition(":")
+        if not name or (amount and not amount.isdigit()):
+            raise BadValue(f"'{word}' is not name or name:count")
+        if name in found:
+            raise BadValue(f"'{name}' given twice")
+        found[name] = int(amount or 1)
+    return tuple(found.items())
+
+
+def _weights(key: Key, text: str) -> str:
+    if text.lower() in ("", "none", "0"):
+        return ""
+    try:
+        parse_weights(text)
+    except TresError as error:
+        raise BadValue(f"{error}; allowed: TRES=weight, as CPU=1.0,Mem=0.25G,GRES/gpu=2") from None
+    return text
+
+
+def _hostlist(key: Key, text: str) -> str:
+    try:
+        count(text)
+    except HostlistError as error:
+        raise BadValue(str(error)) from None
+    return text
+
+
+def _gres(key: Key, text: str) -> Any:
+    if _is_none(text):
+        return ()
+    try:
+        return parse_node_gres(text)
+    except TresError as error:
+        raise BadValue(str(error)) from None
+
+
+def _oversubscribe(key: Key, text: str) -> str:
+    word, colon, amount = text.upper().partition(":")
+    if word in ("NO", "EXCLUSIVE") and not colon:
+        return word
+    if word in ("YES", "FORCE") and (not colon or (amount.isdigit() and 1 <= int(amount) < 2**15)):
+        return f"{word}:{int(amount) if colon else 4}"
+    raise BadValue(f"'{text}' is unknown; allowed: NO, EXCLUSIVE, YES[:count], FORCE[:count]")
+
+
+def _count(key: Key, text: str) -> int:
+    shifts = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
+    shift = shifts.get(text[-1:].upper(), 0)
+    digits = text[:-1] if shift else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise BadValue(f"'{text}' is not a count; allowed: a number with K, M, G, T or P")
+    return int(digits) << shift
+
+
+def _purge(key: Key, text: str) -> tuple[int, str]:
+    if text.lower() in ("", "never", "0"):
+        return 0, ""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(digits) :].strip().lower() or "months"
+    names = [name for name in _PURGE_UNITS if name.startswith(unit)]
+    if not digits.isdigit() or len(names) != 1:
+        raise BadValue(f"'{text}' is not a number with hours, days or months")
+    return int(digits), names[0]
+
+
+_CONVERTERS: dict[str, Callable[[Key, str], Any]] = {
+    "string": _text,
+    "path": _path,
+    "paths": _plain_words,
+    "user": _user,
+    "cluster_name": _cluster_name,
+    "bool": _bool,
+    "enum": _enum,
+    "plugin": _plugin,
+    "plugins": _plugins,
+    "mpi": _mpi,
+    "int": _int,
+    "seconds": _seconds,
+    "microseconds": _int,
+    "minutes": _minutes,
+    "duration": _duration,
+    "duration_s": _duration_s,
+    "limit_min": _limit_min,
+    "mem_mib": _mem_mib,
+    "percent": _percent,
+    "rate": _int,
+    "list": _list,
+    "options": _options,
+    "words": _plain_words,
+    "lower_words": _lower_words,
+    "frequencies": _frequencies,
+    "hosts": _hosts,
+    "ports": _ports,
+    "codes": _codes,
+    "licenses": _licenses,
+    "weights": _weights,
+    "hostlist": _hostlist,
+    "gres": _gres,
+    "oversubscribe": _oversubscribe,
+    "count": _count,
+    "purge": _purge,
+}

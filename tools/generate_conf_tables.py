@@ -1,0 +1,579 @@
+"""Write src/pyslurm_ng/conf/tables/ from a directory of specification files.
+
+    tools/generate_conf_tables.py SPEC_DIRECTORY
+
+The specification says in words what applies when a key is not given; what a program needs (kind,
+default in the file's own notation, bounds) stands in the tables below. The output is committed, so
+that neither building nor running needs the specification.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import tomllib
+
+TABLES = Path(__file__).resolve().parent.parent / "src" / "pyslurm_ng" / "conf" / "tables"
+
+MAX16 = 65533  # Slurm keeps these in 16 bits, of which 65534 and 65535 are markers
+MAX32 = 2**32 - 3
+INFINITE = 2**32 - 1
+NO_VALUE = 2**32 - 2
+
+DEBUG_LEVELS = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5".split()
+LIMITS = "ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK".split()
+TIME_FORMATS = (
+    "iso8601 iso8601_ms rfc5424 rfc5424_ms rfc3339 clock short thread_id format_stderr".split()
+)
+NODE_STATES = (
+    "CLOUD DOWN DRAIN DYNAMIC_FUTURE DYNAMIC_NORM FAIL INVALID_REG MAINTENANCE NOT_RESPONDING "
+    "PLANNED POWERING_DOWN POWERING_UP REBOOT RESERVED".split()
+)
+BINDINGS = "none socket ldom core thread".split()
+
+# kind, default, choices, low, high, infinite of keys whose entry in the specification is words.
+SLURM: dict[str, dict[str, object]] = {
+    "AccountingStorageEnforce": {"default": ""},
+    "AccountingStorageTRES": {"default": ""},
+    "AccountingStorageType": {"choices": ["accounting_storage/slurmdbd"]},
+    "AcctGatherEnergyType": {"kind": "plugins"},
+    "AcctGatherInterconnectType": {"kind": "plugins"},
+    "AuthAltTypes": {"kind": "plugins", "choices": ["auth/jwt"]},
+    "CertgenType": {"default": ""},
+    "ClusterName": {"kind": "cluster_name", "default": ""},
+    "CliFilterPlugins": {"kind": "plugins"},
+    "CommunicationParameters": {"kind": "options"},
+    "CompleteWait": {"high": MAX16},
+    "CpuFreqDef": {"default": ""},
+    "CpuFreqGovernors": {
+        "choices": "Conservative OnDemand Performance PowerSave SchedUtil UserSpace".split()
+    },
+    "DataParserParameters": {"default": ""},
+    "DebugFlags": {"kind": "list"},
+    "DefCpuPerGPU": {"default": str(NO_VALUE)},
+    "EioTimeout": {"high": MAX16},
+    "EnforcePartLimits": {"choices": ["NO", "ANY", "ALL", "YES"]},
+    "EpilogTimeout": {"default": str(NO_VALUE)},
+    "GresTypes": {"kind": "words"},
+    "HealthCheckInterval": {"high": MAX16},
+    "HealthCheckNodeState": {
+        "choices": ("ALLOC ANY CYCLE IDLE NONDRAINED_IDLE MIXED REBOOT_ONLY START_ONLY".split())
+    },
+    "HttpParserType": {
+        "default": "",
+        "choices": ["http_parser/llhttp_parser", "http_parser/libhttp_parser"],
+    },
+    "InactiveLimit": {"high": MAX16},
+    "JobAcctGatherFrequency": {"kind": "frequencies", "default": "task=30"},
+    "JobCompLoc": {"default": ""},
+    "JobCompPort": {"default": "0", "high": 65535},
+    "JobSubmitPlugins": {"kind": "plugins"},
+    "KillWait": {"high": MAX16},
+    "Licenses": {"kind": "licenses"},
+    "LogTimeFormat": {"kind": "list", "choices": TIME_FORMATS},
+    "MaxArraySize": {"high": 4000001},
+    "MaxBatchRequeue": {"high": MAX32},
+    "MaxDBDMsgs": {"default": str(NO_VALUE)},
+    "MaxJobCount": {"low": 1, "high": 10_000_000},
+    "MaxJobId": {"low": 1, "high": 0x03FFFFFF},
+    "MaxNodeCount": {"default": str(NO_VALUE), "low": 1, "high": 1_000_000},
+    "MaxStepCount": {"low": 1},
+    "MaxTasksPerNode": {"low": 1, "high": MAX16},
+    "MCSParameters": {"kind": "string"},
+    "MessageTimeout": {"low": 1, "high": MAX16},
+    "MetricsAuthUsers": {"default": ""},
+    "MpiDefault": {"kind": "mpi", "default": ""},
+    "NamespaceType": {"choices": ["namespace/linux", "namespace/tmpfs"]},
+    "NodeFeaturesPlugins": {"kind": "plugins", "choices": ["node_features/helpers"]},
+    "OverTimeLimit": {"high": MAX16, "infinite": True},
+    "PluginDir": {"default": ""},
+    "PlugStackConfig": {"default": ""},
+    "PreemptExemptTime": {"default": "-1"},
+    "PreemptMode": {
+        "default": "OFF",
+        "choices": "OFF CANCEL GANG REQUEUE SUSPEND PRIORITY WITHIN".split(),
+    },
+    "PreemptType": {"choices": ["preempt/partition_prio", "preempt/qos"]},
+    "PrEpPlugins": {"kind": "plugins", "choices": ["prep/script"]},
+    "PriorityCalcPeriod": {"kind": "duration", "default": "5"},
+    "PrologEpilogTimeout": {"default": "65534", "high": 65534},
+    "PrologTimeout": {"default": str(NO_VALUE)},
+    "PropagatePrioProcess": {"kind": "int", "low": 0, "high": 2},
+    "PropagateResourceLimits": {"choices": LIMITS, "default": ""},
+    "PropagateResourceLimitsExcept": {"choices": LIMITS, "default": ""},
+    "PriorityWeightTRES": {"kind": "weights", "default": ""},
+    "RequeueExit": {"kind": "codes"},
+    "RequeueExitHold": {"kind": "codes"},
+    "ResumeTimeout": {"high": MAX16},
+    "ResvOverRun": {"high": MAX16, "infinite": True},
+    "ReturnToService": {"kind": "int", "low": 0, "high": 2},
+    "SchedulerTimeSlice": {"low": 5, "high": MAX16},
+    "SelectTypeParameters": {"kind": "list", "default": "CR_Core_Memory"},
+    "SerializerParameters": {"default": "", "choices": "compact pretty complex no_tag".split()},
+    "SerializerPlugins": {"default": "", "choices": "json yaml url-encoded".split()},
+    "SlurmctldDebug": {"choices": DEBUG_LEVELS},
+    "SlurmctldHost": {"kind": "hosts", "default": ""},
+    "SlurmctldLogFile": {"default": ""},
+    "SlurmctldPort": {"kind": "ports", "default": "6817"},
+    "SlurmctldSyslogDebug": {"choices": DEBUG_LEVELS, "default": ""},
+    "SlurmctldTimeout": {"high": MAX16},
+    "SlurmdDebug": {"choices": DEBUG_LEVELS},
+    "SlurmdLogFile": {"default": ""},
+    "SlurmdSyslogDebug": {"choices": DEBUG_LEVELS, "default": ""},
+    "SlurmdTimeout": {"high": MAX16},
+    "SlurmSchedLogLevel": {"low": 0, "high": 1},
+    "SrunPortRange": {"kind": "ports", "default": "0"},
+    "SuspendExcStates": {"choices": NODE_STATES},
+    "SuspendTime": {"infinite": True, "default": "INFINITE"},
+    "SuspendTimeout": {"high": MAX16},
+    "SwitchType": {"choices": ["switch/hpe_slingshot", "switch/nvidia_imex"]},
+    "TaskPlugin": {"kind": "plugins"},
+    "TCPTimeout": {"low": 1, "high": MAX16},
+    "TopologyPlugin": {"choices": ["topology/block", "topology/flat", "topology/tree"]},
+    "TreeWidth": {"low": 1, "high": MAX16},
+    "UnkillableStepTimeout": {"default": str(NO_VALUE)},
+    "UrlParserType": {"default": ""},
+    "VSizeFactor": {"high": MAX16},
+    "WaitTime": {"high": MAX16},
+    "SlurmUser": {"kind": "user"},
+    "SlurmdUser": {"kind": "user"},
+    "JobCompUser": {"default": "root"},
+    "AccountingStoragePort": {"low": 1, "high": 65535},
+    "SlurmdPort": {"low": 1, "high": 65535},
+    "FirstJobId": {"low": 1, "high": 0x03FFFFFF},
+    "BurstBufferType": {"choices": ["burst_buffer/datawarp", "burst_buffer/lua"]},
+    "MetricsType": {"choices": ["metrics/openmetrics"]},
+    "ScronParameters": {"kind": "options"},
+    "LicenseParameters": {"kind": "options"},
+    "FederationParameters": {"kind": "options"},
+    "X11Parameters": {"kind": "options"},
+}
+
+NODE: dict[str, dict[str, object]] = {
+    "NodeName": {"default": ""},
+    "NodeHostname": {"default": ""},
+    "NodeAddr": {"default": ""},
+    "BcastAddr": {"kind": "hostlist", "default": ""},
+    "Boards": {"low": 1, "high": MAX16},
+    "CoreSpecCount": {"high": MAX16},
+    "CoresPerSocket": {"low": 1, "high": MAX16, "default": str(NO_VALUE)},
+    "CpuBind": {"choices": BINDINGS},
+    "CPUs": {"low": 1, "high": MAX16, "default": str(NO_VALUE)},
+    "CpuSpecList": {"kind": "codes"},
+    "Features": {"kind": "words"},
+    "Gres": {"kind": "gres"},
+    "Parameters": {"kind": "list"},
+    "Port": {"kind": "hostlist", "default": ""},
+    "Procs": {"alias": "CPUs"},
+    "Sockets": {"low": 1, "high": MAX16, "default": str(NO_VALUE)},
+    "SocketsPerBoard": {"low": 1, "high": MAX16, "default": str(NO_VALUE)},
+    "SuspendTime": {"infinite": True, "default": str(NO_VALUE)},
+    "State": {"choices": "CLOUD DOWN DRAIN EXTERNAL FAIL FAILING FUTURE UNKNOWN".split()},
+    "ThreadsPerCore": {"low": 1, "high": MAX16, "default": str(NO_VALUE)},
+    "Topology": {"kind": "string"},
+    "Weight": {"high": 0xFFFFFFFE},
+}
+
+PARTITION: dict[str, dict[str, object]] = {
+    "PartitionName": {"default": ""},
+    "AllowAccounts": {"default": "", "kind": "lower_words"},
+    "AllowGroups": {"default": "", "kind": "words"},
+    "AllowQos": {"default": "", "kind": "lower_words"},
+    "AllocNodes": {"default": "", "kind": "hostlist"},
+    "CpuBind": {"choices": BINDINGS},
+    "DefaultTime": {"kind": "limit_min", "default": str(NO_VALUE)},
+    "DefCpuPerGPU": {"default": str(NO_VALUE)},
+    "DefMemPerCPU": {"default": str(NO_VALUE)},
+    "DefMemPerGPU": {"default": str(NO_VALUE)},
+    "DefMemPerNode": {"default": str(NO_VALUE)},
+    "DenyAccounts": {"kind": "lower_words"},
+    "DenyQos": {"kind": "lower_words"},
+    "DisableRootJobs": {"kind": "bool", "default": "NO"},
+    "Exclusive": {"choices": ["NO", "NODE", "USER", "TOPO"]},
+    "MaxCPUsPerNode": {"infinite": True, "default": "UNLIMITED"},
+    "MaxCPUsPerSocket": {"infinite": True, "default": "UNLIMITED"},
+    "MaxMemPerCPU": {"default": str(NO_VALUE)},
+    "MaxMemPerNode": {"default": str(NO_VALUE)},
+    "MaxNodes": {"infinite": True, "default": "UNLIMITED"},
+    "MaxTime": {"kind": "limit_min", "default": "UNLIMITED"},
+    "Nodes": {"kind": "hostlist", "default": ""},
+    "OverSubscribe": {"kind": "oversubscribe", "default": "NO"},
+    "OverTimeLimit": {"infinite": True, "high": MAX16, "default": str(NO_VALUE)},
+    "PreemptMode": {
+        "kind": "list",
+        "default": "",
+        "choices": "OFF CANCEL GANG REQUEUE SUSPEND PRIORITY".split(),
+    },
+    "PriorityJobFactor": {"high": MAX16},
+    "PriorityTier": {"high": MAX16},
+    "ResumeTimeout": {"default": str(NO_VALUE), "high": MAX16},
+    "SelectTypeParameters": {
+        "kind": "list",
+        "default": "",
+        "choices": ["CR_Core", "CR_Socket", "CR_ONE_TASK_PER_CORE"],
+    },
+    "SuspendTime": {"infinite": True, "default": str(NO_VALUE)},
+    "SuspendTimeout": {"default": str(NO_VALUE), "high": MAX16},
+    "Topology": {"default": ""},
+    "TRESBillingWeights": {"kind": "weights", "default": ""},
+    "GraceTime": {"kind": "duration_s"},
+}
+
+DOWNNODES: dict[str, dict[str, object]] = {
+    "State": {"choices": "DOWN DRAIN FAIL FAILING FUTURE".split()},
+}
+NODESET: dict[str, dict[str, object]] = {"Feature": {"kind": "string"}}
+POWERACTION: dict[str, dict[str, object]] = {}
+
+CGROUP: dict[str, dict[str, object]] = {
+    "CgroupPlugin": {"choices": ["cgroup/v1", "cgroup/v2", "autodetect", "disabled"]},
+    "EnableExtraControllers": {"kind": "list", "choices": "all io hugetlb pids rdma misc".split()},
+    "MemorySwappiness": {"kind": "int", "low": 0, "high": 100, "default": str(NO_VALUE)},
+    "AllowedRAMSpace": {"kind": "percent"},
+    "SystemdTimeout": {"kind": "int"},
+}
+
+SLURMDBD: dict[str, dict[str, object]] = {
+    "AuthAltTypes": {"kind": "plugins", "choices": ["auth/jwt"]},
+    "AuthAltParameters": {"kind": "list", "choices": []},
+    "AuthInfo": {"kind": "list", "choices": []},
+    "AuthType": {"choices": ["auth/munge", "auth/slurm"]},
+    "ArchiveJobScript": {"default": ""},
+    "ArchiveJobEnv": {"default": ""},
+    "CommunicationParameters": {"kind": "list", "choices": []},
+    "DbdAddr": {"default": ""},
+    "DbdPort": {"low": 1, "high": 65535},
+    "DebugFlags": {"kind": "list"},
+    "DebugLevel": {"choices": DEBUG_LEVELS},
+    "DebugLevelSyslog": {"choices": DEBUG_LEVELS, "default": ""},
+    "HashPlugin": {"choices": ["hash/k12", "hash/sha3"]},
+    "LogFile": {"default": ""},
+    "LogTimeFormat": {"kind": "list", "choices": TIME_FORMATS},
+    "MaxQueryTimeRange": {"kind": "duration", "default": "INFINITE"},
+    "MessageTimeout": {"low": 1, "high": MAX16},
+    "Parameters": {
+        "kind": "list",
+        "choices": ["PreserveCaseAll", "PreserveCaseResource", "PreserveCaseUser"],
+    },
+    "PluginDir": {"default": ""},
+    "PrivateData": {
+        "kind": "list",
+        "choices": "accounts events jobs reservations usage users".split(),
+    },
+    "SerializerParameters": {"default": "", "choices": []},
+    "SerializerPlugins": {"default": "", "choices": []},
+    "SlurmUser": {"kind": "user"},
+    "StorageParameters": {"kind": "list", "choices": []},
+    # Ours beside Slurm's: an embedded database needs neither host nor password.
+    "StorageType": {
+        "default": "",
+        "choices": ["accounting_storage/mysql", "accounting_storage/sqlite"],
+    },
+    "StorageUser": {"default": ""},
+    "StoragePort": {"low": 1, "high": 65535},
+    "TCPTimeout": {"low": 1, "high": MAX16},
+    "TLSParameters": {"kind": "list", "choices": []},
+    "TLSType": {"choices": ["tls/s2n"]},
+    "MaxPurgeLimit": {"low": 1},
+}
+
+GRES: dict[str, dict[str, object]] = {
+    "AutoDetect": {"default": "", "choices": "full nrt nvidia nvml off oneapi rsmi".split()},
+    "Count": {"kind": "count", "default": str(NO_VALUE)},
+    "Cores": {"kind": "codes", "default": ""},
+    "File": {"kind": "string"},
+    "Flags": {
+        "choices": (
+            "CountOnly env_uuid explicit one_sharing all_sharing nvidia_gpu_env amd_gpu_env "
+            "intel_gpu_env opencl_env no_gpu_env".split()
+        )
+    },
+    "Links": {"kind": "list"},
+    "MultipleFiles": {"kind": "string"},
+    "NodeName": {"kind": "hostlist", "default": ""},
+}
+
+TOPOLOGY: dict[str, dict[str, object]] = {
+    "BlockSizes": {"kind": "codes", "default": ""},
+    "LinkSpeed": {"kind": "int", "default": "1"},
+}
+
+# Keys that exist in Slurm's output or files but not in the list of documented keys.
+EXTRA_SLURM = [
+    ("SlurmrestdHttpAuthParameters", "list", "HTTP listener authentication of the REST daemon"),
+]
+
+KIND_OF_TYPE = {
+    "string": "string",
+    "path": "path",
+    "path list": "paths",
+    "bool": "bool",
+    "enum": "enum",
+    "plugin": "plugin",
+    "int": "int",
+    "seconds": "seconds",
+    "minutes": "minutes",
+    "microseconds": "microseconds",
+    "MiB": "mem_mib",
+    "percent": "percent",
+    "time": "duration",
+    "nodes/minute": "rate",
+    "range": "ports",
+    "hostlist": "hostlist",
+    "list": "list",
+    "time unit": "purge",
+    "time unit hours/days/months": "purge",
+    "int list": "codes",
+    "index list": "codes",
+    "path expr": "string",
+    "int with K/M/G/T/P": "count",
+    "ms": "int",
+    "int 0..100": "int",
+    "int or range": "ports",
+}
+PYTHON_TYPE = {
+    "bool": "bool",
+    "list": "tuple[str, ...]",
+    "options": "tuple[str, ...]",
+    "words": "tuple[str, ...]",
+    "lower_words": "tuple[str, ...]",
+    "plugins": "tuple[str, ...]",
+    "paths": "tuple[str, ...]",
+    "frequencies": "tuple[str, ...]",
+    "hosts": "tuple[ControllerHost, ...]",
+    "codes": "tuple[int, ...]",
+    "licenses": "tuple[tuple[str, int], ...]",
+    "ports": "tuple[int, int]",
+    "int": "int",
+    "seconds": "int",
+    "minutes": "int",
+    "microseconds": "int",
+    "mem_mib": "int",
+    "percent": "int",
+    "duration": "int",
+    "duration_s": "int",
+    "rate": "int",
+    "limit_min": "int",
+    "count": "int",
+    "purge": "tuple[int, str]",
+    "gres": "tuple[NodeGres, ...]",
+}
+SPELLING = {
+    "PrEp": "Prep",
+    "GPU": "Gpu",
+    "CPUs": "Cpus",
+    "CPU": "Cpu",
+    "TRES": "Tres",
+    "QOS": "Qos",
+    "DBD": "Dbd",
+    "MCS": "Mcs",
+    "PAM": "Pam",
+    "TCP": "Tcp",
+    "TLS": "Tls",
+    "VSize": "Vsize",
+    "WCKey": "Wckey",
+    "LLN": "Lln",
+    "FS": "Fs",
+    "RAM": "Ram",
+    "TXN": "Txn",
+    "HTTP": "Http",
+    "PlugStack": "Plugstack",
+    "NodeHostname": "NodeHostname",
+}
+
+
+def snake(name: str) -> str:
+    for old, new in SPELLING.items():
+        name = name.replace(old, new)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def plugin_choices(values: str) -> list[str]:
+    """Expand ``auth/munge,slurm`` to full names."""
+    words = [re.sub(r"\(.*", "", word).strip() for word in values.split(",")]
+    if "/" not in words[0]:
+        return [word for word in words if word]
+    prefix = words[0].split("/")[0]
+    return [word if "/" in word else f"{prefix}/{word}" for word in words if word]
+
+
+def default_text(entry: dict[str, str], kind: str) -> str:
+    text = str(entry.get("default", ""))
+    if text in ("none", "required", "plugin dependent", "global", "never", "syslog"):
+        return ""
+    return text
+
+
+def row(entry: dict[str, str], override: dict[str, object]) -> dict[str, object]:
+    name = entry["name"]
+    kind = str(override.get("kind", "")) or KIND_OF_TYPE[entry["type"]]
+    if entry.get("has_options") and "kind" not in override:
+        kind = "options"
+    choices = override.get("choices")
+    if choices is None:
+        choices = []
+        if kind in ("plugin", "plugins") and entry.get("values"):
+            choices = plugin_choices(entry["values"])
+        elif kind == "enum" and entry.get("values"):
+            choices = [word.strip() for word in entry["values"].split(",")]
+    high = override.get("high", MAX32)
+    return {
+        "name": name,
+        "attribute": snake(name),
+        "kind": kind,
+        "default": str(override.get("default", default_text(entry, kind))),
+        "choices": tuple(choices),  # type: ignore[arg-type]
+        "low": override.get("low", 0),
+        "high": high,
+        "infinite": bool(override.get("infinite", False)),
+        "needs_restart": entry.get("apply") == "restart",
+        "tier": entry.get("tier", 1),
+        "help": entry.get("help", ""),
+        "alias": override.get("alias", ""),
+    }
+
+
+def option_row(option: dict[str, object]) -> tuple[str, str, int, int]:
+    """Return name, kind, low, high of a sub-option."""
+    words = str(option["type"]).split()
+    kind = words[0]
+    low, high = 0, MAX32
+    if len(words) > 1 and ".." in words[1]:
+        low, high = (int(text) for text in words[1].split(".."))
+    if "/" in kind:
+        return str(option["name"]), kind, 0, 0
+    known = {"flag", "int", "seconds", "minutes", "microseconds", "bytes", "percent", "time", "ms"}
+    return str(option["name"]), kind if kind in known else "text", low, high
+
+
+def literal(value: object) -> str:
+    if isinstance(value, tuple):
+        inner = ", ".join(literal(item) for item in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def key_lines(rows: list[dict[str, object]], constant: str) -> list[str]:
+    lines = [f"{constant}: tuple[Key, ...] = ("]
+    for item in rows:
+        if item["alias"]:
+            continue
+        arguments = [literal(item[field]) for field in ("name", "attribute", "kind", "default")]
+        for field, usual in (
+            ("choices", ()),
+            ("low", 0),
+            ("high", MAX32),
+            ("infinite", False),
+            ("needs_restart", False),
+            ("tier", 1),
+        ):
+            if item[field] != usual:
+                arguments.append(f"{field}={literal(item[field])}")
+        arguments.append(f"help={literal(item['help'])}")
+        lines.append(f"    Key({', '.join(arguments)}),")
+    lines.append(")")
+    return lines
+
+
+def record_lines(rows: list[dict[str, object]], name: str, doc: str) -> list[str]:
+    lines = ["", "", "@dataclass(frozen=True, slots=True, kw_only=True)", f"class {name}:"]
+    lines += [f'    """{doc}"""', ""]
+    for item in rows:
+        if not item["alias"]:
+            kind = PYTHON_TYPE.get(str(item["kind"]), "str")
+            lines.append(f"    {item['attribute']}: {kind}")
+    return lines
+
+
+def main(spec: Path) -> None:
+    config = spec / "config"
+    slurm = tomllib.loads((config / "slurm.conf.toml").read_text())
+    options: dict[str, list[tuple[str, str, int, int]]] = {}
+    for option in slurm["option"]:
+        options.setdefault(option["parameter"], []).append(option_row(option))
+
+    def rows(
+        entries: list[dict[str, str]], overrides: dict[str, dict[str, object]]
+    ) -> list[dict[str, object]]:
+        unknown = set(overrides) - {entry["name"] for entry in entries}
+        assert not unknown, f"overrides without an entry: {sorted(unknown)}"
+        return [row(entry, overrides.get(entry["name"], {})) for entry in entries]
+
+    parameters = slurm["parameter"] + [
+        {"name": name, "type": kind, "help": text, "tier": 3, "apply": "reconfigure"}
+        for name, kind, text in EXTRA_SLURM
+    ]
+    tables = {
+        "PARAMETERS": rows(parameters, SLURM),
+        "NODE": rows(slurm["node"], NODE),
+        "PARTITION": rows(slurm["partition"], PARTITION),
+        "NODESET": rows(slurm["nodeset"], NODESET),
+        "DOWNNODES": rows(slurm["downnodes"], DOWNNODES),
+        "POWERACTION": rows(slurm["poweraction"], POWERACTION),
+    }
+    for item in tables["PARAMETERS"]:
+        if item["name"] == "DebugFlags":
+            item["choices"] = tuple(slurm["debug_flags"])
+        elif item["name"] == "SelectTypeParameters":
+            item["choices"] = tuple(name for name, *_ in options["SelectTypeParameters"])
+    others = {
+        "CGROUP": ("cgroup.conf.toml", "parameter", CGROUP),
+        "SLURMDBD": ("slurmdbd.conf.toml", "parameter", SLURMDBD),
+        "GRES": ("gres.conf.toml", "parameter", GRES),
+        "TOPOLOGY": ("topology.toml", "topology_conf", TOPOLOGY),
+    }
+    for constant, (file, section, overrides) in others.items():
+        entries = tomllib.loads((config / file).read_text())[section]
+        tables[constant] = rows(entries, overrides)
+    for item in tables["SLURMDBD"]:
+        if item["name"] == "DebugFlags":
+            values = next(
+                e["values"]
+                for e in tomllib.loads((config / "slurmdbd.conf.toml").read_text())["parameter"]
+                if e["name"] == "DebugFlags"
+            )
+            item["choices"] = tuple(word.strip() for word in values.split(","))
+
+    TABLES.mkdir(parents=True, exist_ok=True)
+    head = "# Written by tools/generate_conf_tables.py; change that and run it again."
+    long_lines = "# ruff: noqa: E501\n# fmt: off\n"
+    future = "from __future__ import annotations\n"
+    out = ['"""Every key of the configuration files."""', head, long_lines, future]
+    out += ["from pyslurm_ng.conf.tables.key import Key"]
+    for constant, items in tables.items():
+        out += ["", *key_lines(items, constant)]
+    write("keys.py", out)
+
+    out = ['"""Every word that list parameters take: name, kind, lowest, highest."""', head]
+    out += ["# fmt: off\n", future]
+    out += ["OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {"]
+    for parameter, items in options.items():
+        out.append(f"    {literal(parameter)}: (")
+        out += [f"        {literal(item)}," for item in items]
+        out.append("    ),")
+    write("options.py", [*out, "}"])
+
+    out = ['"""The configuration as typed attributes, one for each key."""', head, ""]
+    out += [future, "from dataclasses import dataclass"]
+    out += ["", "from pyslurm_ng.conf.tables.key import ControllerHost"]
+    for constant, name, doc in (
+        ("PARAMETERS", "SlurmParameters", "The cluster-wide keys of slurm.conf."),
+        ("PARTITION", "PartitionParameters", "The keys of a PartitionName line."),
+        ("CGROUP", "CgroupParameters", "The keys of cgroup.conf."),
+        ("SLURMDBD", "SlurmdbdParameters", "The keys of slurmdbd.conf."),
+    ):
+        out += record_lines(tables[constant], name, doc)
+    write("records.py", out)
+
+
+def write(name: str, lines: list[str]) -> None:
+    (TABLES / name).write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: generate_conf_tables.py SPEC_DIRECTORY")
+    main(Path(sys.argv[1]))
