@@ -1,0 +1,155 @@
+"""Checkpoints: the whole state at one sequence, written so that a crash leaves the old one.
+
+File:  magic | version u16 | journal id | epoch u64 | sequence u64 | checksum of that record u64
+       | length u64 | payload | BLAKE2b-256 of everything before it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyslurm_ng.journal import disk
+from pyslurm_ng.journal.segment import JournalError, Position, list_segments
+
+FORMAT_VERSION = 1
+KEPT = 2
+
+_MAGIC = b"PSNGCKPT"
+_HEADER = struct.Struct("<8sH6x16sQQQQ")
+_DIGEST_BYTES = 32
+_NAME = re.compile(r"^(\d{16})-(\d{8})\.checkpoint$")
+_WRITE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A valid checkpoint as read back.
+
+    Attributes:
+        position: the last record whose effect the payload contains.
+    """
+
+    path: Path
+    journal_id: bytes
+    position: Position
+    payload: bytes
+
+
+def checkpoint_path(directory: Path, position: Position) -> Path:
+    """Return the name of a position's checkpoint."""
+    return directory / f"{position.sequence:016d}-{position.epoch:08d}.checkpoint"
+
+
+def write_checkpoint(
+    directory: Path, journal_id: bytes, position: Position, payload: bytes
+) -> Path:
+    """Write a checkpoint durably; until it is complete nothing in the directory changes.
+
+    Raises:
+        OSError: nothing was replaced; a temporary file may be left and is reused.
+    """
+    header = _HEADER.pack(_MAGIC, FORMAT_VERSION, journal_id, *position, len(payload))
+    digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES)
+    digest.update(payload)
+    target = checkpoint_path(directory, position)
+    temporary = directory / "checkpoint.new"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        disk.write_fully(fd, header, 0)
+        rest = memoryview(payload)
+        for start in range(0, len(rest), _WRITE_BYTES):
+            disk.write_fully(fd, rest[start : start + _WRITE_BYTES], len(header) + start)
+        disk.write_fully(fd, digest.digest(), len(header) + len(payload))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, target)
+    disk.sync_directory(directory)
+    return target
+
+
+def read_checkpoint(path: Path) -> Checkpoint | str:
+    """Return a checkpoint, or why it is not one.
+
+    Raises:
+        JournalError: written by a newer version.
+        OSError: it cannot be read.
+    """
+    raw = path.read_bytes()
+    if len(raw) < _HEADER.size + _DIGEST_BYTES:
+        return "incomplete"
+    magic, version, journal_id, epoch, sequence, checksum, length = _HEADER.unpack_from(raw)
+    if magic != _MAGIC:
+        return "not a checkpoint"
+    if version > FORMAT_VERSION:
+        raise JournalError(
+            f"{path}: written by a newer version (format {version}, this program reads up to "
+            f"{FORMAT_VERSION}); nothing was changed"
+        )
+    end = _HEADER.size + length
+    if len(raw) != end + _DIGEST_BYTES:
+        return "incomplete"
+    digest = hashlib.blake2b(memoryview(raw)[:end], digest_size=_DIGEST_BYTES)
+    if digest.digest() != raw[end:]:
+        return "the checksum is wrong"
+    return Checkpoint(
+        path, journal_id, Position(epoch, sequence, checksum), raw[_HEADER.size : end]
+    )
+
+
+def list_checkpoints(directory: Path) -> list[tuple[int, Path]]:
+    """Return (sequence, path) of the checkpoints, oldest first; other files are left alone."""
+    found = []
+    for name in os.listdir(directory):
+        match = _NAME.match(name)
+        if match:
+            found.append((int(match[1]), int(match[2]), directory / name))
+    return [(sequence, path) for sequence, _, path in sorted(found)]
+
+
+def load_newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
+    """Return the newest valid checkpoint, and one line for each newer one that is not.
+
+    Raises:
+        JournalError: the newest was written by a newer version.
+    """
+    complaints: list[str] = []
+    for _, path in reversed(list_checkpoints(directory)):
+        found = read_checkpoint(path)
+        if isinstance(found, Checkpoint):
+            return found, complaints
+        complaints.append(f"{path}: {found}; using an older checkpoint")
+    return None, complaints
+
+
+def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[Path]:
+    """Remove checkpoints but the newest KEPT, and segments nobody needs any more.
+
+    A segment goes when all its records are in the older kept checkpoint and at or below
+    `keep_after`, the lowest position of the followers (slurmdbd). The newest segment stays.
+
+    Returns:
+        The files removed.
+    """
+    known = list_checkpoints(checkpoints)
+    removed = [path for _, path in known[:-KEPT]]
+    kept = known[-KEPT:]
+    if len(kept) == KEPT:
+        limit = min(kept[0][0], keep_after)
+        segments = list_segments(journal)
+        for segment, after in itertools.pairwise(segments):
+            if after.first_sequence - 1 > limit:
+                break
+            removed.append(segment.path)
+    for path in removed:
+        os.unlink(path)
+    if removed:
+        disk.sync_directory(checkpoints)
+        disk.sync_directory(journal)
+    return removed

@@ -1,0 +1,49 @@
+"""File system steps that must be done in one order only to survive a power cut."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+# Conditions of a file system that end when somebody makes room. A size limit of the process
+# (EFBIG) is reported alike, so it is met with the same patience.
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def sync_directory(directory: Path) -> None:
+    """Make created, renamed and removed names of a directory durable."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(directory: Path, mode: int = 0o700) -> None:
+    """Create a directory durably when it is missing; its parent must exist."""
+    try:
+        os.mkdir(directory, mode)
+    except FileExistsError:
+        return
+    sync_directory(directory.parent)
+
+
+def write_fully(fd: int, content: bytes | memoryview, offset: int) -> None:
+    """Write all bytes at an offset, however many calls that takes.
+
+    Raises:
+        OSError: as pwrite; what was written before it is left as it is.
+    """
+    rest = memoryview(content)
+    while rest:
+        written = os.pwrite(fd, rest, offset)
+        rest = rest[written:]
+        offset += written
+
+
+def free_bytes(fd: int) -> int:
+    """Return how much this process may still write to the file system of `fd`."""
+    status = os.fstatvfs(fd)
+    blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
+    return blocks * status.f_frsize

@@ -1,0 +1,109 @@
+"""Reading the journal by cursor, from files, as it grows.
+
+A follower in the controller's process is told by the writer what is durable and never reads
+beyond it: what it would pass on could still be lost.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyslurm_ng.journal.segment import (
+    Frame,
+    JournalDamage,
+    JournalError,
+    SegmentName,
+    SegmentReader,
+    list_segments,
+)
+
+READ_BYTES = 1 << 20
+
+
+class CursorLost(JournalError):
+    """The records behind a cursor are not in the journal any more."""
+
+
+class Follow:
+    """Yields the batches after a cursor, in order, each once.
+
+    Attributes:
+        sequence: the last record returned; the next call continues behind it.
+    """
+
+    def __init__(self, directory: Path, after_sequence: int) -> None:
+        self._directory = directory
+        self.sequence = after_sequence
+        self._reader: SegmentReader | None = None
+        self._limit: int | None = None  # records beyond it were overruled by a later epoch
+        self._kept: list[Frame] = []
+
+    def read(self, durable: int, max_bytes: int = READ_BYTES) -> list[Frame]:
+        """Return the next records up to `durable`, about `max_bytes` of them; [] when there.
+
+        Raises:
+            CursorLost: the cursor lies before the oldest record kept.
+            JournalDamage: a durable record cannot be read.
+        """
+        while self.sequence < durable:
+            found = self._kept or self._read_files(max_bytes)
+            frames = [frame for frame in found if self.sequence < frame.sequence <= durable]
+            self._kept = [frame for frame in found if frame.sequence > durable]
+            if frames:
+                self.sequence = frames[-1].sequence
+                return frames
+        return []
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _read_files(self, max_bytes: int) -> list[Frame]:
+        """Return some frames, going on to the next segment at the end of one."""
+        if self._reader is None:
+            self._open_first()
+        assert self._reader is not None
+        while True:
+            frames = self._reader.read(max_bytes)
+            if self._limit is not None:
+                frames = [frame for frame in frames if frame.sequence <= self._limit]
+            if frames:
+                return frames
+            self._advance()
+
+    def _open_first(self) -> None:
+        """Open the segment that holds the record after the cursor."""
+        segments = list_segments(self._directory)
+        wanted = self.sequence + 1
+        before = [index for index, one in enumerate(segments) if one.first_sequence <= wanted]
+        if not before:
+            oldest = segments[0].first_sequence if segments else 0
+            raise CursorLost(
+                f"{self._directory}: record {wanted} is not kept any more, the oldest is {oldest}"
+            )
+        self._open(segments, before[-1])
+
+    def _open(self, segments: list[SegmentName], index: int) -> SegmentReader:
+        self.close()
+        self._reader = SegmentReader(segments[index].path)
+        later = segments[index + 1 :]
+        self._limit = later[0].first_sequence - 1 if later else None
+        return self._reader
+
+    def _advance(self) -> None:
+        """Go to the next segment; the caller knows that there are records still."""
+        reader = self._reader
+        assert reader is not None
+        segments = list_segments(self._directory)
+        index = next(i for i, one in enumerate(segments) if one.path == reader.path)
+        if index + 1 == len(segments):
+            raise JournalDamage(reader.path, reader.offset, "a durable record cannot be read")
+        opened = self._open(segments, index + 1)
+        header = opened.header
+        if header.first_sequence > self.sequence + 1:
+            if not header.follows_gap:
+                why = f"records from {self.sequence + 1} on are missing"
+                raise JournalDamage(opened.path, 0, why)
+            self.sequence = header.first_sequence - 1

@@ -1,0 +1,231 @@
+"""Finding the state again: newest valid checkpoint, then every record behind it.
+
+A writing that was cut short at the very end is cut off with a line in the log: nobody was
+promised what it held. Anything else unreadable stops the start; only an operator's word
+(`slurmctld -i`) sets the damaged part aside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyslurm_ng.journal import disk
+from pyslurm_ng.journal.checkpoint import Checkpoint, load_newest
+from pyslurm_ng.journal.segment import (
+    HEADER_BYTES,
+    ORIGIN,
+    Frame,
+    JournalDamage,
+    JournalError,
+    SegmentName,
+    SegmentReader,
+    list_segments,
+)
+
+
+class Layout:
+    """The names inside a state directory (StateSaveLocation)."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.journal = state / "journal"
+        self.checkpoints = state / "checkpoint"
+        self.reserve = state / "reserve"
+
+    def create(self) -> None:
+        """Create the directories that are missing, durably.
+
+        Raises:
+            OSError: the state directory does not exist or is not writable.
+        """
+        disk.make_directory(self.journal)
+        disk.make_directory(self.checkpoints)
+
+
+class Recovery:
+    """One pass over a state directory; read `frames()` to its end before using the rest.
+
+    Attributes:
+        checkpoint: where to begin, or None for an empty cluster.
+        position: the last valid record, once `frames()` has ended.
+        journal_id: the journal's id; fresh random bytes for a new journal.
+        next_epoch: higher than every epoch that has ever written here.
+        next_sequence: for the next record; jumps when damage was set aside.
+        notes: lines for the log about what was skipped or cut.
+    """
+
+    def __init__(self, layout: Layout, *, ignore_errors: bool = False) -> None:
+        """Choose the checkpoint.
+
+        Raises:
+            JournalError: the state was written by a newer version.
+            OSError: the directory cannot be read.
+        """
+        self._layout = layout
+        self._ignore_errors = ignore_errors
+        self.checkpoint: Checkpoint | None
+        self.checkpoint, self.notes = load_newest(layout.checkpoints)
+        self.position = self.checkpoint.position if self.checkpoint else ORIGIN
+        self.journal_id = self.checkpoint.journal_id if self.checkpoint else b""
+        self._segments = list_segments(layout.journal)
+        epochs = [segment.epoch for segment in self._segments]
+        self.next_epoch = max([self.position.epoch, *epochs]) + 1
+        self.next_sequence = self.position.sequence + 1
+        self._highest = self.position.sequence
+        self._read_to = ORIGIN
+        self._end = (layout.journal, 0)
+
+    @property
+    def follows_gap(self) -> bool:
+        """Whether records were given up, so that the next segment must say so."""
+        return self.next_sequence != self.position.sequence + 1
+
+    def frames(self) -> Iterator[list[Frame]]:
+        """Yield the records behind the checkpoint in order, in convenient lists.
+
+        Raises:
+            JournalDamage: acknowledged records are unreadable or missing.
+            JournalError, OSError: see `SegmentReader`.
+        """
+        try:
+            yield from self._read_segments()
+            self._check_reaches_checkpoint("the journal ends there")
+        except JournalDamage as damage:
+            if not self._ignore_errors:
+                raise
+            self._set_aside(damage)
+        self.journal_id = self.journal_id or os.urandom(16)
+        self.next_sequence = max(self.position.sequence, self._highest) + 1
+
+    def _read_segments(self) -> Iterator[list[Frame]]:
+        wanted = self._relevant()
+        for index, segment in enumerate(wanted):
+            after = wanted[index + 1] if index + 1 < len(wanted) else None
+            if after is None and _is_unborn(segment.path):
+                self.notes.append(f"{segment.path}: removed, its creation was not completed")
+                os.unlink(segment.path)
+                disk.sync_directory(self._layout.journal)
+                return
+            with SegmentReader(segment.path) as reader:
+                self._enter(reader)
+                yield from self._read_one(reader, after)
+                self._end = (reader.path, reader.offset)
+
+    def _relevant(self) -> list[SegmentName]:
+        """The segments from the one on that holds the checkpoint's record, if it is there."""
+        first = 0
+        for index, segment in enumerate(self._segments):
+            if segment.first_sequence <= max(self.position.sequence, 1):
+                first = index
+        return self._segments[first:]
+
+    def _enter(self, reader: SegmentReader) -> None:
+        """Check that a segment continues what was read so far."""
+        header = reader.header
+        if self.journal_id and header.journal_id != self.journal_id:
+            raise JournalError(f"{reader.path}: belongs to another journal; nothing was changed")
+        self.journal_id = header.journal_id
+        ends = self.position.sequence
+        if header.follows_gap and header.first_sequence > ends:
+            self.position = header.position
+        elif header.first_sequence > ends + 1:
+            why = f"records {ends + 1} to {header.first_sequence - 1} are missing"
+            raise JournalDamage(*self._end, why)
+        elif header.first_sequence == ends + 1 and header.previous != self.position.checksum:
+            raise JournalDamage(reader.path, 0, f"it does not continue record {ends} as it is")
+        self._read_to = header.position
+
+    def _read_one(self, reader: SegmentReader, after: SegmentName | None) -> Iterator[list[Frame]]:
+        """Yield a segment's records that are new and not overruled by the next segment."""
+        limit = after.first_sequence - 1 if after is not None else None
+        while frames := reader.read():
+            if limit is not None and frames[-1].sequence > limit:
+                self.notes.append(
+                    f"{reader.path}: records after {limit} ignored, a later epoch took over there"
+                )
+                frames = [frame for frame in frames if frame.sequence <= limit]
+                if frames:
+                    yield self._new(reader, frames)
+                return
+            yield self._new(reader, frames)
+        ending = reader.examine_end()
+        if ending.kind == "damaged":
+            self._highest = max(self._highest, ending.last_sequence)
+            raise JournalDamage(reader.path, reader.offset, ending.why)
+        if after is None and ending.kind == "torn":
+            self._end = (reader.path, reader.offset)
+            self._check_reaches_checkpoint(ending.why)
+            self._cut(reader, ending.why)
+
+    def _new(self, reader: SegmentReader, frames: list[Frame]) -> list[Frame]:
+        """Return the frames behind the position and move it; check them against a checkpoint."""
+        known = self.position
+        self._read_to = frames[-1].position
+        if frames[0].sequence <= known.sequence:
+            for frame in frames:
+                if frame.sequence == known.sequence and frame.checksum != known.checksum:
+                    why = f"record {known.sequence} is not the one that the checkpoint contains"
+                    raise JournalDamage(reader.path, HEADER_BYTES, why)
+            frames = [frame for frame in frames if frame.sequence > known.sequence]
+        if frames:
+            self.position = frames[-1].position
+        return frames
+
+    def _check_reaches_checkpoint(self, why: str) -> None:
+        """A checkpoint newer than the journal's end proves that records are lost."""
+        reached = self._read_to.sequence
+        if self.checkpoint is not None and reached < self.checkpoint.position.sequence:
+            raise JournalDamage(
+                *self._end,
+                f"{why}, but a checkpoint contains record {self.checkpoint.position.sequence}",
+            )
+
+    def _cut(self, reader: SegmentReader, why: str) -> None:
+        """Drop an incomplete writing at the end; it was never acknowledged."""
+        removed = reader.size() - reader.offset
+        with open(reader.path, "r+b") as file:
+            file.truncate(reader.offset)
+            os.fsync(file.fileno())
+        self.notes.append(
+            f"{reader.path}: cut at offset {reader.offset} ({removed} bytes): {why}; "
+            "nothing in it had been acknowledged"
+        )
+
+    def _set_aside(self, damage: JournalDamage) -> None:
+        """Keep what is readable in place and rename the rest, so that nothing is destroyed."""
+        names = [segment.path for segment in self._segments]
+        start = names.index(damage.path) if damage.path in names else len(names)
+        for segment in self._segments[start:]:
+            self._highest = max(self._highest, _highest_sequence(segment))
+        for path in names[start:]:
+            aside = path.with_name(path.name + ".damaged")
+            if path == damage.path and damage.offset > HEADER_BYTES:
+                aside.write_bytes(path.read_bytes())
+                os.truncate(path, damage.offset)
+            else:
+                os.rename(path, aside)
+            self.notes.append(f"{path}: set aside as {aside.name} from offset {damage.offset} on")
+        disk.sync_directory(self._layout.journal)
+
+
+def _is_unborn(path: Path) -> bool:
+    """Whether a crash interrupted the creation, before any record could be written."""
+    with open(path, "rb") as file:
+        header = file.read(HEADER_BYTES)
+        if len(header) == HEADER_BYTES and header.count(0) < len(header):
+            return False
+        rest = file.read()
+    return rest.count(0) == len(rest)
+
+
+def _highest_sequence(segment: SegmentName) -> int:
+    """The highest sequence a segment can be shown to hold."""
+    try:
+        with SegmentReader(segment.path) as reader:
+            for _ in reader:
+                pass
+            return max(reader.position.sequence, reader.examine_end().last_sequence)
+    except (JournalError, OSError):
+        return segment.first_sequence

@@ -1,0 +1,256 @@
+"""Group commit: one thread writes what has gathered, syncs once, and tells the loop once.
+
+While the disk works the next group gathers, so the busier the controller the larger the
+groups; a lone batch waits for nobody. An error while syncing is final: the kernel may have
+dropped the pages and marked them clean, so a second try could report success over a hole. The
+process is stopped and the next start reads only what the checksums prove.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pyslurm_ng.journal import disk
+from pyslurm_ng.journal.reserve import Reserve
+from pyslurm_ng.journal.segment import (
+    HEADER_BYTES,
+    MAX_PAYLOAD,
+    SEGMENT_BYTES,
+    Position,
+    SegmentHeader,
+    encode_frames,
+    segment_path,
+)
+
+BUSY_BYTES = 64 << 20
+_EXTEND_BYTES = 1 << 20
+_GROUP_BYTES = 8 << 20
+_FULL_RETRY_S = 0.5
+
+
+class JournalWriter:
+    """Appends event batches to the journal of one epoch.
+
+    `append` belongs to one thread (the loop's). `on_durable(sequence)` is called in the
+    writer's thread after each group; the daemon passes a function that hands it to its loop.
+
+    Attributes:
+        space_low: the file system is nearly full; submissions should be refused.
+        is_stalled: a group waits for the file system to have room again.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        journal_id: bytes,
+        position: Position,
+        *,
+        first_sequence: int,
+        on_durable: Callable[[int], None],
+        on_fatal: Callable[[str], None],
+        reserve: Reserve,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        """Create the epoch's first segment and start the thread.
+
+        Args:
+            directory: of the segments.
+            journal_id: key of the checksums, 16 bytes.
+            position: the last record of the past, but with the new epoch.
+            first_sequence: of the next record; more than position + 1 behind a gap.
+            on_fatal: called once with one line when the journal cannot be written any more;
+                it must stop the process and is not expected to return.
+
+        Raises:
+            FileExistsError: another controller has begun this epoch.
+            OSError: the segment cannot be created.
+        """
+        self._directory = directory
+        self._key = journal_id
+        self._position = Position(position.epoch, first_sequence - 1, position.checksum)
+        self._on_durable = on_durable
+        self._on_fatal = on_fatal
+        self._reserve = reserve
+        self._segment_bytes = segment_bytes
+        self._appended = first_sequence - 1
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._wake = threading.Condition()
+        self._is_closing = False
+        self._has_failed = False
+        self.durable = first_sequence - 1
+        self.groups = 0
+        self.bytes_written = 0
+        self.space_low = False
+        self.is_stalled = False
+        self._fd = -1
+        self._offset = self._zeroed = self._extend_bytes = 0
+        self._open_segment(follows_gap=first_sequence != position.sequence + 1)
+        self._check_space()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    @property
+    def appended(self) -> int:
+        """The newest sequence given out; it may not be durable yet."""
+        return self._appended
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so much waits for the disk that no more requests should be taken."""
+        return self._pending_bytes > BUSY_BYTES
+
+    def append(self, payload: bytes) -> int:
+        """Queue one batch and return its sequence; it is not durable yet.
+
+        Raises:
+            ValueError: the batch is larger than a record may be, or the writer is closed.
+        """
+        if len(payload) > MAX_PAYLOAD:
+            raise ValueError(f"a batch of {len(payload)} bytes exceeds {MAX_PAYLOAD}")
+        with self._wake:
+            if self._is_closing or self._has_failed:
+                raise ValueError("the journal is closed")
+            self._pending.append(payload)
+            self._pending_bytes += len(payload)
+            self._appended += 1
+            self._wake.notify()
+        return self._appended
+
+    def close(self) -> None:
+        """Write what is queued, then close the segment at its true length."""
+        with self._wake:
+            self._is_closing = True
+            self._wake.notify()
+        self._thread.join()
+        if not self._has_failed and self._fd >= 0:
+            self._end_segment()
+            self._reserve.close()
+
+    def _run(self) -> None:
+        # A bug in this thread must stop the process just as a failing disk does.
+        why = "internal error in the journal's thread"
+        try:
+            while (group := self._next_group()) is not None:
+                if group:
+                    self._write_group(group)
+                    self._on_durable(self.durable)
+                self._check_space()
+            why = ""
+        except OSError as error:
+            why = error.strerror or str(error)
+        finally:
+            if why:
+                self._fail(why)
+
+    def _fail(self, why: str) -> None:
+        """Stop for good. The descriptor is left alone: no second sync, not even by closing."""
+        with self._wake:
+            self._has_failed = True
+        self._on_fatal(
+            f"cannot write the journal in {self._directory}: {why}; "
+            f"records up to {self.durable} are safe, stopping at once"
+        )
+
+    def _next_group(self) -> list[bytes] | None:
+        """Wait for batches; [] after a second without any while space is low, None to end."""
+        with self._wake:
+            while not self._pending:
+                if self._is_closing:
+                    return None
+                if not self._wake.wait(1.0 if self.space_low else None):
+                    return []
+            group, taken = self._pending, 0
+            for count, payload in enumerate(group, 1):
+                taken += len(payload)
+                if taken >= _GROUP_BYTES:
+                    self._pending = group[count:]
+                    group = group[:count]
+                    break
+            else:
+                self._pending = []
+            self._pending_bytes -= taken
+            return group
+
+    def _write_group(self, group: list[bytes]) -> None:
+        """Write frames behind the last, one sync for all of them."""
+        pieces, position = encode_frames(self._key, self._position, self.durable, group)
+        block = b"".join(pieces)
+        if self._offset > HEADER_BYTES and self._offset + len(block) > self._segment_bytes:
+            self._end_segment()
+            self._open_segment()
+        self._patiently(lambda: self._write_block(block))
+        os.fdatasync(self._fd)
+        self._offset += len(block)
+        self._position = position
+        self.durable = position.sequence
+        self.groups += 1
+        self.bytes_written += len(block)
+
+    def _write_block(self, block: bytes) -> None:
+        """Write at the current offset; zero the file ahead of it in larger steps."""
+        end = self._offset + len(block)
+        if end > self._zeroed:
+            ahead = self._extend_bytes if end < self._segment_bytes else 0
+            disk.write_fully(self._fd, block + bytes(ahead), self._offset)
+            self._zeroed = end + ahead
+        else:
+            disk.write_fully(self._fd, block, self._offset)
+
+    def _patiently(self, step: Callable[[], None]) -> None:
+        """Do a step that takes room; on a full file system use the reserve, then wait.
+
+        Nothing has been promised yet, so waiting is safe where stopping would help nobody. A
+        write may be tried again, because unlike a sync it reports what it did not do.
+        """
+        while True:
+            try:
+                step()
+            except OSError as error:
+                if error.errno not in disk.DISK_FULL:
+                    raise
+                if self._extend_bytes:
+                    self._extend_bytes = 0
+                    continue
+                self.space_low = True
+                if self._reserve.give_up():
+                    continue
+                self.is_stalled = True
+                if self._is_closing:
+                    raise
+                threading.Event().wait(_FULL_RETRY_S)
+            else:
+                self.is_stalled = False
+                return
+
+    def _check_space(self) -> None:
+        free = disk.free_bytes(self._fd)
+        self.space_low = self._reserve.is_low(free)
+        self._extend_bytes = 0 if self.space_low else min(_EXTEND_BYTES, self._reserve.spare(free))
+
+    def _open_segment(self, *, follows_gap: bool = False) -> None:
+        """Create the next segment: name, header, file and directory are durable at the end."""
+        epoch, sequence, previous = self._position
+        path = segment_path(self._directory, epoch, sequence + 1)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._extend_bytes = 0
+
+        def create() -> None:
+            self._fd = os.open(path, flags, 0o600)
+
+        self._patiently(create)
+        header = SegmentHeader(self._key, epoch, sequence + 1, previous, follows_gap).encode()
+        self._patiently(lambda: disk.write_fully(self._fd, header, 0))
+        os.fsync(self._fd)
+        disk.sync_directory(self._directory)
+        self._offset = self._zeroed = len(header)
+
+    def _end_segment(self) -> None:
+        """Give back the zeroed rest; everything in it is durable already."""
+        os.ftruncate(self._fd, self._offset)
+        os.fsync(self._fd)
+        os.close(self._fd)
+        self._fd = -1
