@@ -1,0 +1,185 @@
+"""One daemon asking another over a stream: slurmctld its slurmdbd, slurmd a controller's files.
+
+Unlike a command, a daemon signs with its own identity (its role, not a uid) and lives on a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from pyslurm_ng.wire import frame, table
+from pyslurm_ng.wire.auth import Identity, body_digest
+from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.messages import ErrorReply
+from pyslurm_ng.wire.table import MessageError
+
+CONNECT_ERROR = 1001
+RECEIVE_ERROR = 1003
+SHUTDOWN_ERROR = 1004
+TIMED_OUT = 5004
+MAX_OUTSTANDING = 1024
+
+
+class LinkError(Exception):
+    """A request failed; `code` is Slurm's error number, `text` one line."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(slots=True)
+class _Waiting:
+    future: asyncio.Future[msgspec.Struct]
+    on_part: Callable[[msgspec.Struct], None] | None
+
+
+class StreamLink(asyncio.Protocol):
+    """A connection to another daemon's `StreamServer`; make it with `connect_link`."""
+
+    def __init__(self, identity: Identity, audience: str) -> None:
+        self._identity = identity
+        self._audience = audience
+        self._transport: asyncio.Transport | None = None
+        self._parser = frame.Parser(_admit)
+        self._waiting: dict[int, _Waiting] = {}
+        self._sequence = 0
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def request(
+        self,
+        message: msgspec.Struct,
+        deadline_s: float,
+        on_part: Callable[[msgspec.Struct], None] | None = None,
+    ) -> msgspec.Struct:
+        """Send a request and return its final answer; many may be outstanding.
+
+        Args:
+            deadline_s: for the final answer.
+            on_part: called with each answer before the final one.
+
+        Raises:
+            LinkError: refused, lost or too late.
+        """
+        await self._can_write.wait()
+        if self._transport is None or self.lost.done():
+            raise LinkError(SHUTDOWN_ERROR, "Communication shutdown failure")
+        if len(self._waiting) >= MAX_OUTSTANDING:
+            raise LinkError(1002, "Message send failure: too many requests outstanding")
+        kind, body = table.kind_of(message), table.encode(message)
+        credential = self._identity.authenticator.issue(
+            self._identity.peer, self._audience, kind, body_digest(body)
+        )
+        self._sequence += 1
+        sequence = self._sequence
+        future: asyncio.Future[msgspec.Struct] = asyncio.get_running_loop().create_future()
+        self._waiting[sequence] = _Waiting(future, on_part)
+        self._transport.write(frame.pack_frame(kind, sequence, body, 0, credential))
+        try:
+            return await asyncio.wait_for(future, deadline_s)
+        except asyncio.TimeoutError:
+            text = "Socket timed out on send/recv operation"
+            raise LinkError(TIMED_OUT, text) from None
+        finally:
+            self._waiting.pop(sequence, None)
+
+    def close(self) -> None:
+        """End the connection; what waits fails."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio.Protocol ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._can_write.set()
+        if not self.lost.done():
+            self.lost.set_result(None)
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            if not one.future.done():
+                one.future.set_exception(LinkError(RECEIVE_ERROR, "Message receive failure"))
+
+    def pause_writing(self) -> None:
+        self._can_write.clear()
+
+    def resume_writing(self) -> None:
+        self._can_write.set()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for kind, flags, sequence, _, body in self._parser.feed(data):
+                self._take(kind, flags, sequence, body)
+        except (BadFrame, MessageError):
+            # What a daemon of ours never sends; nothing after it can be trusted.
+            self.close()
+
+    def _take(self, kind: str, flags: int, sequence: int, body: bytes) -> None:
+        answer = table.decode_reply(kind, body)
+        if sequence == 0 and isinstance(answer, ErrorReply):
+            # The connection itself was refused.
+            for one in self._waiting.values():
+                if not one.future.done():
+                    one.future.set_exception(LinkError(answer.code, answer.text))
+            return
+        waiting = self._waiting.get(sequence)
+        if waiting is None or waiting.future.done():
+            return
+        if flags & frame.FLAG_MORE:
+            if waiting.on_part is not None:
+                waiting.on_part(answer)
+        elif isinstance(answer, ErrorReply):
+            waiting.future.set_exception(LinkError(answer.code, answer.text))
+        else:
+            waiting.future.set_result(answer)
+
+
+def _admit(kind: str, flags: int, sequence: int, credential: bytes, body_bytes: int) -> object:
+    row = table.find_row(kind)
+    if row is None or not row.is_reply or not flags & frame.FLAG_REPLY:
+        raise BadFrame("unknown_kind", f"unexpected message {kind}", sequence)
+    if body_bytes > row.max_bytes:
+        raise BadFrame("too_long", f"{kind}: {body_bytes} bytes", sequence)
+    return row
+
+
+async def connect_link(
+    identity: Identity,
+    audience: str,
+    *,
+    path: str | None = None,
+    host: str = "",
+    port: int = 0,
+    timeout_s: float = 10.0,
+) -> StreamLink:
+    """Connect to a daemon's stream server, by Unix socket path or host and port.
+
+    Raises:
+        LinkError: nobody answers there.
+    """
+    loop = asyncio.get_running_loop()
+
+    def make() -> StreamLink:
+        return StreamLink(identity, audience)
+
+    try:
+        if path is not None:
+            opening = loop.create_unix_connection(make, path)
+            _, link = await asyncio.wait_for(opening, timeout_s)
+        else:
+            _, link = await asyncio.wait_for(loop.create_connection(make, host, port), timeout_s)
+    except (OSError, asyncio.TimeoutError) as error:
+        where = path or f"{host}:{port}"
+        reason = getattr(error, "strerror", None) or "timed out"
+        raise LinkError(CONNECT_ERROR, f"{where}: {reason}") from None
+    return link
