@@ -1,18 +1,21 @@
 # Every target is also what continuous integration runs, and nothing else.
-# `make` on a fresh Debian or Ubuntu needs python3, cc and make; scripts/setup.sh fetches the rest.
+# A fresh Debian or Ubuntu needs only python3, cc and make; scripts/setup.sh fetches the rest.
 
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMPS := .stamps
+PREFIX ?= /opt/pyslurm-ng
 TESTS ?= tests
-PYTEST_ARGS ?=
+# One file's tests stay in one process: they share daemons.
+PYTEST_ARGS ?= -n $(shell nproc) --dist loadfile
 
-.PHONY: all dev build test lint format type clean
+.PHONY: all dev build demo test lint format type bench soak man docs install clean
 
 all: build
 
+# The virtual environment with every tool; runs again when a dependency changes.
 $(STAMPS)/venv: pyproject.toml scripts/setup.sh
 	@mkdir -p $(STAMPS)
 	scripts/setup.sh $(PYTHON) $(VENV)
@@ -20,10 +23,15 @@ $(STAMPS)/venv: pyproject.toml scripts/setup.sh
 
 dev: $(STAMPS)/venv
 
+# Cython modules in place, commands and daemons in .venv/bin.
 build: dev
-	$(PY) -W ignore setup.py -q build_ext --inplace
-	$(PY) scripts/build_launcher.py $(VENV)/bin
-	$(PY) -m compileall -q src/pyslurm_ng
+	@$(PY) -W ignore setup.py -q build_ext --inplace
+	@$(PY) scripts/build_launcher.py $(VENV)/bin
+	@$(PY) -m compileall -q src/pyslurm_ng
+
+# A cluster of four pretended nodes runs real batch scripts.
+demo: build
+	demo/run.sh
 
 test: build
 	$(PY) -m pytest $(TESTS) -m "not soak and not perf" -q $(PYTEST_ARGS)
@@ -33,11 +41,28 @@ lint: dev
 	$(VENV)/bin/ruff format --check .
 
 format: dev
-	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
 
 type: dev
 	$(VENV)/bin/mypy
+
+# Each program prints our figures beside the peer's or the limit.
+bench: build
+	bench/run.sh
+
+# What takes minutes: random crashes, many seeds.
+soak: build
+	$(PY) -m pytest $(TESTS) -m soak -q
+
+man: build
+	$(PY) tools/generate_man.py build/man
+
+docs: build
+	$(PY) tools/generate_compat.py docs/reference/compat.md
+
+install: build man
+	scripts/install.sh $(PREFIX) $(PY)
 
 clean:
 	rm -rf build $(STAMPS) src/*.egg-info
