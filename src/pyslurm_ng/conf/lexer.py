@@ -1,8 +1,8 @@
 """Configuration text to lines of ``Key=Value`` entries, as every Slurm file is written.
 
 A ``#`` begins a comment unless a backslash stands before it or quotes enclose it; a backslash at
-the end of a line joins the next one; ``Include PATH`` inserts a file (relative to the including one;
-``%c`` is the cluster's name); keys are case-insensitive; double quotes keep blanks in a value.
+the end of a line joins the next one; ``Include PATH`` inserts a file (relative to the including
+one; ``%c`` is the cluster's name); keys are case-insensitive; double quotes keep blanks in a value.
 
 Problems are collected, not raised, so that one run names all of them.
 """
@@ -10,7 +10,6 @@ Problems are collected, not raised, so that one run names all of them.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -102,12 +101,18 @@ def _read_file(
     parents: tuple[str, ...],
     digest: hashlib._Hash,
     cluster: list[str],
+    wanted_by: ConfError | None = None,
 ) -> None:
+    """`wanted_by` is the Include line, which gets the blame for a file that cannot be read."""
     try:
         with open(path, "rb") as stream:
             raw = stream.read()
     except OSError as error:
-        conf.errors.append(ConfError(path, 0, "", f"cannot be read: {error.strerror}"))
+        problem = f"cannot be read: {error.strerror}"
+        if wanted_by is None:
+            conf.errors.append(ConfError(path, 0, "", problem))
+        else:
+            conf.errors.append(wanted_by._replace(text=f"{wanted_by.text} {problem}"))
         return
     conf.files.append(path)
     digest.update(raw)
@@ -179,18 +184,20 @@ def _include(
             )
             return
         target = target.replace("%c", cluster[0])
-    full = os.path.join(os.path.dirname(path), target)
-    chain = (*parents, os.path.realpath(path))
-    if os.path.realpath(full) in chain:
+    # Plain text instead of os.path: the core's types come from here, and the core has no files. A
+    # loop through links is stopped by the depth.
+    full = target if target.startswith("/") else path.rpartition("/")[0] + "/" + target
+    if "/" not in path and not target.startswith("/"):
+        full = target
+    chain = (*parents, path)
+    if full in chain:
         conf.errors.append(ConfError(path, line, "Include", f"{target} includes itself"))
     elif len(chain) >= _MAX_INCLUDE_DEPTH:
         conf.errors.append(
             ConfError(path, line, "Include", f"more than {_MAX_INCLUDE_DEPTH} files deep")
         )
-    elif not os.path.isfile(full):
-        conf.errors.append(ConfError(path, line, "Include", f"{target} is not a readable file"))
     else:
-        _read_file(conf, full, chain, digest, cluster)
+        _read_file(conf, full, chain, digest, cluster, ConfError(path, line, "Include", target))
 
 
 def _without_comment(line: str) -> str:

@@ -19,7 +19,7 @@ def find_conf():
         from pyslurm_ng import _install  # type: ignore[attr-defined, unused-ignore]
     except ImportError:
         return _DEFAULT_PATH
-    return str(_install.PREFIX) + "/etc/slurm.conf"
+    return str(_install.SYSCONFDIR) + "/slurm.conf"
 
 
 def quick(path, keys):
