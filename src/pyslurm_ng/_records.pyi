@@ -12,6 +12,9 @@ def pack(value: object) -> bytes:
 def unpack(data: bytes | bytearray | memoryview) -> Any:
     """Return the one value in `data`, or raise ValueError."""
 
+def check_body(data: bytes | bytearray | memoryview) -> None:
+    """Raise ValueError for a repeated key, NUL in text, a float or an integer beyond 2**63-1."""
+
 def project(blob: bytes, wanted: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return the fields `wanted` of each of the arrays concatenated in `blob`."""
 

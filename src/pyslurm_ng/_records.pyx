@@ -21,7 +21,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -267,6 +267,102 @@ def unpack(data):
     finally:
         PyBuffer_Release(&view)
     return value
+
+
+cdef int _check_text(Reader *r, uint64_t size) except -1:
+    if <uint64_t>_left(r) < size:
+        _short()
+    if size and memchr(r.at, 0, size) != NULL:
+        raise ValueError("NUL in text")
+    r.at += size
+    return 0
+
+
+cdef int _check_map(Reader *r, uint64_t count, int depth) except -1:
+    if depth >= DEPTH:
+        raise ValueError("nested too deeply")
+    if <uint64_t>_left(r) < 2 * count:
+        _short()
+    cdef set keys = set()
+    cdef uint64_t i
+    cdef uint8_t tag
+    for i in range(count):
+        if r.at >= r.end:
+            _short()
+        tag = r.at[0]
+        # Text or integer: the same key may be written in several ways, so values are compared.
+        if not (tag < 0x80 or tag >= 0xE0 or 0xA0 <= tag < 0xC0
+                or 0xCC <= tag <= 0xD3 or 0xD9 <= tag <= 0xDB):
+            raise ValueError("map key is neither text nor integer")
+        keys.add(_decode(r, depth + 1))
+        _check(r, depth + 1)
+    if <uint64_t>len(keys) != count:
+        raise ValueError("duplicate key")
+    return 0
+
+
+cdef int _check(Reader *r, int depth) except -1:
+    cdef uint64_t n, i
+    if r.at >= r.end:
+        _short()
+    cdef uint8_t tag = r.at[0]
+    r.at += 1
+    if tag < 0x80 or tag >= 0xE0 or tag == 0xC0 or tag == 0xC2 or tag == 0xC3:
+        return 0
+    if tag < 0x90:
+        return _check_map(r, tag & 0x0F, depth)
+    if tag >= 0xDE:
+        _uint(r, 2 << (tag - 0xDE), &n)
+        return _check_map(r, n, depth)
+    if tag < 0xA0 or tag >= 0xDC:
+        n = tag & 0x0F
+        if tag >= 0xDC:
+            _uint(r, 2 << (tag - 0xDC), &n)
+        if depth >= DEPTH:
+            raise ValueError("nested too deeply")
+        if <uint64_t>_left(r) < n:
+            _short()
+        for i in range(n):
+            _check(r, depth + 1)
+        return 0
+    if tag < 0xC0:
+        return _check_text(r, tag & 0x1F)
+    if 0xD9 <= tag <= 0xDB:
+        _uint(r, 1 << (tag - 0xD9), &n)
+        return _check_text(r, n)
+    if 0xCC <= tag <= 0xD3:
+        _uint(r, 1 << ((tag - 0xCC) & 3), &n)
+        if tag == 0xCF and n > 0x7FFFFFFFFFFFFFFF:
+            raise ValueError("integer beyond 2**63-1")
+        return 0
+    if 0xC4 <= tag <= 0xC6:
+        _uint(r, 1 << (tag - 0xC4), &n)
+        if <uint64_t>_left(r) < n:
+            _short()
+        r.at += n
+        return 0
+    raise ValueError("float or extension type")
+
+
+def check_body(data):
+    """Refuse what a typed decoder lets pass and no request needs: a key twice in one map, NUL in
+    text, integers beyond a signed 64-bit one, floats, extension types.
+
+    Run it after the typed decoder: that one has bounded depth and lengths by then.
+
+    Errors: ValueError, also when `data` is not exactly one well-formed value.
+    """
+    cdef Py_buffer view
+    cdef Reader r
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        r.at = <const uint8_t *>view.buf
+        r.end = r.at + view.len
+        _check(&r, 0)
+        if r.at != r.end:
+            raise ValueError("bytes left over")
+    finally:
+        PyBuffer_Release(&view)
 
 
 def project(bytes blob not None, wanted):

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import inspect
 
-from pyslurm_ng.wire.scan import Malformed, check_body
+from pyslurm_ng._records import check_body
 
 MAX_DEPTH = 16
 DEFAULT_MAX_BYTES = 16 << 20
@@ -186,12 +186,10 @@ def _decode(found: MessageRow, body: bytes | memoryview) -> msgspec.Struct:
             "too_long", f"{found.kind}: {len(body)} bytes, at most {found.max_bytes} are allowed"
         )
     try:
-        if not found.is_reply:
-            check_body(body, MAX_DEPTH)
         decoded = found.decoder.decode(body)
-    except Malformed as error:
-        raise MessageError("malformed", f"{found.kind}: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not found.is_reply:
+            check_body(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # ValidationError is a DecodeError; its text names the field and what is allowed there.
         text = str(error).splitlines()[0][:300]
         raise MessageError("malformed", f"{found.kind}: {text}") from None

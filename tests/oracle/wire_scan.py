@@ -1,12 +1,14 @@
-"""Walk a msgpack body without building objects, and refuse what no schema should ever see.
+"""The slow twin of `_records.check_body`: walk a msgpack body, refuse what no schema should see.
 
 Refused: truncated or trailing bytes, nesting beyond the limit, duplicate keys of one map, keys
 that are neither strings nor integers, NUL in text, integers beyond a signed 64-bit one, floats,
 extension types. (Text that is not UTF-8, unknown fields, wrong types and lengths are refused by
-the typed decoder that follows, also before it builds them.)
+the typed decoder.)
 """
 
 from __future__ import annotations
+
+import msgpack
 
 
 class Malformed(Exception):
@@ -100,12 +102,15 @@ def _skip_map(view: memoryview, at: int, length: int, depth: int) -> int:
         raise Malformed("nested too deeply")
     if 2 * length > len(view) - at:
         raise Malformed("truncated")
-    keys: set[bytes] = set()
+    keys: set[object] = set()
     for _ in range(length):
         if at < len(view) and not _is_key(view[at]):
             raise Malformed("map key is neither text nor integer")
         end = _skip(view, at, depth - 1)
-        keys.add(bytes(view[at:end]))
+        try:
+            keys.add(msgpack.unpackb(bytes(view[at:end])))
+        except UnicodeDecodeError:
+            raise Malformed("key is not UTF-8") from None
         at = _skip(view, end, depth - 1)
     if len(keys) != length:
         raise Malformed("duplicate key")
