@@ -67,10 +67,10 @@ def _check_uses(cluster: Cluster) -> list[str]:
         for what in ("cpus", "mem_mib", "cores", "gres", "gres_count"):
             if getattr(use, what) != getattr(expected, what):
                 broken.append(f"node {name}: {what} is out of date")
-        if use.mem_mib > schedulable_mem_mib(node):
+        if use.mem_mib > schedulable_mem_mib(node.spec):
             broken.append(f"node {name}: {use.mem_mib} MiB in use of {node.spec.real_memory_mib}")
         broken += _check_sharing(cluster, node_id, name)
-        if cluster.columns.cpus_free[node_id] != effective_cpus(node) - use.cpus:
+        if cluster.columns.cpus_free[node_id] != effective_cpus(node.spec) - use.cpus:
             broken.append(f"node {name}: column of free CPUs is out of date")
     return broken
 

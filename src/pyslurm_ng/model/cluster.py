@@ -11,7 +11,7 @@ from msgspec import Struct
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
 from .job import Job, NodeAlloc
-from .node import Node
+from .node import Node, NodeSpec
 from .partition import Partition
 from .reservation import Reservation
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState
@@ -346,8 +346,8 @@ class Cluster:
             columns.mem_free_mib[node_id] = 0
             return
         columns.usable[node_id] = node.state == NodeState.IDLE and not node.flags & UNUSABLE_FLAGS
-        columns.cpus_free[node_id] = effective_cpus(node) - use.cpus
-        columns.mem_free_mib[node_id] = schedulable_mem_mib(node) - use.mem_mib
+        columns.cpus_free[node_id] = effective_cpus(node.spec) - use.cpus
+        columns.mem_free_mib[node_id] = schedulable_mem_mib(node.spec) - use.mem_mib
 
 
 def is_completing(job: Job) -> bool:
@@ -360,18 +360,17 @@ def is_array_record(job: Job) -> bool:
     return bool(job.array_pending)
 
 
-def effective_cpus(node: Node) -> int:
+def effective_cpus(spec: NodeSpec) -> int:
     """Return the CPUs that jobs may use: all but the specialised cores'."""
-    spec = node.spec
     special = spec.core_spec_count * spec.threads_per_core
     if not special and spec.cpu_spec_list:
         special = len(id_ranges(spec.cpu_spec_list))
     return max(0, spec.cpus - special)
 
 
-def schedulable_mem_mib(node: Node) -> int:
+def schedulable_mem_mib(spec: NodeSpec) -> int:
     """Return the memory that jobs may use."""
-    return max(0, node.spec.real_memory_mib - node.spec.mem_spec_limit_mib)
+    return max(0, spec.real_memory_mib - spec.mem_spec_limit_mib)
 
 
 def id_ranges(text: str) -> list[int]:
@@ -401,7 +400,7 @@ def node_state(cluster: Cluster, node: Node) -> tuple[NodeState, NodeFlag]:
     if use.completing:
         flags |= NodeFlag.COMPLETING
     if base == NodeState.IDLE and len(use.allocs) > len(use.completing):
-        full = use.cpus >= effective_cpus(node)
+        full = use.cpus >= effective_cpus(node.spec)
         base = NodeState.ALLOCATED if full else NodeState.MIXED
     return base, flags
 

@@ -70,8 +70,9 @@ class JobUpdated(Event, tag=2, frozen=True, array_like=True, gc=False):
 class ArrayTaskSplit(Event, tag=3, frozen=True, array_like=True, gc=False):
     """One waiting task of an array became a record with a job id of its own.
 
-    The last waiting task keeps the array's id: then `job_id` equals `array_job_id`. With `tasks`
-    a group of waiting tasks (first, last, step) became one record, for a change to only these.
+    `array_job_id` names the record it leaves; the last waiting task keeps that record and its id:
+    then `job_id` equals it. With `tasks` a group of waiting tasks (first, last, step) became one
+    record, for a change to only these.
     """
 
     array_job_id: int

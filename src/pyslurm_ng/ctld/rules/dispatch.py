@@ -1,0 +1,116 @@
+"""Plan -> events: each start is checked again, against the Cluster as it is now."""
+
+from __future__ import annotations
+
+from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.cluster import Cluster, free_job_id, license_counts
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.ids import INFINITE, STEP_BATCH
+from pyslurm_ng.model.job import Job, NodeAlloc, Step
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.plan import Start
+from pyslurm_ng.sched.snapshot import may_be_considered
+
+
+def dispatch(
+    cluster: Cluster, start: Start, now_us: int, *, runs_prolog: bool = False
+) -> list[ev.AnyEvent]:
+    """Return the events that start one job of a plan; none when the world has moved on.
+
+    The caller applies them before it asks for the next start, so each sees what is left.
+
+    Args:
+        runs_prolog: PrologFlags=Alloc: every node prepares before the job counts as started.
+    """
+    job = cluster.jobs.get(start.job_id)
+    if job is None or not _may_start(cluster, job, start):
+        return []
+    events: list[ev.AnyEvent] = []
+    job_id = job.job_id
+    if job.array_pending:
+        if not task_ranges.contains(job.array_pending, start.task_id):
+            return []
+        if task_ranges.count(job.array_pending) > 1:
+            job_id = free_job_id(cluster)
+        events.append(ev.ArrayTaskSplit(now_us, job.job_id, start.task_id, job_id))
+    is_batch = bool(job.script_hash)
+    duty = DutyKind.LAUNCH if is_batch else (DutyKind.PREPARE if runs_prolog else 0)
+    events.append(
+        ev.JobAllocated(
+            time_us=now_us,
+            job_id=job_id,
+            partition=start.partition,
+            nodes=start.nodes,
+            batch_node_id=start.batch_node_id,
+            total_tasks=start.total_tasks,
+            first_duty_id=cluster.next_duty_id,
+            scheduler=start.scheduler,
+            licenses=job.request.licenses,
+            duty=int(duty),
+            prepare_all=runs_prolog,
+            configuring=runs_prolog,
+        )
+    )
+    if is_batch:
+        events.append(ev.StepCreated(now_us, job_id, _batch_step(job, start, now_us)))
+    events += dependency.after_start(cluster, job, now_us)
+    return events
+
+
+def _batch_step(job: Job, start: Start, now_us: int) -> Step:
+    alloc = next(alloc for alloc in start.nodes if alloc.node_id == start.batch_node_id)
+    return Step(
+        step_id=STEP_BATCH,
+        name="batch",
+        uid=job.uid,
+        ntasks=1,
+        cpus=alloc.cpus,
+        nodes=(alloc,),
+        created_us=now_us,
+        state=JobState.RUNNING,
+        start_us=now_us,
+        time_limit_min=INFINITE,
+        submit_line=job.request.submit_line,
+        cwd=job.request.work_dir,
+        nodes_pending=(alloc.node_id,),
+    )
+
+
+def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
+    if job.state != JobState.PENDING or not may_be_considered(job):
+        return False
+    partition = cluster.partitions.get(start.partition)
+    if partition is None or partition.state not in ("UP", "DRAIN"):
+        return False
+    if job.array_limit and cluster.array_active.get(job.array_job_id, 0) >= job.array_limit:
+        return False
+    for name, count in license_counts(job.request.licenses):
+        if cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0) < count:
+            return False
+    return all(_is_free(cluster, alloc) for alloc in start.nodes)
+
+
+def _is_free(cluster: Cluster, alloc: NodeAlloc) -> bool:
+    columns, use = cluster.columns, cluster.use[alloc.node_id]
+    if not columns.usable[alloc.node_id] or columns.cpus_free[alloc.node_id] < alloc.cpus:
+        return False
+    if columns.mem_free_mib[alloc.node_id] < alloc.mem_mib:
+        return False
+    if use.cores & int.from_bytes(alloc.cores, "little"):
+        return False
+    for held in alloc.gres:
+        key = f"{held.name}:{held.type}"
+        if use.gres.get(key, 0) & int.from_bytes(held.indexes, "little"):
+            return False
+        if not held.indexes and use.gres_count.get(key, 0) + held.count > _total(
+            cluster, alloc.node_id, held.name, held.type
+        ):
+            return False
+    return True
+
+
+def _total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
+    spec = cluster.node(node_id).spec
+    return sum(item.count for item in spec.gres if item.name == name and item.type == kind)

@@ -1,0 +1,199 @@
+"""A pass that starts jobs in priority order on the first nodes that fit.
+
+Strict inside a partition: once a job must wait for resources, those behind it in the same
+partition wait for priority. Backfill replaces this one function; the interface stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.need import Need, need_of
+from pyslurm_ng.sched.plan import Plan, Start, Wait
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.priority import Ranking
+from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+
+
+def plan(
+    snapshot: Snapshot,
+    policy: Policy,
+    budget: int = 1 << 62,
+    fairshare: Mapping[int, float] | None = None,
+) -> Plan:
+    """Return who starts now and why each other eligible job waits.
+
+    Args:
+        budget: node tests to spend; jobs beyond it wait for `Priority`.
+    """
+    return _Pass(snapshot, policy, budget, fairshare).run()
+
+
+class _Pass:
+    """One pass; `free` holds the nodes as they will be after the starts decided so far."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.budget = budget
+        self.ranking = Ranking(snapshot, policy, fairshare)
+        self.plan = Plan()
+        self.free: dict[int, FreeNode] = {}
+        self.closed: dict[str, Wait] = {}
+        self.licenses = dict(snapshot.licenses_free)
+
+    def run(self) -> Plan:
+        queue = sorted(self._entries(), key=lambda entry: entry[:5])
+        done: set[int] = set()
+        for _, _, _, job_id, _, job, partition in queue:
+            if job_id in done:
+                continue
+            wait = self._try(job, partition)
+            if wait is None:
+                done.add(job_id)
+                self.plan.waits.pop(job_id, None)
+            else:
+                self.plan.waits.setdefault(job_id, wait)
+        return self.plan
+
+    def _entries(self) -> Iterator[tuple[int, int, int, int, int, Waiting, Partition]]:
+        """Yield one entry per job and partition, led by its place in the queue."""
+        for job in self.snapshot.waiting:
+            for place, name in enumerate(job.partitions):
+                partition = self.snapshot.partitions.get(name)
+                if partition is None:
+                    self.plan.waits[job.job_id] = Wait(
+                        Reason.PartitionDown, f"partition {name} does not exist any more"
+                    )
+                    continue
+                priority = self.ranking.priority(job, partition)
+                self.plan.priorities.setdefault(job.job_id, priority)
+                tier = -partition.priority_tier
+                yield tier, -priority, job.submit_us, job.job_id, place, job, partition
+
+    def _try(self, job: Waiting, partition: Partition) -> Wait | None:
+        """Start `job`, or as many tasks of it as fit; return why (the rest of) it waits."""
+        if partition.state in ("DOWN", "INACTIVE"):
+            inactive = partition.state == "INACTIVE"
+            reason = Reason.PartitionInactive if inactive else Reason.PartitionDown
+            return Wait(reason, f"partition {partition.name} is {partition.state}")
+        if job.time_limit_min > partition.max_time_min:
+            return Wait(
+                Reason.PartitionTimeLimit,
+                f"time limit {job.time_limit_min} min is over partition {partition.name}'s "
+                f"{partition.max_time_min} min",
+            )
+        if not job.tasks_left:
+            return Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+        blocked = self.closed.get(partition.name)
+        if blocked is not None:
+            return blocked
+        if self.plan.tested >= self.budget:
+            return Wait(Reason.Priority, "the pass ended before this job's turn")
+        need = need_of(
+            job.request, partition, self.snapshot.node_by_name, self.policy.memory_consumable
+        )
+        if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
+            return Wait(
+                Reason.PartitionNodeLimit,
+                f"needs {need.nodes_min} nodes; partition {partition.name} allows "
+                f"{min(partition.max_nodes, len(partition.node_ids))}",
+            )
+        return self._start(job, partition, need)
+
+    def _start(self, job: Waiting, partition: Partition, need: Need) -> Wait | None:
+        tasks = task_ranges.tasks(job.array_pending) if job.array_pending else iter((-1,))
+        for _ in range(job.tasks_left):
+            missing = self._missing_license(job)
+            if missing:
+                return Wait(Reason.Licenses, f"licence {missing} is in use")
+            candidates = self._candidates(job, partition, need)
+            self.plan.tested += len(candidates)
+            chosen = choose(need, candidates)
+            if chosen is None:
+                return self._blocked(job, partition, need)
+            allocs = allot(need, chosen)
+            for name, count in license_counts(job.request.licenses):
+                self.licenses[name] = self.licenses.get(name, 0) - count
+            self.plan.starts.append(
+                Start(
+                    job_id=job.job_id,
+                    task_id=next(tasks),
+                    partition=partition.name,
+                    nodes=allocs,
+                    batch_node_id=allocs[0].node_id,
+                    total_tasks=max(need.tasks, sum(alloc.tasks for alloc in allocs)),
+                )
+            )
+        if job.array_pending and task_ranges.count(job.array_pending) > job.tasks_left:
+            return Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+        return None
+
+    def _missing_license(self, job: Waiting) -> str:
+        for name, count in license_counts(job.request.licenses):
+            if self.licenses.get(name, 0) < count:
+                return name
+        return ""
+
+    def _candidates(self, job: Waiting, partition: Partition, need: Need) -> list[FreeNode]:
+        snapshot, constraint = self.snapshot, job.request.constraint
+        nodes = []
+        for node_id in partition.node_ids:
+            if not snapshot.usable[node_id] or snapshot.cpus_free[node_id] <= 0:
+                continue
+            if node_id in need.excluded_nodes:
+                continue
+            if constraint and not matches(constraint, snapshot.features[node_id]):
+                continue
+            node = self._free_node(node_id)
+            if node.cores:
+                nodes.append(node)
+        return nodes
+
+    def _free_node(self, node_id: int) -> FreeNode:
+        node = self.free.get(node_id)
+        if node is None:
+            snapshot = self.snapshot
+            spec = snapshot.specs[node_id]
+            assert spec is not None, node_id
+            node = self.free[node_id] = FreeNode(
+                node_id=node_id,
+                spec=spec,
+                cores=usable_cores(spec) & ~snapshot.cores_busy[node_id],
+                mem_mib=snapshot.mem_free_mib[node_id],
+                gres_busy=dict(snapshot.gres_busy[node_id]),
+                gres_used=dict(snapshot.gres_used[node_id]),
+                weight=snapshot.weights[node_id],
+                is_idle=not snapshot.in_use[node_id],
+            )
+        return node
+
+    def _blocked(self, job: Waiting, partition: Partition, need: Need) -> Wait:
+        """Say why `job` does not fit, and close its partition for those behind it."""
+        snapshot = self.snapshot
+        away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]
+        if away:
+            names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
+            return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, UnavailableNodes:{names}")
+        self.closed[partition.name] = Wait(
+            Reason.Priority, f"job {job.job_id} of higher priority waits in {partition.name}"
+        )
+        idle = sum(1 for node_id in partition.node_ids if snapshot.usable[node_id])
+        return Wait(
+            Reason.Resources,
+            f"needs {need.nodes_min} node{'s' * (need.nodes_min != 1)} for {need.tasks} "
+            f"task{'s' * (need.tasks != 1)} of {need.cpus_per_task} CPU; "
+            f"{idle} of {len(partition.node_ids)} nodes of {partition.name} are in service",
+        )

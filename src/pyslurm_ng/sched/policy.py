@@ -1,0 +1,53 @@
+"""What the administrator decided about scheduling, taken out of slurm.conf once per load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Weights and switches of ordering and selection. Durations in seconds."""
+
+    is_multifactor: bool = True
+    weight_age: int = 0
+    weight_assoc: int = 0
+    weight_fairshare: int = 0
+    weight_size: int = 0
+    weight_partition: int = 0
+    weight_qos: int = 0
+    weight_tres: dict[str, float] = field(default_factory=dict)
+    max_age_s: int = 7 * 86400
+    favor_small: bool = False
+    size_relative_to_time: bool = False
+    no_normal: frozenset[str] = frozenset()  # of age assoc part qos tres
+    cores_consumable: bool = True  # CR_Core or CR_Socket rather than CR_CPU
+    memory_consumable: bool = True
+    parameters: dict[str, str] = field(default_factory=dict)  # SchedulerParameters
+
+
+def policy(conf: SlurmConf) -> Policy:
+    """Return the policy that `conf` asks for."""
+    flags = {flag.upper() for flag in conf.priority_flags}
+    select = {word.upper() for word in conf.select_type_parameters}
+    return Policy(
+        is_multifactor=conf.priority_type.endswith("multifactor"),
+        weight_age=conf.priority_weight_age,
+        weight_assoc=conf.priority_weight_assoc,
+        weight_fairshare=conf.priority_weight_fairshare,
+        weight_size=conf.priority_weight_job_size,
+        weight_partition=conf.priority_weight_partition,
+        weight_qos=conf.priority_weight_qos,
+        max_age_s=conf.priority_max_age,
+        favor_small=conf.priority_favor_small,
+        size_relative_to_time="SMALL_RELATIVE_TO_TIME" in flags,
+        no_normal=frozenset(
+            flag.removeprefix("NO_NORMAL_").lower()
+            for flag in flags
+            if flag.startswith("NO_NORMAL_")
+        ),
+        cores_consumable=not any(word.startswith("CR_CPU") for word in select),
+        memory_consumable=any(word.endswith("MEMORY") for word in select) or not select,
+    )

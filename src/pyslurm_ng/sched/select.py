@@ -1,0 +1,304 @@
+"""Which nodes, cores and devices a job gets, in the way of cons_tres.
+
+A node's cores are a bit mask, socket by socket; a core is given whole, with all its threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyslurm_ng.model.cluster import effective_cpus, id_ranges, schedulable_mem_mib
+from pyslurm_ng.model.job import GresAlloc, NodeAlloc
+from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.sched.need import Need
+
+MANY = 1 << 30  # more tasks than any node could run
+
+
+@dataclass(slots=True)
+class FreeNode:
+    """What one node still has to give; masks have a bit per core or device."""
+
+    node_id: int
+    spec: NodeSpec
+    cores: int
+    mem_mib: int
+    gres_busy: dict[str, int]
+    gres_used: dict[str, int]
+    weight: int = 1
+    is_idle: bool = True
+
+    def cpus(self) -> int:
+        """Return the free CPUs: all threads of the free cores."""
+        return self.cores.bit_count() * self.spec.threads_per_core
+
+
+def usable_cores(spec: NodeSpec) -> int:
+    """Return the mask of cores jobs may use: all but the specialised ones at the top."""
+    total = max(1, spec.cpus // max(1, spec.threads_per_core))
+    mask = (1 << total) - 1
+    if spec.cpu_spec_list:
+        for cpu in id_ranges(spec.cpu_spec_list):
+            mask &= ~(1 << (cpu // spec.threads_per_core))
+    elif spec.core_spec_count:
+        mask >>= spec.core_spec_count
+    return mask
+
+
+def empty_node(node_id: int, spec: NodeSpec) -> FreeNode:
+    """Return a node as it is when nothing runs on it."""
+    return FreeNode(node_id, spec, usable_cores(spec), schedulable_mem_mib(spec), {}, {})
+
+
+def free_devices(node: FreeNode, name: str, kind: str) -> list[tuple[str, int, int]]:
+    """Return (type, free count, free device mask) for each matching resource of a node."""
+    found = []
+    for item in node.spec.gres:
+        if item.name != name or (kind and item.type != kind):
+            continue
+        key = f"{item.name}:{item.type}"
+        mask = 0
+        if item.files:
+            mask = ((1 << item.count) - 1) << item.first_index
+            mask &= ~node.gres_busy.get(key, 0)
+            found.append((item.type, mask.bit_count(), mask))
+        else:
+            found.append((item.type, item.count - node.gres_used.get(key, 0), 0))
+    return found
+
+
+def _count(node: FreeNode, name: str, kind: str) -> int:
+    return sum(count for _, count, _ in free_devices(node, name, kind))
+
+
+def tasks_that_fit(need: Need, node: FreeNode) -> int:
+    """Return how many of a job's tasks the node could run now; 0 when it is of no use.
+
+    For a job whose tasks need nothing per task the answer may be `MANY`.
+    """
+    cpus = node.cpus()
+    if need.is_exclusive and not node.is_idle:
+        return 0
+    if cpus < max(need.cpus_min_per_node, need.cpus_per_task, 1):
+        return 0
+    limit = cpus // need.cpus_per_task if not need.overcommit else MANY
+    if need.threads_per_core and need.threads_per_core < node.spec.threads_per_core:
+        limit = min(limit, node.cores.bit_count() * need.threads_per_core // need.cpus_per_task)
+    if need.tasks_per_core:
+        limit = min(limit, node.cores.bit_count() * need.tasks_per_core)
+    if need.mem_per_node_mib:
+        if node.mem_mib < need.mem_per_node_mib:
+            return 0
+    elif need.mem_per_cpu_mib:
+        limit = min(limit, node.mem_mib // (need.mem_per_cpu_mib * need.cpus_per_task))
+    elif need.mem_whole_node and not node.is_idle:
+        return 0
+    for name, kind, count in need.gres_per_node:
+        if _count(node, name, kind) < count:
+            return 0
+    for name, kind, count in need.gres_per_task:
+        limit = min(limit, _count(node, name, kind) // count)
+    if need.tmp_mib > node.spec.tmp_disk_mib:
+        return 0
+    if need.tasks_per_node:
+        limit = min(limit, need.tasks_per_node)
+        if need.fixed_tasks_per_node and limit < need.tasks_per_node:
+            return 0
+    return max(0, limit)
+
+
+def choose(need: Need, candidates: Iterable[FreeNode]) -> list[tuple[FreeNode, int]] | None:
+    """Return the nodes for a job with the tasks each gets, or None if it does not fit now.
+
+    Lighter nodes first; among equals the fewest that hold all tasks, fuller nodes filled first
+    only through the order given, so that the same state always gives the same answer.
+    """
+    fitting = [(node, fit) for node in candidates if (fit := tasks_that_fit(need, node)) > 0]
+    required = [pair for pair in fitting if pair[0].node_id in need.required_nodes]
+    if len(required) < len(need.required_nodes):
+        return None
+    fitting.sort(key=lambda pair: (pair[0].node_id not in need.required_nodes, pair[0].weight))
+    if len(fitting) < need.nodes_min:
+        return None
+    if need.nodes_min == need.nodes_max and len(fitting) > need.nodes_min:
+        fitting = _narrow(need, fitting)
+    chosen: list[tuple[FreeNode, int]] = []
+    capacity = 0
+    devices = {(name, kind): count for name, kind, count in need.gres_total}
+    for node, fit in fitting:
+        if len(chosen) >= need.nodes_max:
+            break
+        enough = capacity >= need.tasks and all(left <= 0 for left in devices.values())
+        if len(chosen) >= max(need.nodes_min, len(required)) and enough:
+            break
+        useful = [(key, _count(node, *key)) for key in devices if devices[key] > 0]
+        if devices and useful and not any(count for _, count in useful):
+            continue
+        chosen.append((node, fit))
+        capacity += fit
+        for key, count in useful:
+            devices[key] -= count
+    if len(chosen) < need.nodes_min or capacity < need.tasks:
+        return None
+    if any(left > 0 for left in devices.values()):
+        return None
+    return _spread_tasks(need, chosen)
+
+
+def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeNode, int]]:
+    """Drop nodes too small for their share where a fixed node count makes the share known."""
+    share = -(-need.tasks // need.nodes_min)
+    roomy = [pair for pair in fitting if pair[1] >= share or pair[0].node_id in need.required_nodes]
+    return (
+        roomy
+        if len(roomy) >= need.nodes_min
+        else sorted(
+            fitting, key=lambda pair: (pair[0].node_id not in need.required_nodes, -pair[1])
+        )
+    )
+
+
+def _spread_tasks(
+    need: Need, chosen: list[tuple[FreeNode, int]]
+) -> list[tuple[FreeNode, int]] | None:
+    """Give each chosen node one task at least, then fill in order; nodes stay in cluster order."""
+    chosen = sorted(chosen, key=lambda pair: pair[0].node_id)
+    if need.tasks_per_node and need.fixed_tasks_per_node:
+        return [(node, need.tasks_per_node) for node, _ in chosen]
+    left = need.tasks - len(chosen)
+    if left < 0:
+        return [(node, 1) for node, _ in chosen]
+    spread = []
+    for node, fit in chosen:
+        more = min(fit - 1, left)
+        left -= more
+        spread.append((node, 1 + more))
+    return spread if not left else None
+
+
+def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
+    """Return the exact cores, memory and devices for each chosen node.
+
+    The free nodes are changed: what is given is no longer free.
+    """
+    left = {(name, kind): count for name, kind, count in need.gres_total}
+    allocs = []
+    for position, (node, tasks) in enumerate(chosen):
+        after = len(chosen) - position - 1
+        gres = _allot_gres(need, node, tasks, left, after)
+        allocs.append(_allot_node(need, node, tasks, gres))
+    return tuple(allocs)
+
+
+def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, ...]) -> NodeAlloc:
+    spec = node.spec
+    threads = max(1, spec.threads_per_core)
+    if need.is_exclusive:
+        cores = node.cores
+    else:
+        per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+        if need.tasks_per_core:
+            wanted = -(-tasks // need.tasks_per_core)
+        elif need.overcommit:
+            wanted = 1
+        else:
+            wanted = -(-tasks * need.cpus_per_task // per_core)
+        wanted = max(wanted, -(-need.cpus_min_per_node // threads), 1)
+        cores = pick_cores(node, wanted)
+    cpus = min(cores.bit_count() * threads, effective_cpus(spec))
+    if need.mem_per_node_mib:
+        mem_mib = need.mem_per_node_mib
+    elif need.mem_per_cpu_mib:
+        mem_mib = min(need.mem_per_cpu_mib * cpus, node.mem_mib)
+    elif need.mem_per_gpu_mib:
+        mem_mib = need.mem_per_gpu_mib * sum(held.count for held in gres if held.name == "gpu")
+    elif need.mem_whole_node:
+        mem_mib = node.mem_mib
+    else:
+        mem_mib = 0
+    node.cores &= ~cores
+    node.mem_mib -= mem_mib
+    node.is_idle = False
+    size = (cores.bit_length() + 7) // 8
+    return NodeAlloc(node.node_id, cpus, cores.to_bytes(size, "little"), mem_mib, tasks, gres)
+
+
+def pick_cores(node: FreeNode, wanted: int) -> int:
+    """Return a mask of `wanted` free cores: in one socket if any holds them, the fullest first."""
+    per_socket = max(1, node.spec.cores_per_socket)
+    socket_mask = (1 << per_socket) - 1
+    sockets = []
+    for socket in range(max(1, node.spec.sockets)):
+        free = node.cores & (socket_mask << (socket * per_socket))
+        if free:
+            sockets.append((free.bit_count(), socket, free))
+    fitting = [item for item in sockets if item[0] >= wanted]
+    order = [min(fitting)] if fitting else sorted(sockets, key=lambda item: (-item[0], item[1]))
+    picked = 0
+    for _, _, free in order:
+        while free and picked.bit_count() < wanted:
+            low = free & -free
+            picked |= low
+            free ^= low
+    rest = node.cores & ~picked
+    while rest and picked.bit_count() < wanted:
+        low = rest & -rest
+        picked |= low
+        rest ^= low
+    return picked
+
+
+def _allot_gres(
+    need: Need, node: FreeNode, tasks: int, left: dict[tuple[str, str], int], after: int
+) -> tuple[GresAlloc, ...]:
+    held: list[GresAlloc] = []
+    for name, kind, count in need.gres_per_node:
+        held += _take(node, name, kind, count)
+    for name, kind, count in need.gres_per_task:
+        held += _take(node, name, kind, count * tasks)
+    for (name, kind), count in left.items():
+        # Leave one for each node still to come, as far as the node can bear it.
+        share = min(max(0, count - after), _count(node, name, kind))
+        if share:
+            held += _take(node, name, kind, share)
+            left[(name, kind)] = count - share
+    if need.is_exclusive:
+        for item in node.spec.gres:
+            free = _count(node, item.name, item.type)
+            if free:
+                held += _take(node, item.name, item.type, free)
+    return _merge(held)
+
+
+def _take(node: FreeNode, name: str, kind: str, count: int) -> list[GresAlloc]:
+    held = []
+    for item_type, free, mask in free_devices(node, name, kind):
+        take = min(free, count)
+        if not take:
+            continue
+        picked = 0
+        while mask and picked.bit_count() < take:
+            low = mask & -mask
+            picked |= low
+            mask ^= low
+        key = f"{name}:{item_type}"
+        node.gres_busy[key] = node.gres_busy.get(key, 0) | picked
+        node.gres_used[key] = node.gres_used.get(key, 0) + take
+        size = (picked.bit_length() + 7) // 8
+        held.append(GresAlloc(name, item_type, take, picked.to_bytes(size, "little")))
+        count -= take
+    assert not count, (node.spec.name, name, kind, count)
+    return held
+
+
+def _merge(held: list[GresAlloc]) -> tuple[GresAlloc, ...]:
+    merged: dict[tuple[str, str], tuple[int, int]] = {}
+    for item in held:
+        count, mask = merged.get((item.name, item.type), (0, 0))
+        added = int.from_bytes(item.indexes, "little")
+        merged[(item.name, item.type)] = (count + item.count, mask | added)
+    return tuple(
+        GresAlloc(name, kind, count, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+        for (name, kind), (count, mask) in merged.items()
+    )
