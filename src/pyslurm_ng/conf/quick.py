@@ -4,13 +4,14 @@ A command that starts in twelve milliseconds cannot afford the real parser; the 
 the same file already.
 """
 
+from __future__ import annotations
+
 import os
 
 _DEFAULT_PATH = "/etc/slurm/slurm.conf"
 
 
-def find_conf():
-    # type: () -> str
+def find_conf() -> str:
     """Return the path of slurm.conf: SLURM_CONF, the installation's, or /etc/slurm/slurm.conf."""
     path = os.environ.get("SLURM_CONF")
     if path:
@@ -22,8 +23,7 @@ def find_conf():
     return str(_install.SYSCONFDIR) + "/slurm.conf"
 
 
-def quick(path, keys):
-    # type: (str, tuple[str, ...]) -> dict[str, str]
+def quick(path: str, keys: tuple[str, ...]) -> dict[str, str]:
     """Return the values of the wanted keys, by the names given; missing keys are left out.
 
     A key given in several lines has its values joined by commas if it is SlurmctldHost, else the
@@ -33,7 +33,7 @@ def quick(path, keys):
         OSError: the file, or one that it includes, cannot be read.
     """
     wanted = {key.lower(): key for key in keys}
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     if path.endswith(".toml"):
         _scan_toml(path, wanted, found)
     else:
@@ -42,8 +42,9 @@ def quick(path, keys):
     return found
 
 
-def _scan(path, wanted, found, cluster, depth):
-    # type: (str, dict[str, str], dict[str, str], list[str], int) -> None
+def _scan(
+    path: str, wanted: dict[str, str], found: dict[str, str], cluster: list[str], depth: int
+) -> None:
     with open(path, encoding="utf-8", errors="surrogateescape") as stream:
         text = stream.read()
     if "\\\n" in text:
@@ -67,8 +68,7 @@ def _scan(path, wanted, found, cluster, depth):
             _take(line, wanted, found)
 
 
-def _take(line, wanted, found):
-    # type: (str, dict[str, str], dict[str, str]) -> None
+def _take(line: str, wanted: dict[str, str], found: dict[str, str]) -> None:
     """Take every wanted ``Key=Value`` of a line, of which several may stand in one."""
     while line and line[0] != "#":
         head, equals, rest = line.partition("=")
@@ -87,8 +87,7 @@ def _take(line, wanted, found):
         line = rest[skip:].lstrip()
 
 
-def _value(text):
-    # type: (str) -> str
+def _value(text: str) -> str:
     """Return the value at the beginning of a text: quoted, or up to a blank or comment."""
     text = text.strip()
     if text[:1] == '"':
@@ -97,8 +96,7 @@ def _value(text):
     return words[0].partition("#")[0] if words else ""
 
 
-def _scan_toml(path, wanted, found):
-    # type: (str, dict[str, str], dict[str, str]) -> None
+def _scan_toml(path: str, wanted: dict[str, str], found: dict[str, str]) -> None:
     from pyslurm_ng.conf.toml_text import read_toml
 
     for line in read_toml(path).lines:

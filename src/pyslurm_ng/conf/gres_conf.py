@@ -1,0 +1,271 @@
+"""gres.conf: which devices stand behind a node's generic resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.base.units import NO_VALUE
+from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
+from pyslurm_ng.conf.node_lines import NodeConf
+from pyslurm_ng.conf.schema import Table, read_line
+from pyslurm_ng.conf.tables.keys import GRES
+
+_TABLE = Table(GRES, {"CPUs": "Cores"})
+# Parts of a device that share it: their count need not be that of the files.
+_SHARING = ("mps", "shard")
+
+
+class GresLine(NamedTuple):
+    """One line: `amount` devices of a name and type on some nodes.
+
+    Empty `node_names` means every node. `links` has one count for each device of the node, with -1
+    for the device itself.
+    """
+
+    node_names: tuple[str, ...]
+    name: str
+    type_name: str
+    amount: int
+    files: tuple[str, ...]
+    multiple_files: tuple[str, ...]
+    cores: tuple[int, ...]
+    links: tuple[int, ...]
+    flags: tuple[str, ...]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class GresConf:
+    """A whole gres.conf; `auto_detect` and `node_auto_detect` name how devices are found."""
+
+    path: str
+    lines: tuple[GresLine, ...]
+    auto_detect: str
+    node_auto_detect: tuple[tuple[str, str], ...]
+    text_hash: str
+
+    def for_node(self, node_name: str) -> tuple[GresLine, ...]:
+        """Return the lines for one node, in their order."""
+        return tuple(
+            line for line in self.lines if not line.node_names or node_name in line.node_names
+        )
+
+    def auto_detect_on(self, node_name: str) -> str:
+        """Return how devices of a node are found; "" or "off" means from the lines alone."""
+        for name, how in self.node_auto_detect:
+            if name == node_name:
+                return how
+        return self.auto_detect
+
+
+def load_gres_conf(
+    path: str, gres_types: tuple[str, ...], nodes: tuple[NodeConf, ...] = ()
+) -> GresConf:
+    """Read and check a gres.conf against the cluster's GresTypes and, if given, its nodes.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    return _build(read_conf(path), gres_types, nodes)
+
+
+def parse_gres_conf(
+    text: str,
+    gres_types: tuple[str, ...],
+    nodes: tuple[NodeConf, ...] = (),
+    path: str = "gres.conf",
+) -> GresConf:
+    """Read a gres.conf given as a string.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    return _build(parse_text(text, path), gres_types, nodes)
+
+
+def empty_gres_conf() -> GresConf:
+    """Return what a missing file means: no devices but those that slurm.conf merely counts."""
+    return GresConf("", (), "", (), "")
+
+
+def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, ...]) -> GresConf:
+    lines: list[GresLine] = []
+    auto_detect = ""
+    by_node: dict[str, str] = {}
+    for entries in text.lines:
+        found = read_line(text, entries, _TABLE, "gres.conf")
+        values = {**_TABLE.defaults(), **{name: value for name, (value, _) in found.items()}}
+        names = _node_names(text, entries[0], values["node_name"], nodes)
+        if "auto_detect" in found:
+            if values["node_name"]:
+                by_node.update(dict.fromkeys(names, values["auto_detect"]))
+            elif "name" not in found:
+                auto_detect = values["auto_detect"]
+        if "name" not in found:
+            extra = [entry for entry in entries if entry.key.lower() not in _WITHOUT_NAME]
+            if extra or "auto_detect" not in found:
+                text.fail(entries[0], "expected Name=, or AutoDetect= alone or with NodeName=")
+            continue
+        line = _line(text, entries[0], values, names, gres_types)
+        if line is not None:
+            lines.append(line)
+    conf = GresConf(text.path, tuple(lines), auto_detect, tuple(by_node.items()), text.text_hash)
+    _check_devices(text, conf)
+    _check_nodes(text, conf, nodes)
+    if text.errors:
+        raise ConfErrors(text.errors)
+    return conf
+
+
+_WITHOUT_NAME = ("nodename", "autodetect")
+
+
+def _node_names(
+    text: ConfText, place: Entry, value: str, nodes: tuple[NodeConf, ...]
+) -> tuple[str, ...]:
+    if not value:
+        return ()
+    try:
+        names = tuple(expand(value))
+    except HostlistError:
+        return ()  # reported when the value was read
+    if nodes:
+        known = {node.name for node in nodes}
+        missing = [name for name in names if name not in known]
+        if missing:
+            text.fail(place, f"slurm.conf has no node {missing[0]}")
+    return names
+
+
+def _line(
+    text: ConfText,
+    place: Entry,
+    values: dict[str, object],
+    names: tuple[str, ...],
+    gres_types: tuple[str, ...],
+) -> GresLine | None:
+    name = str(values["name"])
+    errors = len(text.errors)
+    if name not in gres_types:
+        text.fail(place, f"Name={name} is not in GresTypes={','.join(gres_types)} of slurm.conf")
+    files = _paths(text, place, str(values["file"]), "File")
+    multiple = _paths(text, place, str(values["multiple_files"]), "MultipleFiles")
+    if files and multiple:
+        text.fail(place, "allowed: only one of File and MultipleFiles")
+    amount = values["count"]
+    assert isinstance(amount, int)
+    if amount == NO_VALUE:
+        amount = 1 if multiple else max(1, len(files))
+    elif files and amount != len(files) and name not in _SHARING:
+        text.fail(place, f"Count={amount} differs from the {len(files)} files of File")
+    links = _links(text, place, values["links"])
+    flags = values["flags"]
+    assert isinstance(flags, tuple)
+    if "one_sharing" in flags and "all_sharing" in flags:
+        text.fail(place, "allowed: only one of one_sharing and all_sharing")
+    if "CountOnly" in flags and files:
+        text.fail(place, "Flags=CountOnly has no files")
+    cores = values["cores"]
+    assert isinstance(cores, tuple)
+    if len(text.errors) > errors:
+        return None
+    type_name = str(values["type"])
+    return GresLine(
+        names, name, type_name, amount, files, multiple, cores, links, flags, place.file, place.line
+    )
+
+
+def _paths(text: ConfText, place: Entry, value: str, key: str) -> tuple[str, ...]:
+    if not value:
+        return ()
+    try:
+        paths = tuple(expand(value))
+    except HostlistError as error:
+        text.fail(place, f"{key}: {error}")
+        return ()
+    for path in paths:
+        if not path.startswith("/"):
+            text.fail(place, f"{key}={path} is not an absolute path")
+            break
+    return paths
+
+
+def _links(text: ConfText, place: Entry, words: object) -> tuple[int, ...]:
+    assert isinstance(words, tuple)
+    numbers = []
+    for word in words:
+        if word != "-1" and not word.isdigit():
+            text.fail(
+                place, f"Links: '{word}' is not a number of links; -1 marks the device itself"
+            )
+            return ()
+        numbers.append(int(word))
+    if numbers and numbers.count(-1) != 1:
+        text.fail(place, "Links: expected exactly one -1, at the place of the device itself")
+    return tuple(numbers)
+
+
+def _check_devices(text: ConfText, conf: GresConf) -> None:
+    """One device file of a node belongs to one resource, except that parts share it."""
+    owners: dict[tuple[str, str], GresLine] = {}
+    for line in conf.lines:
+        if line.name in _SHARING:
+            continue
+        for node_name in line.node_names or ("",):
+            for path in line.files:
+                first = owners.setdefault((node_name, path), line)
+                if first is not line:
+                    place = Entry("File", path, line.file, line.line)
+                    text.fail(place, f"{path} was already given in line {first.line}")
+                    return
+
+
+def _check_nodes(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) -> None:
+    """Compare the devices with what slurm.conf counts and with the cores of each node."""
+    if not conf.lines:
+        return
+    for node in nodes:
+        lines = conf.for_node(node.name)
+        core_count = node.sockets * node.cores_per_socket
+        for line in lines:
+            if line.cores and line.cores[-1] >= core_count:
+                place = Entry("Cores", "", line.file, line.line)
+                text.fail(place, f"core {line.cores[-1]}: node {node.name} has {core_count} cores")
+                return
+        if conf.auto_detect_on(node.name) not in ("", "off"):
+            continue
+        if not _check_amounts(node, lines, text.fail):
+            return
+
+
+def _check_amounts(
+    node: NodeConf, lines: tuple[GresLine, ...], fail: Callable[[Entry, str], None]
+) -> bool:
+    for gres in node.gres:
+        same = [line for line in lines if line.name == gres.name]
+        fits = [line for line in same if not gres.type_name or line.type_name == gres.type_name]
+        total = sum(line.amount for line in fits)
+        if same and total < gres.amount and gres.name not in _SHARING:
+            place = Entry("Name", gres.name, same[0].file, same[0].line)
+            fail(
+                place,
+                f"node {node.name} has {total} of the {gres.amount} that Gres={gres} of "
+                "slurm.conf promises",
+            )
+            return False
+    return True
+
+
+def file_errors(
+    path: str, gres_types: tuple[str, ...], nodes: tuple[NodeConf, ...]
+) -> list[ConfError]:
+    """Return all that is wrong with a gres.conf."""
+    try:
+        load_gres_conf(path, gres_types, nodes)
+    except ConfErrors as problems:
+        return problems.errors
+    return []

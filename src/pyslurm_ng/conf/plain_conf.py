@@ -1,0 +1,51 @@
+"""What the files without repeated lines share: cgroup.conf and slurmdbd.conf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyslurm_ng.conf.lexer import ConfErrors, ConfText, Entry
+from pyslurm_ng.conf.schema import Table
+from pyslurm_ng.conf.values import BadValue, convert
+
+
+def read_keys(
+    text: ConfText, table: Table, what: str, removed: dict[str, str]
+) -> tuple[dict[str, Any], dict[str, Entry], tuple[str, ...]]:
+    """Return values by attribute, places by name, and warnings; errors stay in ``text``.
+
+    Args:
+        removed: lower-case names that older releases knew, with a hint or "".
+    """
+    values = table.defaults()
+    places: dict[str, Entry] = {}
+    warnings: list[str] = []
+    for entry in (entry for line in text.lines for entry in line):
+        key = table.find(entry.key)
+        where = f"{entry.file}:{entry.line}: {entry.key}"
+        if key is None:
+            hint = removed.get(entry.key.lower())
+            if hint is None:
+                text.fail(entry, f"unknown key in {what}{table.suggest(entry.key)}")
+            else:
+                warnings.append(f"{where}: no longer exists and is ignored{hint and '; ' + hint}")
+            continue
+        try:
+            values[key.attribute] = convert(key, entry.value)
+        except BadValue as error:
+            text.fail(entry, str(error))
+            continue
+        if key.name in places:
+            warnings.append(f"{where}: also in line {places[key.name].line}; this one counts")
+        places[key.name] = entry
+    return values, places, tuple(warnings)
+
+
+def raise_errors(text: ConfText) -> None:
+    """Raise everything that was found wrong, if anything was.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    if text.errors:
+        raise ConfErrors(sorted(text.errors, key=lambda error: error.line))

@@ -1,0 +1,98 @@
+"""slurmdbd.conf: where accounting is kept and by whom it may be read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, parse_text, read_conf
+from pyslurm_ng.conf.plain_conf import raise_errors, read_keys
+from pyslurm_ng.conf.schema import Table
+from pyslurm_ng.conf.tables.keys import SLURMDBD
+from pyslurm_ng.conf.tables.records import SlurmdbdParameters
+
+_TABLE = Table(SLURMDBD)
+_REMOVED = {
+    "archiveafter": "use the Purge keys",
+    "archivetext": "",
+    "defaultstoragetype": "",
+    "jobpurge": "use PurgeJobAfter",
+    "steppurge": "use PurgeStepAfter",
+    "purgetxn": "use PurgeTXNAfter",
+    "slurmdbdport": "use DbdPort",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmdbdConf(SlurmdbdParameters):
+    """A whole slurmdbd.conf, every key with its default filled in.
+
+    StorageType accounting_storage/sqlite keeps an embedded database, whose file is StorageLoc when
+    that is an absolute path.
+    """
+
+    path: str
+    text_hash: str
+    given: frozenset[str]
+    warnings: tuple[str, ...]
+
+
+def load_slurmdbd_conf(path: str, is_private: bool = True) -> SlurmdbdConf:
+    """Read and check a slurmdbd.conf.
+
+    Args:
+        is_private: also refuse a file that others than its owner may read, since it holds the
+            password of the database.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    text = read_conf(path)
+    if is_private and not text.errors:
+        mode = os.stat(path).st_mode
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            text.errors.append(
+                ConfError(path, 0, "", f"mode is {stat.S_IMODE(mode):04o}; allowed: 0600 or less")
+            )
+    return _build(text)
+
+
+def parse_slurmdbd_conf(text: str, path: str = "slurmdbd.conf") -> SlurmdbdConf:
+    """Read a slurmdbd.conf given as a string.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    return _build(parse_text(text, path))
+
+
+def _build(text: ConfText) -> SlurmdbdConf:
+    values, places, warnings = read_keys(text, _TABLE, "slurmdbd.conf", _REMOVED)
+    if "StorageType" not in places:
+        text.errors.append(ConfError(text.path, 0, "StorageType", "must be given"))
+    for kind in ("script", "env"):
+        if not values[f"archive_job_{kind}"] and f"ArchiveJob{kind.title()}" not in places:
+            values[f"archive_job_{kind}"] = values["archive_jobs"]
+    for name in ("job_script", "job_env"):
+        if values[f"purge_{name}_after"] == (0, ""):
+            values[f"purge_{name}_after"] = values["purge_job_after"]
+    values["dbd_addr"] = values["dbd_addr"] or values["dbd_host"]
+    values["storage_user"] = values["storage_user"] or values["slurm_user"]
+    raise_errors(text)
+    return SlurmdbdConf(
+        **values,
+        path=text.path,
+        text_hash=text.text_hash,
+        given=frozenset(places),
+        warnings=warnings,
+    )
+
+
+def file_errors(path: str, is_private: bool = True) -> list[ConfError]:
+    """Return all that is wrong with a slurmdbd.conf."""
+    try:
+        load_slurmdbd_conf(path, is_private)
+    except ConfErrors as problems:
+        return problems.errors
+    return []

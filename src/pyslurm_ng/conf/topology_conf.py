@@ -1,0 +1,277 @@
+"""topology.conf: the network as switches (tree), blocks or rings of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
+from pyslurm_ng.conf.schema import Table, read_line
+from pyslurm_ng.conf.tables.keys import TOPOLOGY
+
+_TABLE = Table(TOPOLOGY)
+_KINDS = {"switch_name": "tree", "block_name": "block", "ring_name": "ring"}
+
+
+class SwitchConf(NamedTuple):
+    """One switch: `level` 0 has nodes of its own, higher ones have the nodes of their children.
+
+    `node_names` are all nodes below, in the order of the file; `children` are switch names.
+    """
+
+    name: str
+    level: int
+    link_speed: int
+    node_names: tuple[str, ...]
+    children: tuple[str, ...]
+    parent: str
+    line: int
+
+
+class BlockConf(NamedTuple):
+    """One block of closely linked nodes, or one ring, whose order matters."""
+
+    name: str
+    node_names: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyConf:
+    """A whole topology.conf; `kind` is tree, block, ring or flat (nothing in the file).
+
+    `block_sizes` are node counts, ascending; each is the first one doubled some times.
+    """
+
+    path: str
+    kind: str
+    switches: tuple[SwitchConf, ...]
+    blocks: tuple[BlockConf, ...]
+    block_sizes: tuple[int, ...]
+    text_hash: str
+
+
+def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> TopologyConf:
+    """Read and check a topology.conf; nodes must be among `node_names` if those are given.
+
+    Raises:
+        ConfErrors: loops, unknown switches or nodes, nodes or switches in two places.
+    """
+    return _build(read_conf(path), node_names)
+
+
+def parse_topology_conf(
+    text: str, node_names: tuple[str, ...] | None = None, path: str = "topology.conf"
+) -> TopologyConf:
+    """Read a topology.conf given as a string.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    return _build(parse_text(text, path), node_names)
+
+
+def _build(text: ConfText, node_names: tuple[str, ...] | None) -> TopologyConf:
+    kind = ""
+    known = None if node_names is None else set(node_names)
+    lines: dict[str, tuple[dict[str, Any], Entry]] = {}
+    block_sizes: tuple[int, ...] = ()
+    sizes_place: Entry | None = None
+    for entries in text.lines:
+        found = read_line(text, entries, _TABLE, "topology.conf")
+        values = {attribute: value for attribute, (value, _) in found.items()}
+        if "block_sizes" in values:
+            block_sizes, sizes_place = values["block_sizes"], found["block_sizes"][1]
+        naming = [attribute for attribute in _KINDS if attribute in values]
+        if not naming:
+            if set(values) - {"block_sizes"} or not values:
+                text.fail(entries[0], "expected SwitchName=, BlockName=, RingName= or BlockSizes=")
+            continue
+        place = found[naming[0]][1]
+        if len(naming) > 1 or kind not in ("", _KINDS[naming[0]]):
+            text.fail(place, "switches, blocks and rings cannot be mixed in one file")
+            continue
+        kind = _KINDS[naming[0]]
+        name = values[naming[0]]
+        if not name or "[" in name or "," in name:
+            text.fail(place, f"'{name}' is not one name; ranges are not allowed here")
+        elif name in lines:
+            text.fail(place, f"{name} was already given in line {lines[name][1].line}")
+        else:
+            lines[name] = (values, place)
+    switches: tuple[SwitchConf, ...] = ()
+    blocks: tuple[BlockConf, ...] = ()
+    if kind == "tree":
+        switches = _tree(text, lines, known)
+    elif kind:
+        blocks = _blocks(text, lines, known)
+    if sizes_place is not None:
+        if kind != "block":
+            text.fail(sizes_place, "needs BlockName lines")
+        block_sizes = _check_sizes(text, sizes_place, block_sizes, blocks)
+    elif kind == "block" and blocks:
+        block_sizes = (min(len(block.node_names) for block in blocks),)
+    if text.errors:
+        raise ConfErrors(sorted(text.errors, key=lambda error: error.line))
+    return TopologyConf(text.path, kind or "flat", switches, blocks, block_sizes, text.text_hash)
+
+
+def _members(
+    text: ConfText, place: Entry, value: str, known: set[str] | None, owners: dict[str, Entry]
+) -> tuple[str, ...]:
+    """Return the nodes of one line; each node belongs to one line and to the cluster."""
+    try:
+        names = expand(value)
+    except HostlistError:
+        return ()  # reported when the value was read
+    missing = [] if known is None else [name for name in names if name not in known]
+    if missing:
+        text.fail(place, f"no NodeName line of slurm.conf has {fold(missing)}")
+    for name in names:
+        first = owners.setdefault(name, place)
+        if first is not place:
+            text.fail(place, f"node {name} is already in {first.value} of line {first.line}")
+            return ()
+    if len(set(names)) < len(names):
+        text.fail(place, "a node is named twice")
+        return ()
+    return tuple(names)
+
+
+def _tree(
+    text: ConfText, lines: dict[str, tuple[dict[str, Any], Entry]], known: set[str] | None
+) -> tuple[SwitchConf, ...]:
+    owners: dict[str, Entry] = {}
+    parents: dict[str, str] = {}
+    children: dict[str, tuple[str, ...]] = {}
+    nodes: dict[str, tuple[str, ...]] = {}
+    for name, (values, place) in lines.items():
+        if ("nodes" in values) == ("switches" in values):
+            text.fail(place, f"switch {name} needs either Nodes= or Switches=")
+            continue
+        if "nodes" in values:
+            nodes[name] = _members(text, place, values["nodes"], known, owners)
+            continue
+        children[name] = _children(text, name, values["switches"], place, lines, parents)
+    if text.errors or _has_loop(text, children, lines):
+        return ()
+    levels: dict[str, int] = {}
+    for name in lines:
+        _climb(name, children, nodes, levels)
+    return tuple(
+        SwitchConf(
+            name,
+            levels[name],
+            values.get("link_speed", 1),
+            nodes[name],
+            children.get(name, ()),
+            parents.get(name, ""),
+            place.line,
+        )
+        for name, (values, place) in lines.items()
+    )
+
+
+def _children(
+    text: ConfText,
+    name: str,
+    value: str,
+    place: Entry,
+    lines: dict[str, tuple[dict[str, Any], Entry]],
+    parents: dict[str, str],
+) -> tuple[str, ...]:
+    try:
+        names = tuple(expand(value))
+    except HostlistError:
+        return ()
+    missing = [child for child in names if child not in lines]
+    if missing:
+        text.fail(place, f"switch {name} names the unknown switch {fold(missing)}")
+    for child in names:
+        first = parents.setdefault(child, name)
+        if first != name:
+            text.fail(place, f"switch {child} is already below {first}")
+    return names
+
+
+def _has_loop(
+    text: ConfText,
+    children: dict[str, tuple[str, ...]],
+    lines: dict[str, tuple[dict[str, Any], Entry]],
+) -> bool:
+    """Every switch has one parent, so a loop is a walk downwards that comes back to its start."""
+    for start in children:
+        todo = list(children[start])
+        seen: set[str] = set()
+        while todo:
+            name = todo.pop()
+            if name == start:
+                text.fail(lines[start][1], f"switch {start} is below itself")
+                return True
+            if name not in seen:
+                seen.add(name)
+                todo.extend(children.get(name, ()))
+    return False
+
+
+def _climb(
+    name: str,
+    children: dict[str, tuple[str, ...]],
+    nodes: dict[str, tuple[str, ...]],
+    levels: dict[str, int],
+) -> int:
+    """Return the level of a switch, filling in it and its nodes; leaves are level 0."""
+    if name in levels:
+        return levels[name]
+    below = children.get(name)
+    if below is None:
+        levels[name] = 0
+        return 0
+    level = 1 + max((_climb(child, children, nodes, levels) for child in below), default=-1)
+    nodes[name] = tuple(node for child in below for node in nodes[child])
+    levels[name] = level
+    return level
+
+
+def _blocks(
+    text: ConfText, lines: dict[str, tuple[dict[str, Any], Entry]], known: set[str] | None
+) -> tuple[BlockConf, ...]:
+    owners: dict[str, Entry] = {}
+    blocks = []
+    for name, (values, place) in lines.items():
+        if not values.get("nodes"):
+            text.fail(place, f"{name} needs Nodes=")
+        elif "switches" in values:
+            text.fail(place, "Switches= belongs to a SwitchName line")
+        else:
+            members = _members(text, place, values["nodes"], known, owners)
+            blocks.append(BlockConf(name, members, place.line))
+    return tuple(blocks)
+
+
+def _check_sizes(
+    text: ConfText, place: Entry, sizes: tuple[int, ...], blocks: tuple[BlockConf, ...]
+) -> tuple[int, ...]:
+    ordered = tuple(sorted(set(sizes)))
+    if not ordered or ordered[0] < 1:
+        text.fail(place, "expected at least one size, each at least 1")
+        return ordered
+    base = ordered[0]
+    for size in ordered:
+        ratio, rest = divmod(size, base)
+        if rest or ratio & (ratio - 1):
+            text.fail(place, f"{size} is not {base} times a power of two")
+    small = [block.name for block in blocks if len(block.node_names) < base]
+    if small:
+        text.fail(place, f"block {small[0]} has fewer than {base} nodes")
+    return ordered
+
+
+def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError]:
+    """Return all that is wrong with a topology.conf."""
+    try:
+        load_topology_conf(path, node_names)
+    except ConfErrors as problems:
+        return problems.errors
+    return []
