@@ -753,4 +753,9 @@ def _request_answered(cluster: Cluster, event: ev.RequestAnswered) -> None:
         del replies[oldest]
 
 
+@applies(ev.ScriptStored)
+def _script_stored(cluster: Cluster, event: ev.ScriptStored) -> None:
+    """Contents are kept in files by the edge; the Cluster knows only their digests."""
+
+
 assert set(_APPLIERS) == set(cast(Any, ev.AnyEvent).__args__), "an event without an applier"

@@ -389,6 +389,17 @@ class RequestAnswered(Event, tag=61, frozen=True, array_like=True, gc=False):
     reply: bytes
 
 
+class ScriptStored(Event, tag=62, frozen=True, array_like=True, gc=False):
+    """A batch script or environment that later events name by `digest`.
+
+    It travels in the journal so that it is as durable as the submission, on standbys too; apply
+    ignores it, and each controller keeps its own file until no job names it.
+    """
+
+    digest: str
+    content: bytes
+
+
 AnyEvent = (
     JobSubmitted
     | JobUpdated
@@ -426,6 +437,7 @@ AnyEvent = (
     | UsageReset
     | EpochStarted
     | RequestAnswered
+    | ScriptStored
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,0 +1,218 @@
+"""One owner of the Cluster: request -> rule -> events -> apply -> journal -> release.
+
+One law: nothing leaves the process before the batch it depends on is durable. So every answer,
+a refusal's or a query's too, is put behind the newest batch that the Cluster contains at that
+moment, and is let go when the journal says that this batch is safe. Everything decided in one
+turn of the loop is one batch, and batches that gather while the disk works share its next sync.
+
+The class knows neither sockets nor clocks nor files: the daemon and the simulator give it edges.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.messages import Done, encode
+
+_NO_REQUEST_ID = bytes(16)
+
+
+class Journal(Protocol):
+    """Where batches become durable; `journal.writer.JournalWriter` or the simulator's disk."""
+
+    space_low: bool
+    is_stalled: bool
+
+    @property
+    def appended(self) -> int:
+        """The newest sequence given out."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether no more requests should be taken."""
+
+    def append(self, payload: bytes) -> int:
+        """Queue one batch and return its sequence."""
+
+
+class Answer(Protocol):
+    """How one request is answered; `wire.stream.Call` is one."""
+
+    def reply(self, answer: Struct | bytes) -> None:
+        """Send the answer; bytes are a message's body."""
+
+    def error(self, code: int, text: str) -> None:
+        """Refuse with Slurm's number and one line."""
+
+
+Rule: TypeAlias = Callable[[Cluster, "Struct", Context], "Decision | Reject"]
+Query: TypeAlias = Callable[[], "Struct | bytes | Reject"]
+Release: TypeAlias = Callable[[], None]
+Applied: TypeAlias = Callable[[Sequence[ev.AnyEvent]], None]
+
+
+class Writer:
+    """Decides requests against the newest state and releases answers when they may be known.
+
+    Attributes:
+        cluster: the state; only this class changes it.
+        durable: the newest sequence that is safe.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        journal: Journal,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
+        on_bug: Callable[[str, BaseException], None],
+    ) -> None:
+        """Begin behind the journal's newest record, which must be in `cluster` already.
+
+        Args:
+            call_soon: runs a function at the end of the present turn.
+            on_bug: a rule's events broke an invariant, so memory is ahead of the journal; it must
+                end the process, and is not expected to return.
+        """
+        self.cluster = cluster
+        self.durable = journal.appended
+        self._journal = journal
+        self._call_soon = call_soon
+        self._on_bug = on_bug
+        self._batch: list[ev.AnyEvent] = []
+        self._waiting: deque[tuple[int, Release]] = deque()
+        self._observers: list[Applied] = []
+        self._followers: list[Callable[[int], None]] = []
+
+    def observe(self, applied: Applied) -> None:
+        """Call with events as soon as they are applied; views are kept this way.
+
+        An observer must not let anything out but through `when_durable`.
+        """
+        self._observers.append(applied)
+
+    def follow(self, durable: Callable[[int], None]) -> None:
+        """Call with the newest durable sequence, each time it has grown."""
+        self._followers.append(durable)
+
+    # Deciding ---------------------------------------------------------------------------------
+
+    def change(self, rule: Rule, request: Struct, context: Context, answer: Answer) -> None:
+        """Let a rule decide a changing request; answer when the outcome is durable.
+
+        A request whose id is known gets the answer it got the first time.
+        """
+        request_id: bytes = getattr(request, "request_id", _NO_REQUEST_ID)
+        key = (context.caller.uid, request_id)
+        known = self.cluster.replies.get(key) if request_id != _NO_REQUEST_ID else None
+        if known is not None:
+            body = known[1]
+            self.when_durable(lambda: answer.reply(body))
+            return
+        outcome = rule(self.cluster, request, context)
+        if isinstance(outcome, Reject):
+            self.refuse(answer, outcome)
+            return
+        reply = Done(notes=list(outcome.notes)) if outcome.reply is None else outcome.reply
+        body = encode(reply)
+        if outcome.events:
+            events = list(outcome.events)
+            if request_id != _NO_REQUEST_ID:
+                events.append(
+                    ev.RequestAnswered(
+                        time_us=context.now_us, uid=key[0], request_id=request_id, reply=body
+                    )
+                )
+            self.record(events)
+        self.when_durable(lambda: answer.reply(reply))
+
+    def look(self, query: Query, answer: Answer) -> None:
+        """Answer a query when all it saw is durable; the rows are taken now."""
+        outcome = query()
+        if isinstance(outcome, Reject):
+            self.refuse(answer, outcome)
+        else:
+            self.when_durable(lambda: answer.reply(outcome))
+
+    def refuse(self, answer: Answer, reject: Reject) -> None:
+        """Refuse once the state that was the reason is durable."""
+        text = error_text(reject.code)
+        if reject.detail:
+            text = f"{reject.detail}\n{text}"
+        self.when_durable(lambda: answer.error(int(reject.code), text))
+
+    def refusal_now(self) -> Reject | None:
+        """Why no new work is taken at the moment: the state file system is nearly full."""
+        if self._journal.space_low or self._journal.is_stalled:
+            return Reject(Errno.ESLURM_WRITING_TO_FILE, "No space left in StateSaveLocation")
+        return None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so much waits for the disk that no more requests should be taken."""
+        return self._journal.is_busy
+
+    # Recording --------------------------------------------------------------------------------
+
+    def record(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Apply events at once and put them into this turn's batch."""
+        if not events:
+            return
+        if not self._batch:
+            self._call_soon(self.flush)
+        try:
+            for event in events:
+                apply(self.cluster, event)
+        except Exception as bug:  # noqa: BLE001 - any failure here leaves memory ahead of disk
+            self._on_bug(f"cannot apply {event!r:.500}", bug)
+            raise
+        self._batch += events
+        for applied in self._observers:
+            applied(events)
+
+    def flush(self) -> None:
+        """Close this turn's batch and hand it to the journal."""
+        if not self._batch:
+            return
+        batch, self._batch = self._batch, []
+        self.cluster.sequence = self._journal.append(ev.encode_batch(batch))
+
+    # Releasing --------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int:
+        """The sequence of the newest batch that the Cluster contains, open ones included."""
+        return self._journal.appended + (1 if self._batch else 0)
+
+    def when_durable(self, release: Release) -> None:
+        """Call when everything that the Cluster contains now is durable; at once if it is."""
+        newest = self.newest
+        if newest <= self.durable:
+            release()
+        else:
+            self._waiting.append((newest, release))
+
+    def on_durable(self, sequence: int) -> None:
+        """Let go what waited for batches up to `sequence`; called on the loop by the journal."""
+        if sequence <= self.durable:
+            return
+        self.durable = sequence
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= sequence:
+            waiting.popleft()[1]()
+        for tell in self._followers:
+            tell(sequence)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many answers wait for the disk."""
+        return len(self._waiting)
