@@ -21,6 +21,11 @@ class NodeGres(Struct, array_like=True, frozen=True, gc=False):
     unique_ids: tuple[str, ...] = ()
 
 
+def is_indexed(item: NodeGres) -> bool:
+    """Return whether single devices of a resource are given out, not just a count."""
+    return bool(item.files) or item.name == "gpu"
+
+
 class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
     """A node as the configuration describes it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyslurm_ng.base.hostlist import expand
@@ -51,7 +52,7 @@ class Need:
 def need_of(
     request: JobRequest,
     partition: Partition,
-    node_by_name: dict[str, int],
+    node_by_name: Mapping[str, int],
     with_memory: bool = True,
 ) -> Need:
     """Return what `request` needs in `partition`.
@@ -90,7 +91,7 @@ def need_of(
     )
 
 
-def _node_ids(text: str, node_by_name: dict[str, int]) -> list[int]:
+def _node_ids(text: str, node_by_name: Mapping[str, int]) -> list[int]:
     if not text:
         return []
     return [node_by_name[name] for name in expand(text) if name in node_by_name]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyslurm_ng.model.cluster import effective_cpus, id_ranges, schedulable_mem_mib
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.node import NodeSpec, is_indexed
 from pyslurm_ng.sched.need import Need
 
 MANY = 1 << 30  # more tasks than any node could run
@@ -59,7 +59,7 @@ def free_devices(node: FreeNode, name: str, kind: str) -> list[tuple[str, int, i
             continue
         key = f"{item.name}:{item.type}"
         mask = 0
-        if item.files:
+        if is_indexed(item):
             mask = ((1 << item.count) - 1) << item.first_index
             mask &= ~node.gres_busy.get(key, 0)
             found.append((item.type, mask.bit_count(), mask))

@@ -1,0 +1,107 @@
+"""What jobs ask for and hold, as TRES amounts by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyslurm_ng.base.tres import TresError, parse_gres
+
+from .job import JobRequest, NodeAlloc
+
+
+def requested_counts(request: JobRequest) -> tuple[int, int, int]:
+    """Return the nodes, CPUs and tasks a request needs at least, before anything is allocated."""
+    nodes = max(1, request.nodes_min)
+    tasks = request.ntasks
+    if not tasks:
+        tasks = nodes * request.ntasks_per_node if request.ntasks_per_node else nodes
+    cpus = max(tasks, nodes) * max(1, request.cpus_per_task)
+    cpus = max(cpus, nodes * request.mincpus)
+    if request.cpus_per_gpu:
+        gpus = requested_gres(request, nodes, tasks).get("gres/gpu", 0)
+        cpus = max(cpus, gpus * request.cpus_per_gpu)
+    return nodes, cpus, tasks
+
+
+def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int]:
+    """Return generic resources asked for in total, as `gres/NAME` and `gres/NAME:TYPE`."""
+    amounts: dict[str, int] = {}
+    parts = [(request.gres, nodes), (request.tres_per_task, tasks)]
+    for text, factor in (
+        (request.gpus, 1),
+        (request.gpus_per_node, nodes),
+        (request.gpus_per_task, tasks),
+        (request.gpus_per_socket, nodes * max(1, request.sockets_per_node)),
+    ):
+        if text:
+            lists = ",".join(word if "gpu" in word else f"gpu:{word}" for word in text.split(","))
+            parts.append((lists, factor))
+    for text, factor in parts:
+        if not text:
+            continue
+        words = [word for word in text.split(",") if word and not word.startswith("cpu")]
+        try:
+            resources = parse_gres(",".join(words))
+        except TresError:
+            # The submit rule has checked it; a text of a newer grammar only loses its amount.
+            continue
+        for resource in resources:
+            # The set holds one name for an untyped resource, two for a typed one.
+            for name in sorted({f"gres/{resource.name}", resource.tres_name}):
+                amounts[name] = amounts.get(name, 0) + resource.amount * factor
+    return amounts
+
+
+def requested_tres(request: JobRequest, tracked: Iterable[str], weights: str) -> dict[str, int]:
+    """Return the TRES a request stands for; generic resources only if tracked."""
+    nodes, cpus, tasks = requested_counts(request)
+    amounts = {"cpu": cpus, "mem": request.mem_per_node_mib * nodes, "node": nodes}
+    amounts["mem"] = amounts["mem"] or request.mem_per_cpu_mib * cpus
+    wanted = requested_gres(request, nodes, tasks)
+    if not amounts["mem"] and request.mem_per_gpu_mib:
+        amounts["mem"] = request.mem_per_gpu_mib * wanted.get("gres/gpu", 0)
+    amounts["billing"] = billing({**amounts, **wanted}, weights)
+    amounts |= {name: wanted[name] for name in tracked if name in wanted}
+    return amounts
+
+
+def allocated_tres(
+    nodes: Iterable[NodeAlloc], tracked: Iterable[str], weights: str | None
+) -> dict[str, int]:
+    """Return the TRES held on nodes; billing only when `weights` is given (steps have none)."""
+    amounts = {"cpu": 0, "mem": 0, "node": 0}
+    held: dict[str, int] = {}
+    for node in nodes:
+        amounts["cpu"] += node.cpus
+        amounts["mem"] += node.mem_mib
+        amounts["node"] += 1
+        for gres in node.gres:
+            name = f"gres/{gres.name}"
+            held[name] = held.get(name, 0) + gres.count
+            if gres.type:
+                name = f"{name}:{gres.type}"
+                held[name] = held.get(name, 0) + gres.count
+    if weights is not None:
+        amounts["billing"] = billing({**amounts, **held}, weights)
+    amounts |= {name: held[name] for name in tracked if name in held}
+    return amounts
+
+
+def billing(amounts: Mapping[str, int], weights: str) -> int:
+    """Return the billing amount: CPUs, or the weighted sum of `TRESBillingWeights`.
+
+    A weight may end in K, M, G, T: then it counts per that unit of memory (MiB is the base).
+    """
+    if not weights:
+        return amounts.get("cpu", 0)
+    total = 0.0
+    for word in weights.split(","):
+        name, _, weight = word.strip().partition("=")
+        power = "MGTP".find(weight[-1:].upper()) if weight[-1:].isalpha() else 0
+        number = weight.rstrip("KMGTPkmgtp")
+        try:
+            factor = float(number) * (1024 if weight[-1:].upper() == "K" else 1)
+        except ValueError:
+            continue
+        total += amounts.get(name.lower(), 0) * factor / 1024 ** max(0, power)
+    return int(total)

@@ -1,0 +1,122 @@
+"""How large a request is once defaults are filled in: shared by submission, queries and scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .ids import INFINITE
+from .job import REQ_MEM_SET, JobRequest
+from .partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class JobSizes:
+    """Counts of a job in one partition.
+
+    At most one of the three memory amounts is set; `mem_whole_node` is --mem=0. `cpus` is for the
+    whole job and counts CPUs (threads).
+    """
+
+    nodes_min: int
+    nodes_max: int
+    tasks: int
+    cpus_per_task: int
+    cpus: int
+    mem_per_node_mib: int = 0
+    mem_per_cpu_mib: int = 0
+    mem_per_gpu_mib: int = 0
+    mem_whole_node: bool = False
+
+
+def total(text: str) -> int:
+    """Return the sum of a `[type:]n` list as the --gpus options take."""
+    return sum(int(part.rpartition(":")[2]) for part in text.split(",") if part)
+
+
+def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
+    """Return the sizes of `request` with the defaults of `partition`."""
+    key = (
+        request.nodes_min,
+        request.nodes_max,
+        request.ntasks,
+        request.ntasks_per_node,
+        request.ntasks_per_gpu,
+        request.cpus_per_task,
+        request.cpus_per_gpu,
+        request.mincpus,
+        request.gpus,
+        request.gpus_per_node,
+        request.gpus_per_task,
+    )
+    nodes_min, nodes_max, tasks, cpus_per_task, cpus = _counts(*key)
+    if partition is not None:
+        nodes_max = min(nodes_max, partition.max_nodes)
+    per_node, per_cpu, per_gpu, whole = _memory(request, partition)
+    return JobSizes(
+        nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole
+    )
+
+
+@lru_cache(maxsize=4096)
+def _counts(
+    nodes_min: int,
+    nodes_max: int,
+    ntasks: int,
+    per_node: int,
+    per_gpu: int,
+    cpus_per_task: int,
+    cpus_per_gpu: int,
+    mincpus: int,
+    gpus: str,
+    gpus_per_node: str,
+    gpus_per_task: str,
+) -> tuple[int, int, int, int, int]:
+    """Return (nodes_min, nodes_max, tasks, cpus_per_task, cpus); cached since jobs repeat."""
+    is_given = nodes_min > 0
+    if not is_given:
+        nodes_min = -(-ntasks // per_node) if ntasks and per_node else 1
+    gpu_count = total(gpus) or total(gpus_per_node) * nodes_min
+    if ntasks:
+        tasks = ntasks
+    elif per_node:
+        tasks = per_node * nodes_min
+    elif per_gpu and gpu_count:
+        tasks = per_gpu * gpu_count
+    elif gpus_per_task and gpu_count:
+        tasks = max(1, gpu_count // total(gpus_per_task))
+    else:
+        tasks = nodes_min
+    if not nodes_max:
+        nodes_max = nodes_min if is_given else max(nodes_min, tasks)
+        if not is_given and gpu_count:
+            nodes_max = max(nodes_max, gpu_count)
+    cpus_each = max(1, cpus_per_task)
+    if cpus_per_gpu and not cpus_per_task:
+        gpu_count = gpu_count or total(gpus_per_task) * tasks
+        cpus_each = max(1, -(-cpus_per_gpu * gpu_count // tasks))
+    cpus = max(tasks * cpus_each, nodes_min * max(1, mincpus))
+    return nodes_min, min(nodes_max, INFINITE), tasks, cpus_each, cpus
+
+
+def _memory(request: JobRequest, partition: Partition | None) -> tuple[int, int, int, bool]:
+    """Return memory (per node, per CPU, per GPU, whole node) as asked or by default."""
+    if request.mem_per_gpu_mib:
+        return 0, 0, request.mem_per_gpu_mib, False
+    if request.mem_per_cpu_mib:
+        return 0, request.mem_per_cpu_mib, 0, False
+    if request.mem_per_node_mib:
+        return request.mem_per_node_mib, 0, 0, False
+    if request.flags & REQ_MEM_SET:
+        return 0, 0, 0, True
+    if partition is None:
+        return 0, 0, 0, False
+    wants_gpus = request.gpus or request.gpus_per_node or request.gpus_per_task
+    if partition.def_mem_per_gpu_mib and wants_gpus:
+        return 0, 0, partition.def_mem_per_gpu_mib, False
+    if partition.def_mem_per_cpu_mib:
+        return 0, partition.def_mem_per_cpu_mib, 0, False
+    if partition.def_mem_per_node_mib:
+        return partition.def_mem_per_node_mib, 0, 0, False
+    # Memory is consumed but nothing says how much: as Slurm, all of the node.
+    return 0, 0, 0, True
