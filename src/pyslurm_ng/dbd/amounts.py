@@ -149,7 +149,7 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
     written = usage.max_disk_write
     out_node = usage.max_disk_write_node
     out = {"energy": 0, "fs/disk": written}
-    columns = {
+    columns: dict[str, Mapping[str, int | str]] = {
         "in_ave": means,
         "in_max": highest,
         "in_max_node": nodes,

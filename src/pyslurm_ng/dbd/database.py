@@ -149,7 +149,11 @@ class Database:
         server = sa.create_engine(self.url.set(database=None), poolclass=sa.NullPool)
         quoted = server.dialect.identifier_preparer.quote_identifier(self.url.database or "")
         with server.connect() as connection:
-            connection.execute(sa.DDL(f"CREATE DATABASE IF NOT EXISTS {quoted.replace('%', '%%')}"))
+            # An identifier cannot be a bound parameter; the dialect has quoted it.
+            connection.exec_driver_sql(
+                f"CREATE DATABASE IF NOT EXISTS {quoted.replace('%', '%%')} "
+                "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+            )
         server.dispose()
 
 

@@ -182,15 +182,17 @@ def decode_frames(frames: Iterable[tuple[int, int, bytes]]) -> list[Frame]:
 
 
 def ingest(
-    database: Database, cluster_id: int, journal_id: str, frames: Sequence[Frame]
+    database: Database, cluster_id: int, journal_id: str, after: int, frames: Sequence[Frame]
 ) -> tuple[int, int, int]:
-    """Commit rows and cursor for consecutive frames of one cluster's journal.
+    """Commit rows and cursor for the frames of one cluster's journal that follow `after`.
+
+    Sequences may jump where the journal itself has a gap (after a repair).
 
     Returns:
         epoch and sequence of the cursor afterwards, and the number of events that were new.
 
     Raises:
-        GapError: the frames begin after the one that follows the cursor.
+        GapError: `after` is later than the cursor, so frames between are missing.
     """
     with database.write() as connection:
         cursor = read_cursor(connection, cluster_id)
@@ -198,10 +200,8 @@ def ingest(
         fresh = [frame for frame in frames if frame.sequence > at[2]]
         if not fresh:
             return at[1], at[2], 0
-        if at[2] and fresh[0].sequence != at[2] + 1:
-            raise GapError(
-                f"journal {journal_id}: {at[2]} is stored, {fresh[0].sequence} came next"
-            )
+        if after > at[2]:
+            raise GapError(f"journal {journal_id}: {at[2]} is stored, what follows {after} came")
         session = Session(database, connection, cluster_id)
         session.load(event for frame in fresh for event in frame.events)
         count = 0

@@ -23,7 +23,17 @@ USE_PARENT_SHARES = 0x7FFFFFFF
 """`associations.shares` that means "take part in the parent's"."""
 
 _big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-_MYSQL = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin", "mysql_engine": "InnoDB"}
+
+
+def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
+    return sa.Table(
+        name,
+        metadata,
+        *items,
+        mysql_charset="utf8mb4",
+        mysql_collate="utf8mb4_bin",
+        mysql_engine="InnoDB",
+    )
 
 
 def _int(name: str, default: int = 0, **options: object) -> sa.Column[int]:
@@ -58,18 +68,15 @@ def _stamps() -> list[sa.Column[int]]:
     return [_int("created_us"), _int("modified_us"), _int("version"), _int("is_deleted")]
 
 
-store = sa.Table(
+store = _table(
     "store",
-    metadata,
     _name("name", 64, primary_key=True),
     _name("value"),
-    **_MYSQL,
 )
 """Single values: schema_version, store_id, version (counts administrative changes)."""
 
-clusters = sa.Table(
+clusters = _table(
     "clusters",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
     _name("name", 64, unique=True),
     _name("control_host"),
@@ -78,66 +85,54 @@ clusters = sa.Table(
     _name("classification", 64),
     _name("flags"),
     *_stamps(),
-    **_MYSQL,
 )
 
-cursors = sa.Table(
+cursors = _table(
     "cursors",
-    metadata,
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("journal_id", 64),
     _int("epoch"),
     _int("sequence"),
     _int("updated_us"),
     _int("records"),
-    **_MYSQL,
 )
 """How far each cluster's journal is in the tables; written with the rows it covers."""
 
-tres = sa.Table(
+tres = _table(
     "tres",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     _name("type", 64),
     _name("name", 128),
     _int("version"),
     sa.UniqueConstraint("type", "name", name="uq_tres"),
-    **_MYSQL,
 )
 
-accounts = sa.Table(
+accounts = _table(
     "accounts",
-    metadata,
     _name("name", 128, primary_key=True),
     _name("description"),
     _name("organization"),
     _name("flags"),
     *_stamps(),
-    **_MYSQL,
 )
 
-users = sa.Table(
+users = _table(
     "users",
-    metadata,
     _name("name", 128, primary_key=True),
     _int("admin_level", 1),
     _name("default_wckey"),
     *_stamps(),
-    **_MYSQL,
 )
 """`admin_level`: 1 none, 2 operator, 3 administrator."""
 
-coordinators = sa.Table(
+coordinators = _table(
     "coordinators",
-    metadata,
     _name("account", 128, primary_key=True),
     _name("user", 128, primary_key=True),
-    **_MYSQL,
 )
 
-qos = sa.Table(
+qos = _table(
     "qos",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
     _name("name", 128, unique=True),
     _name("description"),
@@ -148,12 +143,10 @@ qos = sa.Table(
     _int("grace_time_s"),
     _text("limits"),
     *_stamps(),
-    **_MYSQL,
 )
 
-associations = sa.Table(
+associations = _table(
     "associations",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("cluster_id", sa.Integer, nullable=False),
     _name("account", 128),
@@ -171,13 +164,11 @@ associations = sa.Table(
     *_stamps(),
     sa.UniqueConstraint("cluster_id", "account", "user", "partition", name="uq_association"),
     sa.Index("ix_associations_version", "version"),
-    **_MYSQL,
 )
 """`qos` is a list of ids and replaces what is inherited, `delta_qos` (`+3,-2`) edits it."""
 
-txn = sa.Table(
+txn = _table(
     "txn",
-    metadata,
     sa.Column("id", _big, primary_key=True, autoincrement=True),
     _int("time_us"),
     _name("action", 64),
@@ -186,12 +177,10 @@ txn = sa.Table(
     _text("object"),
     _text("info"),
     sa.Index("ix_txn_time", "time_us"),
-    **_MYSQL,
 )
 
-jobs = sa.Table(
+jobs = _table(
     "jobs",
-    metadata,
     sa.Column("job_index", _big, primary_key=True, autoincrement=False),
     sa.Column("cluster_id", sa.Integer, nullable=False),
     _int("job_id"),
@@ -270,7 +259,6 @@ jobs = sa.Table(
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
     sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
-    **_MYSQL,
 )
 """One row per job record: each requeue begins a new one, and only the newest `is_last`."""
 
@@ -280,9 +268,8 @@ USAGE_COLUMNS = tuple(
     for what in ("ave", "max", "max_node", "max_task", "min", "min_node", "min_task", "tot")
 )
 
-steps = sa.Table(
+steps = _table(
     "steps",
-    metadata,
     sa.Column("job_index", _big, primary_key=True, autoincrement=False),
     sa.Column("step_id", _big, primary_key=True, autoincrement=False),
     sa.Column("het_component", sa.Integer, primary_key=True, autoincrement=False),
@@ -313,13 +300,11 @@ steps = sa.Table(
     _text("std_err"),
     _text("tres_allocated"),
     *[_text(name) for name in USAGE_COLUMNS],
-    **_MYSQL,
 )
 """`exit_code` is the wait status, -1 while unknown; `het_component` is -1 outside het jobs."""
 
-node_events = sa.Table(
+node_events = _table(
     "node_events",
-    metadata,
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("node_name", 128, primary_key=True),
     sa.Column("start_us", _big, primary_key=True, autoincrement=False),
@@ -330,37 +315,30 @@ node_events = sa.Table(
     _text("tres"),
     _text("cluster_nodes"),
     sa.Index("ix_node_events_end", "cluster_id", "end_us"),
-    **_MYSQL,
 )
 """Periods a node was out of service; with an empty node name: the cluster's TRES over time."""
 
-cluster_nodes = sa.Table(
+cluster_nodes = _table(
     "cluster_nodes",
-    metadata,
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("node_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("name", 128),
     _int("is_gone"),  # no longer configured; the number is never given again
-    **_MYSQL,
 )
 """What the node numbers in the journal mean; the same assignment as the model's."""
 
-cluster_partitions = sa.Table(
+cluster_partitions = _table(
     "cluster_partitions",
-    metadata,
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("name", 128, primary_key=True),
     _text("billing_weights"),
-    **_MYSQL,
 )
 
-texts = sa.Table(
+texts = _table(
     "texts",
-    metadata,
     _name("hash", 64, primary_key=True),
     _text("text"),
     _int("last_used_us"),
-    **_MYSQL,
 )
 """Batch scripts and environments, stored once per content hash."""
 

@@ -64,10 +64,14 @@ class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
 
 @message(kind="JournalBatch", roles="slurmctld", max_bytes=32 << 20)
 class JournalBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Consecutive journal frames of one cluster; repeating an old one does no harm."""
+    """The journal frames that follow `after`; repeating old ones does no harm.
+
+    An `after` beyond the cursor is refused: the controller registers again and learns it.
+    """
 
     cluster: Name
     journal_id: Name
+    after: Count
     frames: Annotated[list[JournalFrame], msgspec.Meta(max_length=100_000)]
 
 

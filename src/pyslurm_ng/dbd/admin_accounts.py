@@ -1,0 +1,314 @@
+"""sacctmgr add, modify and delete account."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd.admin import Change, RefusedError, Row, refuse_denied, require_idle
+from pyslurm_ng.dbd.settings import Settings, apply_settings, read_settings
+from pyslurm_ng.dbd.tree import Tree
+from pyslurm_ng.dbd.words import Words
+
+
+def add(change: Change, words: Words, _: Words) -> None:
+    """Create accounts and their associations under `parent` on each cluster."""
+    names = words.values("Names", lower=True)
+    if not names:
+        raise RefusedError(" Need name of account to add.")
+    _check_names(names)
+    parent = (words.last("Parents") or "root").lower()
+    actor = change.actor
+    if not actor.is_operator and parent not in actor.coordinates:
+        raise RefusedError(" error: Only admins/operators/coordinators can add accounts")
+    settings = read_settings(words)
+    new_lines = _add_rows(change, words, names)
+    existing, association_lines = [], []
+    for cluster_id, cluster in change.clusters(words):
+        tree = change.tree(cluster_id)
+        above = tree.find(parent)
+        if above is None:
+            raise RefusedError(
+                f" Parent account {parent} doesn't exist on cluster {cluster}.",
+                is_output=True,
+            )
+        for name in names:
+            if tree.find(name) is not None:
+                existing.append(f" Already existing account {name} on cluster {cluster}")
+                continue
+            row = insert_association(change, tree, cluster_id, above, name, "", "", settings)
+            association_lines.append(f"  C = {cluster:<10s} A = {name:<20s}")
+            change.log("Add Associations", cluster, f"id_assoc={row}", f"acct='{name}'")
+    change.lines += existing
+    if not association_lines and not new_lines:
+        raise RefusedError(*(existing or [" Nothing new added."]), is_output=True)
+    change.lines += new_lines
+    if association_lines:
+        change.lines += [" Associations =", *association_lines]
+        shown = settings.lines()
+        if parent != "root":
+            shown.append(f"  {'Parent':<13s} = {parent}")
+        if shown:
+            change.lines += [" Settings", *shown]
+    change.changed += len(association_lines) + len(new_lines)
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if len(name) > 128 or not name.isprintable() or any(char in name for char in "/,'\" "):
+            raise RefusedError(f" Bad account name {name!r}")
+
+
+def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
+    """Create what is missing in the accounts table; return what to print about it."""
+    table = schema.accounts
+    known = {
+        row.name: row
+        for row in change.connection.execute(sa.select(table).where(table.c.name.in_(names)))
+    }
+    new = [name for name in names if name not in known or known[name].is_deleted]
+    if not new:
+        return []
+    description, organization = words.last("Description"), words.last("Organization")
+    rows: list[Row] = [
+        {
+            "name": name,
+            # Slurm stores both in lower case, and falls back to the account's name.
+            "description": (description or name).lower()[:255],
+            "organization": (organization or name).lower()[:255],
+            "flags": "",
+            **change.stamp(is_new=True),
+        }
+        for name in new
+    ]
+    change.database.upsert(change.connection, table, ("name",), rows)
+    for row in rows:
+        info = f"description='{row['description']}', organization='{row['organization']}'"
+        change.log("Add Accounts", "", row["name"], info)
+    return [
+        " Adding Account(s)",
+        *(f"  {name}" for name in new),
+        " Settings",
+        f"  {'Description':<15s} = {(description or '').lower() or 'Account Name'}",
+        f"  {'Organization':<15s} = {(organization or '').lower() or 'Parent/Account Name'}",
+    ]
+
+
+def insert_association(
+    change: Change,
+    tree: Tree,
+    cluster_id: int,
+    above: Row,
+    account: str,
+    user: str,
+    partition: str,
+    settings: Settings,
+    is_default: bool = False,
+) -> int:
+    """Create an association, or bring a deleted one back under its old id; return the id.
+
+    The caller loads the tree anew before it looks for what was inserted.
+    """
+    lineage = above["lineage"] + (f"0-{user}/" if user else f"{account}/")
+    row: Row = {
+        "id": 0,
+        "cluster_id": cluster_id,
+        "account": account,
+        "user": user,
+        "partition": partition,
+        "parent_id": above["id"],
+        "lineage": lineage,
+        "is_default": int(is_default),
+        "shares": 1,
+        "default_qos_id": 0,
+        "qos": "",
+        "delta_qos": "",
+        "limits": {},
+        "comment": "",
+    }
+    row |= apply_settings(change, tree, row, settings)
+    row |= change.stamp(is_new=True)
+    del row["id"]
+    keys = ("cluster_id", "account", "user", "partition")
+    change.database.upsert(change.connection, schema.associations, keys, [row])
+    table = schema.associations
+    where = sa.and_(*[table.c[key] == row[key] for key in keys])
+    found: int = change.connection.execute(sa.select(table.c.id).where(where)).scalar_one()
+    return found
+
+
+def modify(change: Change, where: Words, settings_words: Words) -> None:
+    """Change accounts' own fields, their associations, and where they hang."""
+    if not settings_words.items:
+        raise RefusedError(" You didn't give me anything to set")
+    names = _selected(change, where)
+    settings = read_settings(settings_words)
+    actor = change.actor
+    if not actor.is_operator and not set(names) <= actor.coordinates:
+        raise refuse_denied()
+    own: Row = {}
+    for key, column in (("Description", "description"), ("Organization", "organization")):
+        value = settings_words.last(key)
+        if value is not None:
+            own[column] = value.lower()[:255]
+    if own and names:
+        table = schema.accounts
+        change.connection.execute(
+            table.update().where(table.c.name.in_(names)).values(**own, **change.stamp())
+        )
+        change.lines += [" Modified accounts...", *(f"  {name}" for name in names)]
+        change.changed += len(names)
+        change.log("Modify Accounts", "", ",".join(names), str(own))
+    parent = settings_words.last("Parents")
+    lines = []
+    for cluster_id, cluster in change.clusters(where):
+        tree = change.tree(cluster_id)
+        for name in names:
+            row = tree.find(name)
+            if row is None or not (settings or parent):
+                continue
+            if parent:
+                _move(change, tree, row, parent.lower(), cluster)
+            update_association(change, tree, row, settings, cluster)
+            lines.append(f"  C = {cluster:<10s} A = {name:<20s}")
+    if lines:
+        change.lines += [" Modified account associations...", *lines]
+        change.changed += len(lines)
+    if not change.changed:
+        raise RefusedError("  Nothing modified", is_output=True)
+
+
+def update_association(
+    change: Change, tree: Tree, row: Row, settings: Settings, cluster: str, **columns: object
+) -> None:
+    """Write an association's new settings and columns."""
+    values = {**apply_settings(change, tree, row, settings), **columns, **change.stamp()}
+    table = schema.associations
+    change.connection.execute(table.update().where(table.c.id == row["id"]).values(**values))
+    shown = [f"{key}{op}{value}" for key, op, value in settings.words]
+    shown += [f"{name}={value}" for name, value in columns.items()]
+    change.log("Modify Associations", cluster, f"id_assoc={row['id']}", ", ".join(shown))
+
+
+def _move(change: Change, tree: Tree, row: Row, parent: str, cluster: str) -> None:
+    above = tree.find(parent)
+    if above is None:
+        raise RefusedError(f" Parent account {parent} doesn't exist on cluster {cluster}.")
+    family = list(tree.below(row["id"]))
+    if any(one["id"] == above["id"] for one in family):
+        raise RefusedError(
+            f" Error with request: {parent} is below {row['account']}; "
+            "an account cannot be moved under its own children"
+        )
+    lineage = f"{above['lineage']}{row['account']}/"
+    table = schema.associations
+    for one in family:
+        values: Row = {"lineage": lineage + one["lineage"].removeprefix(row["lineage"])}
+        if one["id"] == row["id"]:
+            values["parent_id"] = above["id"]
+        change.connection.execute(
+            table.update().where(table.c.id == one["id"]).values(**values, **change.stamp())
+        )
+    row["parent_id"] = above["id"]
+
+
+def _selected(change: Change, where: Words) -> list[str]:
+    table = schema.accounts
+    query = sa.select(table.c.name).where(table.c.is_deleted == 0).order_by(table.c.name)
+    names = where.values("Names", lower=True)
+    if names:
+        query = query.where(table.c.name.in_(names))
+    for key, column in (
+        ("Description", table.c.description),
+        ("Organization", table.c.organization),
+    ):
+        if key in where:
+            query = query.where(column.in_(where.values(key, lower=True)))
+    return list(change.connection.execute(query).scalars())
+
+
+def delete(change: Change, where: Words, _: Words) -> None:
+    """Remove accounts with everything below them, on the clusters named or all."""
+    if not where.items:
+        raise RefusedError(" Need account name to delete.")
+    names = _selected(change, where)
+    if "root" in names:
+        raise RefusedError(" Error with request: The root account cannot be removed")
+    if not names:
+        raise RefusedError(" Nothing deleted", is_output=True)
+    if not change.actor.is_operator and not set(names) <= change.actor.coordinates:
+        raise refuse_denied()
+    lines = []
+    for cluster_id, cluster in change.clusters(where):
+        tree = change.tree(cluster_id)
+        doomed = {
+            one["id"]: one
+            for row in tree.rows.values()
+            if row["account"] in names and not row["user"]
+            for one in tree.below(row["id"])
+        }
+        require_idle(change, doomed)
+        check_defaults(tree, set(doomed))
+        remove_associations(change, list(doomed))
+        for row in doomed.values():
+            lines.append(describe(cluster, row))
+    if "Clusters" in where:
+        change.lines += [" Deleting account associations...", *lines]
+    else:
+        table = schema.accounts
+        change.connection.execute(
+            table.update().where(table.c.name.in_(names)).values(is_deleted=1, **change.stamp())
+        )
+        change.connection.execute(
+            schema.coordinators.delete().where(schema.coordinators.c.account.in_(names))
+        )
+        change.lines += [" Deleting accounts...", *(f"  {name}" for name in names)]
+    change.changed += len(names)
+    change.log("Delete Accounts", "", ",".join(names), "")
+
+
+def describe(cluster: str, row: Row) -> str:
+    """Return the line sacctmgr prints for an association that is removed."""
+    line = f"  C = {cluster:<10s} A = {row['account']:<10s}"
+    if row["user"]:
+        line += f" U = {row['user']:<9s}"
+    return f"{line} P = {row['partition']}" if row["partition"] else line
+
+
+def check_defaults(tree: Tree, doomed: set[int]) -> None:
+    """Refuse to take a user's default account away while the user keeps others."""
+    for one in doomed:
+        row = tree.rows[one]
+        if not row["is_default"] or not row["user"]:
+            continue
+        others = [
+            other
+            for other in tree.rows.values()
+            if other["user"] == row["user"]
+            and other["id"] not in doomed
+            and other["account"] != row["account"]
+        ]
+        if others:
+            raise RefusedError(
+                " Error with request: You can not remove the default account of a user",
+                f"  U = {row['user']:<9s} A = {row['account']}",
+            )
+
+
+def remove_associations(change: Change, ids: list[int]) -> None:
+    """Mark associations as deleted: their jobs stay, and controllers learn of it by version."""
+    table = schema.associations
+    for first in range(0, len(ids), 500):
+        change.connection.execute(
+            table.update()
+            .where(table.c.id.in_(ids[first : first + 500]))
+            .values(
+                is_deleted=1,
+                is_default=0,
+                limits=limits.dump({}),
+                qos="",
+                delta_qos="",
+                default_qos_id=0,
+                **change.stamp(),
+            )
+        )

@@ -1,0 +1,152 @@
+"""sacctmgr add, modify and delete cluster; how a controller's first contact registers one."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import Change, RefusedError, require_idle, require_operator
+from pyslurm_ng.dbd.admin_accounts import remove_associations, update_association
+from pyslurm_ng.dbd.settings import apply_settings, read_settings
+from pyslurm_ng.dbd.words import Words
+
+
+def register(change: Change, name: str) -> int:
+    """Create a cluster with its root associations, or bring a deleted one back; return its id."""
+    table = schema.clusters
+    row = {"name": name, **change.stamp(is_new=True)}
+    change.database.upsert(change.connection, table, ("name",), [row])
+    cluster_id: int = change.connection.execute(
+        sa.select(table.c.id).where(table.c.name == name)
+    ).scalar_one()
+    keys = ("cluster_id", "account", "user", "partition")
+    root = {
+        "cluster_id": cluster_id,
+        "account": "root",
+        "user": "",
+        "partition": "",
+        "parent_id": 0,
+        "lineage": "/",
+        "qos": "1",
+        "limits": "{}",
+        "comment": "",
+        "delta_qos": "",
+        "shares": 1,
+        "is_default": 0,
+        **change.stamp(is_new=True),
+    }
+    tied = schema.associations
+    change.database.upsert(change.connection, tied, keys, [root])
+    root_id = change.connection.execute(
+        sa.select(tied.c.id).where(
+            tied.c.cluster_id == cluster_id, tied.c.account == "root", tied.c.user == ""
+        )
+    ).scalar_one()
+    user = root | {
+        "user": "root",
+        "parent_id": root_id,
+        "lineage": "/0-root/",
+        "qos": "",
+        "is_default": 1,
+    }
+    change.database.upsert(change.connection, tied, keys, [user])
+    change.log("Add Clusters", name, name, "")
+    return cluster_id
+
+
+def add(change: Change, words: Words, _: Words) -> None:
+    """Create clusters, as a controller's registration would."""
+    require_operator(change, "add clusters")
+    names = words.values("Names", lower=True)
+    if not names:
+        raise RefusedError(" Need name of cluster to add.")
+    table = schema.clusters
+    known = set(
+        change.connection.execute(sa.select(table.c.name).where(table.c.is_deleted == 0)).scalars()
+    )
+    new = []
+    for name in names:
+        if name in known:
+            change.lines.append(f" This cluster {name} already exists.  Not adding.")
+        elif len(name) > 40 or not name.isprintable() or any(char in name for char in "/,'\" "):
+            raise RefusedError(f" Bad cluster name {name!r}")
+        else:
+            new.append(name)
+    if not new:
+        raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
+    settings = read_settings(words)
+    for name in new:
+        cluster_id = register(change, name)
+        if settings:
+            tree = change.tree(cluster_id)
+            root = tree.find("root")
+            assert root is not None
+            tied = schema.associations
+            change.connection.execute(
+                tied.update()
+                .where(tied.c.id == root["id"])
+                .values(**apply_settings(change, tree, root, settings))
+            )
+        if "Classification" in words:
+            change.connection.execute(
+                table.update()
+                .where(table.c.id == cluster_id)
+                .values(classification=words.last("Classification"))
+            )
+    change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new)]
+    if settings:
+        change.lines += [" Setting", " Default Limits", *settings.lines()]
+    change.changed += len(new)
+
+
+def modify(change: Change, where: Words, settings_words: Words) -> None:
+    """Change the defaults of clusters: the settings of their root association."""
+    require_operator(change, "modify clusters")
+    if not settings_words.items:
+        raise RefusedError(" You didn't give me anything to set")
+    settings = read_settings(settings_words)
+    names = where.values("Names", lower=True)
+    lines = []
+    for cluster_id, cluster in change.clusters(Words()):
+        if names and cluster not in names:
+            continue
+        tree = change.tree(cluster_id)
+        root = tree.find("root")
+        if settings and root is not None:
+            update_association(change, tree, root, settings, cluster)
+        if "Classification" in settings_words:
+            table = schema.clusters
+            change.connection.execute(
+                table.update()
+                .where(table.c.id == cluster_id)
+                .values(classification=settings_words.last("Classification"), **change.stamp())
+            )
+        lines.append(f"  {cluster}")
+    if not lines:
+        raise RefusedError("  Nothing modified", is_output=True)
+    change.lines += [" Modified cluster defaults for associations...", *lines]
+    change.changed += len(lines)
+
+
+def delete(change: Change, where: Words, _: Words) -> None:
+    """Remove clusters with all their associations; their jobs stay in the tables."""
+    require_operator(change, "delete clusters")
+    names = where.values("Names", lower=True)
+    if not names:
+        raise RefusedError(" Need cluster name to delete.")
+    table = schema.clusters
+    rows = change.connection.execute(
+        sa.select(table.c.id, table.c.name).where(table.c.name.in_(names), table.c.is_deleted == 0)
+    ).all()
+    if not rows:
+        raise RefusedError(" Nothing deleted", is_output=True)
+    for cluster_id, name in rows:
+        doomed = list(change.tree(cluster_id).rows)
+        require_idle(change, doomed)
+        remove_associations(change, doomed)
+        change.connection.execute(
+            table.update().where(table.c.id == cluster_id).values(is_deleted=1, **change.stamp())
+        )
+        change.log("Delete Clusters", name, name, "")
+    change.lines += [" Deleting clusters...", *(f"  {row.name}" for row in rows)]
+    change.changed += len(rows)

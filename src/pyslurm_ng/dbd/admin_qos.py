@@ -1,0 +1,263 @@
+"""sacctmgr add, modify and delete qos."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.units import INFINITE, UnitError, parse_time_limit_s
+from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd.admin import Change, RefusedError, Row, require_operator
+from pyslurm_ng.dbd.settings import qos_id_list
+from pyslurm_ng.dbd.words import Words
+
+FLAGS = (
+    "DenyOnLimit",
+    "EnforceUsageThreshold",
+    "NoDecay",
+    "NoReserve",
+    "OverPartQOS",
+    "PartitionMaxNodes",
+    "PartitionMinNodes",
+    "PartitionTimeLimit",
+    "Relative",
+    "RequiresReservation",
+    "UsageFactorSafe",
+)
+PREEMPT_MODES = ("cluster", "cancel", "gang", "requeue", "suspend", "within")
+
+_SPECS = {spec.name: spec for spec in limits.QOS_LIMITS}
+_CLEAR = ("-1", "''", '""', "")
+
+
+def add(change: Change, words: Words, _: Words) -> None:
+    """Create QOS."""
+    require_operator(change, "add QOS")
+    names = words.values("Names", lower=True)
+    if not names:
+        raise RefusedError(" Need name of QOS to add.")
+    table = schema.qos
+    known = {
+        row.name: row.is_deleted
+        for row in change.connection.execute(sa.select(table.c.name, table.c.is_deleted))
+    }
+    new = []
+    for name in names:
+        if known.get(name) == 0:
+            change.lines.append(f" This QOS {name} already exists.  Not adding.")
+        elif len(name) > 128 or not name.isprintable() or any(char in name for char in "/,+-'\" "):
+            raise RefusedError(f" Bad QOS name {name!r}")
+        else:
+            new.append(name)
+    if not new:
+        raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
+    for name in new:
+        blank: Row = {
+            "name": name,
+            "description": name,
+            "flags": "",
+            "preempt": "",
+            "preempt_mode": "cluster",
+            "priority": 0,
+            "grace_time_s": 0,
+            "limits": "{}",
+        }
+        row = blank | _columns(change, blank, words) | change.stamp(is_new=True)
+        change.database.upsert(change.connection, table, ("name",), [row])
+        change.log("Add QOS", "", name, _info(words))
+    change.lines += [" Adding QOS(s)", *(f"  {name}" for name in new)]
+    shown = [(key, value) for key, _, value in words.items if key not in ("Names", "Description")]
+    description = words.last("Description")
+    change.lines += [
+        " Settings",
+        f"  {'Description':<15s} = {(description or '').lower() or 'QOS Name'}",
+        *(f"  {key:<15s} = {value}" for key, value in shown),
+    ]
+    change.changed += len(new)
+
+
+def modify(change: Change, where: Words, settings_words: Words) -> None:
+    """Change QOS."""
+    require_operator(change, "modify QOS")
+    if not settings_words.items:
+        raise RefusedError(" You didn't give me anything to set")
+    table = schema.qos
+    rows = _selected(change, where)
+    if not rows:
+        raise RefusedError("  Nothing modified", is_output=True)
+    for row in rows:
+        values = _columns(change, row, settings_words)
+        change.connection.execute(
+            table.update().where(table.c.id == row["id"]).values(**values, **change.stamp())
+        )
+        change.log("Modify QOS", "", row["name"], _info(settings_words))
+    change.lines += [" Modified qos...", *(f"  {row['name']}" for row in rows)]
+    change.changed += len(rows)
+
+
+def delete(change: Change, where: Words, _: Words) -> None:
+    """Remove QOS, and from every list of an association."""
+    require_operator(change, "delete QOS")
+    if not where.items:
+        raise RefusedError(" Need QOS name to delete.")
+    rows = _selected(change, where)
+    if not rows:
+        raise RefusedError(" Nothing deleted", is_output=True)
+    ids = {row["id"] for row in rows}
+    if 1 in ids:
+        raise RefusedError(" Error with request: The QOS normal cannot be removed")
+    table = schema.qos
+    change.connection.execute(
+        table.update().where(table.c.id.in_(ids)).values(is_deleted=1, **change.stamp())
+    )
+    tied = schema.associations
+    for found in change.connection.execute(sa.select(tied).where(tied.c.is_deleted == 0)).all():
+        own = [word for word in found.qos.split(",") if word and int(word) not in ids]
+        delta = [word for word in found.delta_qos.split(",") if word and int(word[1:]) not in ids]
+        values = {
+            "qos": ",".join(own),
+            "delta_qos": ",".join(delta),
+            "default_qos_id": 0 if found.default_qos_id in ids else found.default_qos_id,
+        }
+        if any(getattr(found, name) != value for name, value in values.items()):
+            change.connection.execute(
+                tied.update().where(tied.c.id == found.id).values(**values, **change.stamp())
+            )
+    for row in rows:
+        change.log("Delete QOS", "", row["name"], "")
+    change.lines += [" Deleting QOS(s)...", *(f"  {row['name']}" for row in rows)]
+    change.changed += len(rows)
+
+
+def _selected(change: Change, where: Words) -> list[Row]:
+    table = schema.qos
+    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.id)
+    names = where.values("Names", lower=True)
+    if names:
+        query = query.where(table.c.name.in_(names))
+    if "IDs" in where:
+        ids = [int(word) for word in where.values("IDs") if word.isdigit()]
+        query = query.where(table.c.id.in_(ids))
+    return [dict(found._mapping) for found in change.connection.execute(query)]
+
+
+def _columns(change: Change, row: Row, words: Words) -> Row:
+    """Return the columns that `words` give a QOS.
+
+    Raises:
+        RefusedError: a bad value.
+    """
+    stored = limits.load(row["limits"])
+    columns: Row = {}
+    for key, op, value in words.items:
+        try:
+            if key in _SPECS:
+                limits.parse_limit(stored, _SPECS[key], value)
+            elif key in limits.SINGLE_TRES:
+                name, tres = limits.SINGLE_TRES[key]
+                limits.parse_limit(stored, _SPECS[name], value, tres)
+            elif key == "Description":
+                columns["description"] = value.lower()[:255]
+            elif key == "Flags":
+                columns["flags"] = _flags(str({**row, **columns}["flags"]), op, value)
+            elif key == "Preempt":
+                columns["preempt"] = _preempt(change, str({**row, **columns}["preempt"]),
+                                              op, value)  # fmt: skip
+            elif key == "PreemptMode":
+                columns["preempt_mode"] = _mode(value)
+            elif key == "Priority":
+                columns["priority"] = _count(key, value)
+            elif key == "GraceTime":
+                columns["grace_time_s"] = _seconds(key, value)
+            elif key in ("UsageFactor", "UsageThreshold", "LimitFactor"):
+                _factor(stored, key, value)
+            elif key == "PreemptExemptTime":
+                _exempt(stored, value)
+            elif key == "RawUsage":
+                raise RefusedError(" RawUsage is not implemented yet")
+        except limits.LimitValueError as error:
+            raise RefusedError(str(error)) from None
+    columns["limits"] = limits.dump(stored)
+    return columns
+
+
+def _flags(present: str, op: str, value: str) -> str:
+    chosen = []
+    for word in value.split(","):
+        if word.strip() in _CLEAR:
+            continue
+        found = [name for name in FLAGS if name.lower().startswith(word.strip().lower())]
+        if not found:
+            raise RefusedError(f" Bad Flags value: {word}")
+        chosen.append(found[0])
+    own = set(present.split(",")) - {""}
+    if op == "=":
+        own = set(chosen)
+    elif op == "+=":
+        own |= set(chosen)
+    else:
+        own -= set(chosen)
+    return ",".join(name for name in FLAGS if name in own)
+
+
+def _preempt(change: Change, present: str, op: str, value: str) -> str:
+    ids = set() if value in _CLEAR else set(qos_id_list(change, value))
+    own = {int(word) for word in present.split(",") if word}
+    own = ids if op == "=" else own | ids if op == "+=" else own - ids
+    return ",".join(map(str, sorted(own)))
+
+
+def _mode(value: str) -> str:
+    words = []
+    for word in value.lower().split(","):
+        if word in _CLEAR:
+            continue
+        if word not in PREEMPT_MODES:
+            raise RefusedError(f" Bad Preempt Mode given: {word}")
+        words.append(word)
+    return ",".join(words) or "cluster"
+
+
+def _count(key: str, value: str) -> int:
+    if value == "-1":
+        return 0
+    if not (value.isascii() and value.isdigit()) or int(value) >= INFINITE - 1:
+        raise RefusedError(f" Bad {key} value: {value}")
+    return int(value)
+
+
+def _seconds(key: str, value: str) -> int:
+    if value == "-1":
+        return 0
+    if value.isascii() and value.isdigit():
+        return _count(key, value)
+    try:
+        return parse_time_limit_s(value)
+    except UnitError:
+        raise RefusedError(f" Bad {key} value: {value}") from None
+
+
+def _factor(stored: limits.Stored, key: str, value: str) -> None:
+    if value in _CLEAR:
+        stored.pop(key, None)
+        return
+    try:
+        number = float(value)
+    except ValueError:
+        raise RefusedError(f" Bad {key} value: {value}") from None
+    if not 0 <= number < 1e9:
+        raise RefusedError(f" Bad {key} value: {value}")
+    stored[key] = round(number * 1_000_000)
+
+
+def _exempt(stored: limits.Stored, value: str) -> None:
+    if value in _CLEAR:
+        stored.pop("PreemptExemptTime", None)
+        return
+    try:
+        stored["PreemptExemptTime"] = parse_time_limit_s(value)
+    except UnitError:
+        raise RefusedError(f" Bad PreemptExemptTime value: {value}") from None
+
+
+def _info(words: Words) -> str:
+    return ", ".join(f"{key}{op}{value}" for key, op, value in words.items if key != "Names")

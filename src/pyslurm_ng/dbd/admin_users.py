@@ -1,0 +1,427 @@
+"""sacctmgr add, modify and delete user; add and delete coordinator."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import (
+    ADMINISTRATOR,
+    NONE,
+    OPERATOR,
+    Change,
+    RefusedError,
+    Row,
+    refuse_denied,
+    require_idle,
+)
+from pyslurm_ng.dbd.admin_accounts import (
+    check_defaults,
+    describe,
+    insert_association,
+    remove_associations,
+    update_association,
+)
+from pyslurm_ng.dbd.settings import read_settings
+from pyslurm_ng.dbd.tree import Tree
+from pyslurm_ng.dbd.words import Words
+
+_LEVELS = {
+    "none": NONE,
+    "operator": OPERATOR,
+    "operators": OPERATOR,
+    "administrator": ADMINISTRATOR,
+    "administrators": ADMINISTRATOR,
+    "admin": ADMINISTRATOR,
+}
+
+
+def add(change: Change, words: Words, _: Words) -> None:
+    """Create users and their associations with accounts, on each cluster and partition."""
+    names = words.values("Names", lower=True)
+    if not names:
+        raise RefusedError(" Need name of user to add.")
+    for name in names:
+        if len(name) > 128 or not name.isprintable() or any(char in name for char in "/,'\" "):
+            raise RefusedError(f" Bad user name {name!r}")
+    default = (words.last("DefaultAccount") or "").lower()
+    accounts = words.values("Accounts", lower=True)
+    if default and default not in accounts:
+        accounts.insert(0, default)
+    if not accounts:
+        raise RefusedError(" Need name of account to add user to.")
+    actor = change.actor
+    if not actor.is_operator and not set(accounts) <= actor.coordinates:
+        raise RefusedError(" error: Only admins/operators/coordinators can add users")
+    if "AdminLevel" in words:
+        _require_administrator(change)
+    new = _add_rows(change, words, names)
+    lines, missing = _add_associations(change, words, names, accounts, default)
+    if missing:
+        change.lines += missing
+    if not lines and not new:
+        raise RefusedError(*change.lines, *_nothing(bool(missing)), is_output=True)
+    if not lines:
+        raise RefusedError(*missing, *_nothing(True), is_output=True)
+    if new:
+        change.lines += [" Adding User(s)", *(f"  {name}" for name in new)]
+        shown = [f"  {'Default Account':<15s} = {default or accounts[0]}"]
+        if "AdminLevel" in words:
+            shown.append(f"  {'Admin Level':<15s} = {words.last('AdminLevel')}")
+        change.lines += [" Settings =", *shown]
+    change.lines += [" Associations =", *lines]
+    settings = read_settings(words)
+    if settings:
+        change.lines += [" Non Default Settings", *settings.lines()]
+    change.changed += len(lines) + len(new)
+
+
+def _nothing(is_missing: bool) -> list[str]:
+    if not is_missing:
+        return [" Nothing new added."]
+    return [
+        "Nothing added.",
+        "Make sure the accounts requested here have been added to the system/cluster. "
+        "(sacctmgr add account...)",
+    ]
+
+
+def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
+    """Create what is missing in the users table; return the new names."""
+    table = schema.users
+    known = set(
+        change.connection.execute(
+            sa.select(table.c.name).where(table.c.name.in_(names), table.c.is_deleted == 0)
+        ).scalars()
+    )
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    level = _level(words.last("AdminLevel") or "none")
+    rows = [
+        {
+            "name": name,
+            "admin_level": level,
+            "default_wckey": words.last("DefaultWCKey") or "",
+            **change.stamp(is_new=True),
+        }
+        for name in new
+    ]
+    change.database.upsert(change.connection, table, ("name",), rows)
+    for name in new:
+        change.log("Add Users", "", name, f"admin_level={level}")
+    return new
+
+
+def _add_associations(
+    change: Change, words: Words, names: list[str], accounts: list[str], default: str
+) -> tuple[list[str], list[str]]:
+    """Create associations; return the lines for them and for accounts that do not exist."""
+    settings = read_settings(words)
+    partitions = words.values("Partitions") or [""]
+    lines: list[str] = []
+    missing: list[str] = []
+    for cluster_id, cluster in change.clusters(words):
+        tree = change.tree(cluster_id)
+        with_default = {
+            row["user"] for row in tree.rows.values() if row["user"] and row["is_default"]
+        }
+        for account in accounts:
+            above = tree.find(account)
+            if above is None:
+                missing.append(f"No account {account} on cluster {cluster}, skipping.")
+                continue
+            for name in dict.fromkeys(names):
+                for partition in partitions:
+                    if tree.find(account, name, partition) is not None:
+                        continue
+                    is_default = account == default or (not default and name not in with_default)
+                    if is_default:
+                        _clear_default(change, cluster_id, name, account)
+                        with_default.add(name)
+                    number = insert_association(
+                        change, tree, cluster_id, above, account, name, partition, settings,
+                        is_default,
+                    )  # fmt: skip
+                    line = f"  C = {cluster:<10s} A = {account:<20s} U = {name:<9s}"
+                    lines.append(f"{line} P = {partition}" if partition else line)
+                    info = f"acct='{account}', user='{name}', partition='{partition}'"
+                    change.log("Add Associations", cluster, f"id_assoc={number}", info)
+    # The default of a user comes in with all its rows: controllers see the user change.
+    _touch_users(change, names)
+    return lines, missing
+
+
+def _clear_default(change: Change, cluster_id: int, name: str, but: str) -> None:
+    table = schema.associations
+    change.connection.execute(
+        table.update()
+        .where(
+            table.c.cluster_id == cluster_id,
+            table.c.user == name,
+            table.c.account != but,
+            table.c.is_default == 1,
+        )
+        .values(is_default=0, **change.stamp())
+    )
+
+
+def _touch_users(change: Change, names: list[str]) -> None:
+    table = schema.users
+    change.connection.execute(
+        table.update().where(table.c.name.in_(names)).values(**change.stamp())
+    )
+
+
+def _level(word: str) -> int:
+    level = _LEVELS.get(word.lower()) or next(
+        (number for name, number in _LEVELS.items() if name.startswith(word.lower())), None
+    )
+    if level is None:
+        raise RefusedError(
+            f" You gave a bad admin level '{word}'. Valid levels are None, Operator, Administrator"
+        )
+    return level
+
+
+def _require_administrator(change: Change) -> None:
+    if not change.actor.is_administrator:
+        raise RefusedError(" error: Only administrators can set an admin level")
+
+
+def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
+    """Return names and admin levels of the users that the conditions name."""
+    table = schema.users
+    query = sa.select(table.c.name, table.c.admin_level).where(table.c.is_deleted == 0)
+    names = where.values("Names", lower=True)
+    if names:
+        query = query.where(table.c.name.in_(names))
+    if "AdminLevel" in where:
+        query = query.where(table.c.admin_level == _level(where.last("AdminLevel") or ""))
+    rows = change.connection.execute(query.order_by(table.c.name))
+    return [(row.name, row.admin_level) for row in rows]
+
+
+def _matching(tree: Tree, where: Words, names: set[str]) -> list[Row]:
+    accounts = where.values("Accounts", lower=True)
+    partitions = where.values("Partitions")
+    return [
+        row
+        for row in tree.rows.values()
+        if row["user"] in names
+        and (not accounts or row["account"] in accounts)
+        and (not partitions or row["partition"] in partitions)
+    ]
+
+
+def modify(change: Change, where: Words, settings_words: Words) -> None:
+    """Change users' own fields, their default account, and their associations."""
+    if not settings_words.items:
+        raise RefusedError(" You didn't give me anything to set")
+    users = _selected(change, where)
+    names = [name for name, _ in users]
+    settings = read_settings(settings_words)
+    lines: list[str] = []
+    if "AdminLevel" in settings_words or "DefaultWCKey" in settings_words:
+        lines += _modify_own(change, users, settings_words)
+    default = settings_words.last("DefaultAccount")
+    if default is not None:
+        lines += _modify_default(change, where, names, default.lower())
+    for key in ("NewName", "RawUsage"):
+        if key in settings_words:
+            raise RefusedError(f" {key} is not implemented yet")
+    if lines:
+        change.lines += [" Modified users...", *lines]
+    tied = []
+    if settings:
+        for cluster_id, cluster in change.clusters(where):
+            tree = change.tree(cluster_id)
+            for row in _matching(tree, where, set(names)):
+                _require_rights(change, row)
+                update_association(change, tree, row, settings, cluster)
+                line = f"  C = {cluster:<10s} A = {row['account']:<20s} U = {row['user']:<9s}"
+                tied.append(f"{line} P = {row['partition']}" if row["partition"] else line)
+    if tied:
+        change.lines += [" Modified user associations...", *tied]
+    change.changed += len(lines) + len(tied)
+    if not change.changed:
+        raise RefusedError("  Nothing modified", is_output=True)
+
+
+def _require_rights(change: Change, row: Row) -> None:
+    actor = change.actor
+    # A coordinator gives others what the account has, never oneself.
+    if not actor.is_operator and (
+        row["account"] not in actor.coordinates or row["user"] == actor.name
+    ):
+        raise refuse_denied()
+
+
+def _modify_own(change: Change, users: list[tuple[str, int]], words: Words) -> list[str]:
+    values: Row = {}
+    if "AdminLevel" in words:
+        _require_administrator(change)
+        values["admin_level"] = _level(words.last("AdminLevel") or "")
+    if "DefaultWCKey" in words:
+        if not change.actor.is_operator:
+            raise refuse_denied()
+        values["default_wckey"] = words.last("DefaultWCKey")
+    table = schema.users
+    names = [name for name, _ in users]
+    change.connection.execute(
+        table.update().where(table.c.name.in_(names)).values(**values, **change.stamp())
+    )
+    change.log("Modify Users", "", ",".join(names), str(values))
+    return [f"  {name}" for name in names]
+
+
+def _modify_default(change: Change, where: Words, names: list[str], account: str) -> list[str]:
+    """Make `account` the default of users that are in it; others are an error."""
+    lines = []
+    table = schema.associations
+    for cluster_id, cluster in change.clusters(where):
+        tree = change.tree(cluster_id)
+        for name in names:
+            rows = [
+                row
+                for row in tree.rows.values()
+                if row["user"] == name and row["account"] == account
+            ]
+            if not rows:
+                raise RefusedError(
+                    f" User '{name}' has no association with account '{account}' on "
+                    f"cluster '{cluster}'"
+                )
+            # Users choose their own default among the accounts they are in.
+            if name != change.actor.name:
+                for row in rows:
+                    _require_rights(change, row)
+            _clear_default(change, cluster_id, name, account)
+            change.connection.execute(
+                table.update()
+                .where(table.c.id.in_([row["id"] for row in rows]))
+                .values(is_default=1, **change.stamp())
+            )
+            lines.append(f"  {name}")
+            change.log("Modify Users", cluster, name, f"default_acct='{account}'")
+    _touch_users(change, names)
+    return list(dict.fromkeys(lines))
+
+
+def delete(change: Change, where: Words, _: Words) -> None:
+    """Remove users, or with accounts or partitions named only those associations."""
+    if not where.items:
+        raise RefusedError(" Need user name to delete.")
+    users = _selected(change, where)
+    names = {name for name, _ in users}
+    is_whole = not any(key in where for key in ("Accounts", "Partitions", "Clusters"))
+    if "root" in names and is_whole:
+        raise RefusedError(" Error with request: The user root cannot be removed")
+    for name, level in users:
+        if is_whole and level > change.actor.level:
+            raise RefusedError(f" Error with request: {name} is of a higher admin level")
+    lines = []
+    remaining: set[str] = set()
+    for cluster_id, cluster in change.clusters(where):
+        tree = change.tree(cluster_id)
+        rows = _matching(tree, where, names)
+        for row in rows:
+            _require_rights(change, row)
+        doomed = {row["id"] for row in rows}
+        require_idle(change, doomed)
+        check_defaults(tree, doomed)
+        remove_associations(change, list(doomed))
+        lines += [describe(cluster, row) for row in rows]
+        remaining |= {
+            row["user"] for row in tree.rows.values() if row["id"] not in doomed and row["user"]
+        }
+    if not lines and not (is_whole and names):
+        raise RefusedError(" Nothing deleted", is_output=True)
+    gone = sorted(names) if is_whole else []
+    if is_whole:
+        if not change.actor.is_operator:
+            raise refuse_denied()
+        table = schema.users
+        change.connection.execute(
+            table.update().where(table.c.name.in_(gone)).values(is_deleted=1, **change.stamp())
+        )
+        pairs = schema.coordinators
+        change.connection.execute(pairs.delete().where(pairs.c.user.in_(gone)))
+        change.lines += [" Deleting users...", *(f"  {name}" for name in gone)]
+        change.log("Delete Users", "", ",".join(gone), "")
+    else:
+        _touch_users(change, sorted(names))
+        change.lines += [" Deleting user associations...", *lines]
+        change.log("Delete Associations", "", ",".join(sorted(names)), "; ".join(lines))
+    change.changed += len(lines) + len(gone)
+
+
+def add_coordinators(change: Change, words: Words, _: Words) -> None:
+    """Make users coordinators of accounts (and so of those below them)."""
+    names, accounts = _coordinator_words(change, words)
+    known_users = {name for name, _ in _selected(change, words)}
+    known_accounts = set(
+        change.connection.execute(
+            sa.select(schema.accounts.c.name).where(schema.accounts.c.is_deleted == 0)
+        ).scalars()
+    )
+    for name in names:
+        if name not in known_users:
+            raise RefusedError(f" The user {name} doesn't exist. Please add first.")
+    for account in accounts:
+        if account not in known_accounts:
+            raise RefusedError(f" The account {account} doesn't exist. Please add first.")
+    pairs = schema.coordinators
+    present = {(row.account, row.user) for row in change.connection.execute(sa.select(pairs))}
+    new = [
+        {"account": account, "user": name}
+        for account in accounts
+        for name in names
+        if (account, name) not in present
+    ]
+    if not new:
+        raise RefusedError(" Nothing new added.", is_output=True)
+    change.database.upsert(change.connection, pairs, ("account", "user"), new)
+    _touch_users(change, names)
+    change.lines += [
+        " Adding Coordinator User(s)",
+        *(f"  {name}" for name in names),
+        " To Account(s) and all sub-accounts",
+        *(f"  {account}" for account in accounts),
+    ]
+    change.changed += len(new)
+    change.log("Add Account Coord", "", ",".join(names), ",".join(accounts))
+
+
+def delete_coordinators(change: Change, where: Words, _: Words) -> None:
+    """Take coordination away."""
+    names, accounts = _coordinator_words(change, where, need_both=False)
+    pairs = schema.coordinators
+    condition = sa.and_(
+        pairs.c.user.in_(names) if names else sa.true(),
+        pairs.c.account.in_(accounts) if accounts else sa.true(),
+    )
+    found = change.connection.execute(sa.select(pairs).where(condition)).all()
+    if not found:
+        raise RefusedError(" Nothing deleted", is_output=True)
+    change.connection.execute(pairs.delete().where(condition))
+    _touch_users(change, [row.user for row in found])
+    change.lines += [
+        " Removing Coordinators with user name",
+        *(f"  {name}" for name in dict.fromkeys(row.user for row in found)),
+        " From Account(s)",
+        *(f"  {account}" for account in dict.fromkeys(row.account for row in found)),
+    ]
+    change.changed += len(found)
+    change.log("Remove Account Coord", "", ",".join(names), ",".join(accounts))
+
+
+def _coordinator_words(
+    change: Change, words: Words, need_both: bool = True
+) -> tuple[list[str], list[str]]:
+    names = words.values("Names", lower=True)
+    accounts = words.values("Accounts", lower=True)
+    if (need_both and not (names and accounts)) or not (names or accounts):
+        raise RefusedError(" Need both a user and an account for a coordinator.")
+    actor = change.actor
+    if not actor.is_operator and not (accounts and set(accounts) <= actor.coordinates):
+        raise refuse_denied()
+    return names, accounts

@@ -1,0 +1,159 @@
+"""Settings of associations from sacctmgr's `key=value` words, for add and modify alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd.admin import Change, RefusedError, Row
+from pyslurm_ng.dbd.tree import Tree
+from pyslurm_ng.dbd.words import Words
+
+_SPECS = {spec.name: spec for spec in limits.ASSOCIATION_LIMITS}
+_CLEAR = ("''", '""', "-1", "")
+
+
+@dataclass(slots=True)
+class Settings:
+    """Association columns to set, and the lines that describe them."""
+
+    words: list[tuple[str, str, str]] = field(default_factory=list)
+    shown: list[tuple[str, str]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.words)
+
+    def lines(self) -> list[str]:
+        """Return `  Fairshare     = 3` lines."""
+        return [f"  {name:<13s} = {value}" for name, value in self.shown]
+
+
+def read_settings(words: Words) -> Settings:
+    """Return the association settings among `words`; values are checked by `apply_settings`."""
+    found = Settings()
+    for key, op, value in words.items:
+        if key in _SPECS or key in limits.SINGLE_TRES or key in _OTHERS:
+            found.words.append((key, op, value))
+            found.shown.append((_SHORT.get(key, key), value))
+    return found
+
+
+_OTHERS = ("Fairshare", "DefaultQOS", "QosLevel", "Priority", "Comment")
+_SHORT = {
+    "QosLevel": "QOS",
+    "MaxTRESPerJob": "MaxTRES",
+    "MaxTRESMinsPerJob": "MaxTRESMins",
+    "MaxWallDurationPerJob": "MaxWall",
+    "MaxSubmitJobs": "MaxSubmitJobs",
+}
+
+
+def apply_settings(change: Change, tree: Tree, row: Row, settings: Settings) -> Row:
+    """Return the columns that `settings` give an association (`row` with parsed limits).
+
+    Raises:
+        RefusedError: a bad value, an unknown QOS, a default QOS that is not allowed there.
+    """
+    stored = dict(row["limits"])
+    columns: Row = {}
+    for key, op, value in settings.words:
+        try:
+            if key == "Fairshare":
+                columns["shares"] = _shares(value)
+            elif key == "QosLevel":
+                columns |= _qos(change, {**row, **columns}, op, value)
+            elif key == "DefaultQOS":
+                columns["default_qos_id"] = _default_qos(change, value)
+            elif key == "Priority":
+                _priority(stored, value)
+            elif key == "Comment":
+                columns["comment"] = value
+            elif key in limits.SINGLE_TRES:
+                name, tres = limits.SINGLE_TRES[key]
+                limits.parse_limit(stored, _SPECS[name], value, tres)
+            else:
+                limits.parse_limit(stored, _SPECS[key], value)
+        except limits.LimitValueError as error:
+            raise RefusedError(str(error)) from None
+    columns["limits"] = limits.dump(stored)
+    _check_default(tree, {**row, **columns})
+    return columns
+
+
+def _shares(value: str) -> int:
+    if value.lower() == "parent":
+        return schema.USE_PARENT_SHARES
+    if value == "-1":
+        return 1
+    if not (value.isascii() and value.isdigit()) or int(value) >= schema.USE_PARENT_SHARES:
+        raise RefusedError(f" Bad FairShare value: {value}")
+    return int(value)
+
+
+def _priority(stored: limits.Stored, value: str) -> None:
+    if value == "-1":
+        stored.pop("Priority", None)
+    elif value.isascii() and value.isdigit() and int(value) < 2**32 - 2:
+        stored["Priority"] = int(value)
+    else:
+        raise RefusedError(f" Bad Priority value: {value}")
+
+
+def qos_id_list(change: Change, value: str) -> list[int]:
+    """Return the ids of a list of QOS names, ascending.
+
+    Raises:
+        RefusedError: a name that does not exist.
+    """
+    known = change.qos_ids()
+    ids = []
+    for name in value.split(","):
+        word = name.strip().lower()
+        if not word:
+            continue
+        if word not in known:
+            raise RefusedError(f" You gave a bad qos '{word}'. Valid QOS's are", *sorted(
+                f"\t{name}" for name in known))  # fmt: skip
+        ids.append(known[word])
+    return sorted(set(ids))
+
+
+def _qos(change: Change, row: Row, op: str, value: str) -> Row:
+    if op == "=":
+        signed = [word for word in value.split(",") if word[:1] in "+-" and len(word) > 1]
+        if signed and value not in _CLEAR:
+            result = {"qos": row["qos"], "delta_qos": row["delta_qos"]}
+            for word in signed:
+                result |= _qos(change, {**row, **result}, word[0] + "=", word[1:])
+            return result
+        ids = [] if value in _CLEAR else qos_id_list(change, value)
+        return {"qos": ",".join(map(str, ids)), "delta_qos": ""}
+    ids = qos_id_list(change, value)
+    if row["qos"]:
+        own = {int(word) for word in row["qos"].split(",")}
+        own = own | set(ids) if op == "+=" else own - set(ids)
+        return {"qos": ",".join(map(str, sorted(own)))}
+    deltas = {int(word[1:]): word[0] for word in row["delta_qos"].split(",") if word}
+    deltas |= dict.fromkeys(ids, op[0])
+    return {"delta_qos": ",".join(f"{deltas[one]}{one}" for one in sorted(deltas))}
+
+
+def _default_qos(change: Change, value: str) -> int:
+    if value in _CLEAR:
+        return 0
+    ids = qos_id_list(change, value)
+    if len(ids) != 1:
+        raise RefusedError(f" Bad DefaultQOS value: {value}")
+    return ids[0]
+
+
+def _check_default(tree: Tree, row: Row) -> None:
+    if not row["default_qos_id"]:
+        return
+    # Asked of a copy: the tree remembers what its own rows inherit.
+    allowed = tree.qos_ids({**row, "id": -1 - abs(row["id"])})
+    tree._qos.pop(-1 - abs(row["id"]), None)
+    if row["default_qos_id"] not in allowed:
+        raise RefusedError(
+            " Error with request: The default QOS is not in the list of QOS of the association"
+        )

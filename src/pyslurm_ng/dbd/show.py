@@ -1,0 +1,519 @@
+"""`sacctmgr list`: rows of an entity as positional arrays, values ready to print.
+
+A value is a text, a number, a list of names, or nil where nothing is set. Columns that only
+`--json` needs (`limits`, `qos_ids` ...) come along: rows are few.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from pyslurm_ng.base.dates import parse_date
+from pyslurm_ng.base.units import format_seconds
+from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd.admin import Actor, RefusedError
+from pyslurm_ng.dbd.tree import Row, Tree, user_records
+from pyslurm_ng.dbd.words import Words, read_where
+from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
+
+_encode = msgspec.msgpack.Encoder().encode
+
+ASSOCIATION_FIELDS = (
+    "Cluster", "Account", "User", "Partition", "Share", "Priority", "QOSLevel", "DefaultQOS", "ID",
+    "ParentID", "ParentName", "Lineage", "Comment", "depth", "is_default", "limits", "qos_ids",
+    "QOSRAWLevel",
+    *[spec.name for spec in limits.ASSOCIATION_LIMITS],
+    *[name for name in limits.SINGLE_TRES if not name.endswith("PerUser")],
+)  # fmt: skip
+
+QOS_FIELDS = (
+    "ID", "Name", "Description", "Flags", "Priority", "GraceTime", "Preempt", "PreemptMode",
+    "PreemptExemptTime", "UsageFactor", "UsageThreshold", "LimitFactor", "limits",
+    *[spec.name for spec in limits.QOS_LIMITS],
+    *limits.SINGLE_TRES,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One list request: conditions, flag words in lower case, who asks."""
+
+    connection: sa.Connection
+    where: Words
+    flags: frozenset[str]
+    actor: Actor
+    is_private: bool
+    now_us: int
+
+    def clusters(self) -> list[tuple[int, str]]:
+        """Return the clusters that the conditions name, by name."""
+        table = schema.clusters
+        query = sa.select(table.c.id, table.c.name).where(table.c.is_deleted == 0)
+        names = self.where.values("Clusters", lower=True)
+        if names:
+            query = query.where(table.c.name.in_(names))
+        rows = self.connection.execute(query.order_by(table.c.name))
+        return [(row.id, row.name) for row in rows]
+
+    def sees(self, user: str, account: str) -> bool:
+        """Whether PrivateData lets the caller see this user of this account."""
+        actor = self.actor
+        if not self.is_private or actor.is_operator:
+            return True
+        return user == actor.name or account in actor.coordinates
+
+
+def list_entities(
+    connection: sa.Connection, request: ListEntities, actor: Actor, is_private: bool
+) -> EntityRows:
+    """Return the rows of `sacctmgr list`.
+
+    Raises:
+        UnknownWordError: a condition the entity does not have.
+        RefusedError: an entity that is not implemented, or a bad value.
+    """
+    lister = _LISTERS.get(request.entity)
+    if lister is None:
+        raise RefusedError(f" list {request.entity} is not implemented yet")
+    asked = Asked(
+        connection,
+        read_where(request.entity, request.where),
+        frozenset(word.lower() for word in request.flags),
+        actor,
+        is_private,
+        time.time_ns() // 1000,
+    )
+    fields, rows = lister(asked)
+    records = b"".join(_encode([row.get(name) for name in fields]) for row in rows)
+    return EntityRows(asked.now_us, list(fields), records, {})
+
+
+def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
+    """Return one association's values by field."""
+    stored = row["limits"] if own_only else tree.limits_of(row)
+    names = tree.qos_names
+    ids = tree.qos_ids(row)
+    depth, above = 0, tree.parent(row)
+    while above is not None:
+        depth, above = depth + 1, tree.parent(above)
+    shares = row["shares"]
+    found: Row = {
+        "Cluster": cluster,
+        "Account": row["account"],
+        "User": row["user"],
+        "Partition": row["partition"],
+        "Share": "parent" if shares == schema.USE_PARENT_SHARES else shares,
+        "Priority": stored.get("Priority"),
+        "QOSLevel": ",".join(sorted(names[one] for one in ids)),
+        "QOSRAWLevel": ",".join(map(str, ids)),
+        "DefaultQOS": tree.default_qos(row),
+        "ID": row["id"],
+        "ParentID": row["parent_id"],
+        "ParentName": tree.parent_account(row),
+        "Lineage": row["lineage"],
+        "Comment": row["comment"],
+        "depth": depth,
+        "is_default": bool(row["is_default"]),
+        "limits": stored,
+        "qos_ids": [names[one] for one in ids],
+    }
+    for spec in limits.ASSOCIATION_LIMITS:
+        found[spec.name] = limits.show_limit(stored, spec)
+    for name in limits.SINGLE_TRES:
+        found[name] = limits.show_single(stored, name)
+    return found
+
+
+def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[Row]:
+    own_only = "woplimits" in asked.flags
+    rows = []
+    for cluster_id, cluster in asked.clusters():
+        tree = Tree(asked.connection, cluster_id)
+        for row in tree.rows.values():
+            if where(row, tree) and asked.sees(row["user"], row["account"]):
+                rows.append(association_row(cluster, tree, row, own_only))
+    return rows
+
+
+def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    accounts, users = where.values("Accounts", lower=True), where.values("Users", lower=True)
+    partitions = where.values("Partitions")
+    ids = {int(word) for word in where.values("IDs") if word.isdigit()}
+    parents = where.values("Parents", lower=True)
+    qos, default_qos = where.values("QosLevel", lower=True), where.values("DefaultQOS", lower=True)
+
+    def is_wanted(row: Row, tree: Tree) -> bool:
+        in_account = not accounts or row["account"] in accounts
+        if accounts and not in_account and "withsubaccounts" in asked.flags:
+            lineage = row["lineage"].split("/")
+            in_account = any(account in lineage for account in accounts)
+        return (
+            in_account
+            and (not users or row["user"] in users)
+            and (not partitions or row["partition"] in partitions)
+            and (not ids or row["id"] in ids)
+            and (not parents or tree.parent_account(row) in parents)
+            and (not qos or any(tree.qos_names[one] in qos for one in tree.qos_ids(row)))
+            and (not default_qos or tree.default_qos(row) in default_qos)
+            and ("onlydefaults" not in asked.flags or bool(row["is_default"]))
+        )
+
+    return ASSOCIATION_FIELDS, _association_rows(asked, is_wanted)
+
+
+def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    names = where.values("Names", lower=True)
+    levels = [word.lower() for word in where.values("AdminLevel")]
+    defaults = where.values("DefaultAccount", lower=True)
+    tied_rows: dict[str, list[Row]] = {}
+    accounts, partitions = where.values("Accounts", lower=True), where.values("Partitions")
+    with_associations = "withassoc" in asked.flags
+    restricts = bool(accounts or partitions or "Clusters" in where)
+    if with_associations or restricts:
+        rows = _association_rows(
+            asked,
+            lambda row, _: (
+                bool(row["user"])
+                and (not accounts or row["account"] in accounts)
+                and (not partitions or row["partition"] in partitions)
+            ),
+        )
+        for row in rows:
+            tied_rows.setdefault(row["User"], []).append(row)
+    defaults_of: dict[str, str] = {}
+    coordinated: dict[str, tuple[str, ...]] = {}
+    levels_of: dict[str, str] = {}
+    for cluster_id, _ in asked.clusters() or [(0, "")]:
+        for record in user_records(asked.connection, cluster_id):
+            defaults_of.setdefault(record.name, record.default_account)
+            defaults_of[record.name] = defaults_of[record.name] or record.default_account
+            coordinated[record.name] = record.coordinator_of
+            levels_of[record.name] = record.admin_level
+    found: list[Row] = []
+    for name, level in levels_of.items():
+        own = {
+            "User": name,
+            "DefaultAccount": defaults_of[name],
+            "AdminLevel": level,
+            "Coordinators": ",".join(coordinated[name]),
+        }
+        if (
+            (names and name not in names)
+            or (levels and not any(level.lower().startswith(word) for word in levels))
+            or (defaults and own["DefaultAccount"] not in defaults)
+            or (restricts and name not in tied_rows)
+            or not asked.sees(name, "")
+        ):
+            continue
+        if not with_associations:
+            found.append(own)
+        else:
+            found += [row | own for row in tied_rows.get(name, [dict[str, Any]()])]
+    fields = ("DefaultAccount", "AdminLevel", "Coordinators")
+    if not with_associations:
+        return ("User", *fields), found
+    return (*ASSOCIATION_FIELDS, *fields), found
+
+
+def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    table = schema.accounts
+    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
+    for key, column in (
+        ("Names", table.c.name),
+        ("Description", table.c.description),
+        ("Organization", table.c.organization),
+    ):
+        if key in where:
+            query = query.where(column.in_(where.values(key, lower=True)))
+    coordinators: dict[str, list[str]] = {}
+    for account, user in asked.connection.execute(
+        sa.select(schema.coordinators).order_by(schema.coordinators.c.user)
+    ):
+        coordinators.setdefault(account, []).append(user)
+    with_associations = "withassoc" in asked.flags
+    tied_rows: dict[str, list[Row]] = {}
+    users, parents = where.values("Users", lower=True), where.values("Parents", lower=True)
+    if with_associations or users or parents or "Clusters" in where:
+        for row in _association_rows(
+            asked,
+            lambda row, tree: (
+                (not users or row["user"] in users)
+                and (not parents or tree.parent_account(row) in parents)
+            ),
+        ):
+            tied_rows.setdefault(row["Account"], []).append(row)
+    restricts = bool(users or parents or "Clusters" in where)
+    found: list[Row] = []
+    for account in asked.connection.execute(query):
+        own = {
+            "Account": account.name,
+            "Description": account.description,
+            "Organization": account.organization,
+            "Coordinators": ",".join(coordinators.get(account.name, ())),
+        }
+        if restricts and account.name not in tied_rows:
+            continue
+        if asked.is_private and not asked.actor.is_operator and not _is_member(asked, account.name):
+            continue
+        if not with_associations:
+            found.append(own)
+        else:
+            found += [row | own for row in tied_rows.get(account.name, [dict[str, Any]()])]
+    fields = ("Description", "Organization", "Coordinators")
+    if not with_associations:
+        return ("Account", *fields), found
+    return (*ASSOCIATION_FIELDS, *fields), found
+
+
+def _is_member(asked: Asked, account: str) -> bool:
+    table = schema.associations
+    query = sa.select(sa.func.count()).where(
+        table.c.account == account, table.c.user == asked.actor.name, table.c.is_deleted == 0
+    )
+    return bool(asked.connection.execute(query).scalar()) or account in asked.actor.coordinates
+
+
+def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    names = asked.where.values("Names", lower=True)
+    classes = asked.where.values("Classification")
+    table = schema.clusters
+    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
+    found = []
+    for cluster in asked.connection.execute(query):
+        if (names and cluster.name not in names) or (
+            classes and cluster.classification not in classes
+        ):
+            continue
+        tree = Tree(asked.connection, cluster.id)
+        root = tree.find("root")
+        row = association_row(cluster.name, tree, root, False) if root is not None else {}
+        tres = schema.node_events
+        current = asked.connection.execute(
+            sa.select(tres.c.tres, tres.c.cluster_nodes).where(
+                tres.c.cluster_id == cluster.id, tres.c.node_name == "", tres.c.end_us == 0
+            )
+        ).first()
+        row |= {
+            "Cluster": cluster.name,
+            "ControlHost": cluster.control_host,
+            "ControlPort": cluster.control_port,
+            "RPC": cluster.rpc_version,
+            "Classification": cluster.classification,
+            "Flags": cluster.flags,
+            "ID": cluster.id,
+            "TRES": current.tres if current else "",
+            "ClusterNodes": current.cluster_nodes if current else "",
+            "NodeCount": None,
+        }
+        found.append(row)
+    fields = ("ControlHost", "ControlPort", "RPC", "Classification", "Flags", "TRES",
+              "ClusterNodes", "NodeCount")  # fmt: skip
+    return (*ASSOCIATION_FIELDS, *fields), found
+
+
+def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    table = schema.qos
+    query = sa.select(table).order_by(table.c.id)
+    if "withdeleted" not in asked.flags:
+        query = query.where(table.c.is_deleted == 0)
+    if "Names" in where:
+        query = query.where(table.c.name.in_(where.values("Names", lower=True)))
+    if "Descriptions" in where:
+        query = query.where(table.c.description.in_(where.values("Descriptions", lower=True)))
+    if "IDs" in where:
+        ids = [int(word) for word in where.values("IDs") if word.isdigit()]
+        query = query.where(table.c.id.in_(ids))
+    names = {row.id: row.name for row in asked.connection.execute(sa.select(table))}
+    found = []
+    for qos in asked.connection.execute(query):
+        stored = limits.load(qos.limits)
+        exempt = stored.get("PreemptExemptTime")
+        row: Row = {
+            "ID": qos.id,
+            "Name": qos.name,
+            "Description": qos.description,
+            "Flags": qos.flags,
+            "Priority": qos.priority,
+            "GraceTime": format_seconds(qos.grace_time_s),
+            "Preempt": ",".join(names[int(word)] for word in qos.preempt.split(",") if word),
+            "PreemptMode": qos.preempt_mode,
+            "PreemptExemptTime": "" if exempt is None else format_seconds(exempt),
+            "UsageFactor": f"{stored.get('UsageFactor', 1_000_000) / 1e6:.6f}",
+            "UsageThreshold": _factor(stored.get("UsageThreshold")),
+            "LimitFactor": _factor(stored.get("LimitFactor")),
+            "limits": stored,
+        }
+        for spec in limits.QOS_LIMITS:
+            row[spec.name] = limits.show_limit(stored, spec)
+        for name in limits.SINGLE_TRES:
+            row[name] = limits.show_single(stored, name)
+        found.append(row)
+    return QOS_FIELDS, found
+
+
+def _factor(millionths: int | None) -> str:
+    return "" if millionths is None else f"{millionths / 1e6:.6f}"
+
+
+def _tres(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    rows = asked.connection.execute(sa.select(schema.tres).order_by(schema.tres.c.id))
+    kinds, names, ids = (where.values(key, lower=True) for key in ("Types", "Names", "IDs"))
+    found = [
+        {"Type": row.type, "Name": row.name, "ID": row.id}
+        for row in rows
+        if (not kinds or row.type in kinds or f"{row.type}/{row.name}" in kinds)
+        and (not names or row.name in names)
+        and (not ids or str(row.id) in ids)
+    ]
+    return ("Type", "Name", "ID"), found
+
+
+def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    table = schema.txn
+    query = sa.select(table).order_by(table.c.time_us, table.c.id)
+    if "Actors" in where:
+        query = query.where(table.c.actor.in_(where.values("Actors")))
+    if "IDs" in where:
+        query = query.where(table.c.id.in_([int(word) for word in where.values("IDs")]))
+    if "Clusters" in where:
+        query = query.where(table.c.cluster.in_(where.values("Clusters", lower=True)))
+    start_us, end_us = _window(asked, 0)
+    query = query.where(table.c.time_us >= start_us, table.c.time_us <= end_us)
+    if not asked.actor.is_operator:
+        query = query.where(table.c.actor == asked.actor.name)
+    actions = where.values("Actions", lower=True)
+    names = where.values("Accounts", lower=True) + where.values("Users", lower=True)
+    found = [
+        {
+            "TimeStamp": row.time_us,
+            "Action": row.action,
+            "Actor": row.actor,
+            "Where": row.object,
+            "Info": row.info,
+            "Cluster": row.cluster,
+            "ID": row.id,
+        }
+        for row in asked.connection.execute(query)
+        if (not actions or row.action.lower() in actions)
+        and (not names or any(name in f"{row.object} {row.info}" for name in names))
+    ]
+    return ("TimeStamp", "Action", "Actor", "Where", "Info", "Cluster", "ID"), found
+
+
+def _window(asked: Asked, default_start_us: int) -> tuple[int, int]:
+    """Return the period that `Start` and `End` name, in microseconds."""
+    now_s = asked.now_us // 1_000_000
+    times = [default_start_us, asked.now_us]
+    for index, key in enumerate(("Start", "End")):
+        text = asked.where.last(key)
+        if text:
+            try:
+                times[index] = parse_date(text, now_s, past=True) * 1_000_000
+            except ValueError:
+                raise RefusedError(f" Invalid time specification: {text}") from None
+    return times[0], times[1]
+
+
+def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where = asked.where
+    table = schema.node_events
+    day_us = 86_400_000_000
+    default_us = 0 if "All_Time" in where or "all_time" in asked.flags else asked.now_us - day_us
+    start_us, end_us = _window(asked, default_us)
+    nodes = set(where.values("Nodes"))
+    kinds = [word.lower() for word in where.values("Events")]
+    states = [word.lower() for word in where.values("States")]
+    reasons = where.values("Reason")
+    is_open = any(word.lower() == "open" for word in where.values("CondFlags"))
+    found = []
+    for cluster_id, cluster in asked.clusters():
+        query = (
+            sa.select(table)
+            .where(
+                table.c.cluster_id == cluster_id,
+                table.c.start_us <= end_us,
+                sa.or_(table.c.end_us == 0, table.c.end_us >= start_us),
+            )
+            .order_by(table.c.start_us, table.c.node_name)
+        )
+        for row in asked.connection.execute(query):
+            kind = "node" if row.node_name else "cluster"
+            if (
+                (nodes and row.node_name not in nodes)
+                or (kinds and kind not in kinds)
+                or (states and not any(row.state.lower().startswith(word) for word in states))
+                or (reasons and row.reason not in reasons)
+                or (is_open and row.end_us)
+            ):
+                continue
+            found.append(
+                {
+                    "Cluster": cluster,
+                    "NodeNames": row.node_name,
+                    "ClusterNodes": row.cluster_nodes,
+                    "TimeStart": row.start_us,
+                    "TimeEnd": row.end_us,
+                    "State": row.state,
+                    "Reason": row.reason,
+                    "User": row.reason_uid,
+                    "Event": kind.capitalize(),
+                    "TRES": row.tres,
+                }
+            )
+    fields = ("Cluster", "NodeNames", "ClusterNodes", "TimeStart", "TimeEnd", "State", "Reason",
+              "User", "Event", "TRES")  # fmt: skip
+    return fields, found
+
+
+def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    """Accounts without users, users without accounts: what makes submissions fail."""
+    found: list[Row] = []
+    for cluster_id, cluster in asked.clusters():
+        tree = Tree(asked.connection, cluster_id)
+        with_children = set(tree.children)
+        for row in tree.rows.values():
+            if not row["user"] and row["account"] != "root" and row["id"] not in with_children:
+                found.append(
+                    {
+                        "Cluster": cluster,
+                        "Account": row["account"],
+                        "User": "",
+                        "Problem": "Account has no users",
+                    }
+                )
+    return ("Cluster", "Account", "User", "Problem"), found
+
+
+def _none(fields: tuple[str, ...]) -> Callable[[Asked], tuple[Iterable[str], list[Row]]]:
+    """Return the lister of an entity of which there can be none yet."""
+    return lambda asked: (fields, [])
+
+
+_LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
+    "association": _associations,
+    "user": _users,
+    "account": _accounts,
+    "cluster": _clusters,
+    "qos": _qos,
+    "tres": _tres,
+    "transaction": _transactions,
+    "event": _events,
+    "problem": _problems,
+    "runawayjobs": _none(("ID",)),
+    "wckey": _none(("WCKeys", "Cluster", "User")),
+    "resource": _none(
+        ("Name", "Server", "Type", "Count", "LastConsumed", "Allocated", "servertype", "Flags")
+    ),
+}

@@ -1,0 +1,185 @@
+"""The association tree of one cluster, with what its members inherit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.units import INFINITE
+from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.model.assoc import Association, Qos, UserRecord
+
+ADMIN_LEVELS = {1: "None", 2: "Operator", 3: "Administrator"}
+
+Row = dict[str, Any]
+
+
+class Tree:
+    """Associations by id, parents before children, ordered by lineage as sacctmgr lists them.
+
+    Deleted ones are not in it. `row` dicts have the columns of `schema.associations`, with
+    `limits` parsed.
+    """
+
+    def __init__(self, connection: sa.Connection, cluster_id: int) -> None:
+        table = schema.associations
+        query = sa.select(table).where(table.c.cluster_id == cluster_id, table.c.is_deleted == 0)
+        rows = [dict(found._mapping) for found in connection.execute(query)]
+        for row in rows:
+            row["limits"] = limits.load(row["limits"])
+        rows.sort(key=lambda row: (row["lineage"], row["partition"], row["id"]))
+        self.rows: dict[int, Row] = {row["id"]: row for row in rows}
+        self.children: dict[int, list[int]] = {}
+        for row in rows:
+            self.children.setdefault(row["parent_id"], []).append(row["id"])
+        qos = schema.qos
+        self.qos_names: dict[int, str] = {
+            found.id: found.name
+            for found in connection.execute(
+                sa.select(qos.c.id, qos.c.name).where(qos.c.is_deleted == 0)
+            )
+        }
+        self._qos: dict[int, tuple[int, ...]] = {}
+        self._limits: dict[int, limits.Stored] = {}
+
+    def find(self, account: str, user: str = "", partition: str = "") -> Row | None:
+        """Return one association, None if it does not exist."""
+        for row in self.rows.values():
+            if (row["account"], row["user"], row["partition"]) == (account, user, partition):
+                return row
+        return None
+
+    def parent(self, row: Row) -> Row | None:
+        """Return the association above, None for the root."""
+        return self.rows.get(row["parent_id"])
+
+    def parent_account(self, row: Row) -> str:
+        """Return the account above an account; users have none, and so has root."""
+        above = self.parent(row)
+        return above["account"] if above is not None and not row["user"] else ""
+
+    def below(self, row_id: int) -> Iterable[Row]:
+        """Yield the association and all its descendants, parents first."""
+        row = self.rows.get(row_id)
+        if row is not None:
+            yield row
+            for child in self.children.get(row_id, ()):
+                yield from self.below(child)
+
+    def qos_ids(self, row: Row) -> tuple[int, ...]:
+        """Return the QOS ids effective at an association, ascending."""
+        known = self._qos.get(row["id"])
+        if known is not None:
+            return known
+        if row["qos"]:
+            ids = {int(word) for word in row["qos"].split(",")}
+        else:
+            above = self.parent(row)
+            ids = set(self.qos_ids(above)) if above is not None else set()
+            for word in filter(None, row["delta_qos"].split(",")):
+                if word[0] == "+":
+                    ids.add(int(word[1:]))
+                else:
+                    ids.discard(int(word[1:]))
+        found = tuple(sorted(one for one in ids if one in self.qos_names))
+        self._qos[row["id"]] = found
+        return found
+
+    def default_qos(self, row: Row | None) -> str:
+        """Return the name of the default QOS, inherited when not set."""
+        while row is not None:
+            if row["default_qos_id"] in self.qos_names:
+                return self.qos_names[row["default_qos_id"]]
+            row = self.parent(row)
+        return ""
+
+    def limits_of(self, row: Row) -> limits.Stored:
+        """Return own limits, and the parent's Max limits where none is set here."""
+        known = self._limits.get(row["id"])
+        if known is not None:
+            return known
+        above = self.parent(row)
+        found = dict(row["limits"])
+        if above is not None:
+            inherited = self.limits_of(above)
+            for spec in limits.ASSOCIATION_LIMITS:
+                if spec.is_inherited and spec.name in inherited:
+                    found.setdefault(spec.name, inherited[spec.name])
+        self._limits[row["id"]] = found
+        return found
+
+    def record(self, row: Row) -> Association:
+        """Return an association as the controller mirrors it."""
+        effective = self.limits_of(row)
+        shares = row["shares"]
+        return Association(
+            assoc_id=row["id"],
+            account=row["account"],
+            user=row["user"],
+            partition=row["partition"],
+            parent_id=row["parent_id"],
+            lineage=row["lineage"],
+            shares=INFINITE if shares == schema.USE_PARENT_SHARES else shares,
+            priority=effective.get("Priority", 0),
+            default_qos=self.default_qos(row),
+            qos=tuple(self.qos_names[one] for one in self.qos_ids(row)),
+            is_default=bool(row["is_default"]),
+            limits=limits.model_limits(effective, limits.ASSOCIATION_LIMITS),
+            comment=row["comment"],
+        )
+
+
+def qos_record(row: Row, names: dict[int, str]) -> Qos:
+    """Return a QOS row (limits as text) as the controller mirrors it."""
+    stored = limits.load(row["limits"])
+    preempt = [int(word) for word in row["preempt"].split(",") if word]
+    return Qos(
+        qos_id=row["id"],
+        name=row["name"],
+        description=row["description"],
+        priority=row["priority"],
+        flags=tuple(word for word in row["flags"].split(",") if word),
+        grace_time_s=row["grace_time_s"],
+        preempt=tuple(names[one] for one in preempt if one in names),
+        preempt_mode=row["preempt_mode"],
+        preempt_exempt_s=stored.get("PreemptExemptTime", INFINITE),
+        usage_factor_millionths=stored.get("UsageFactor", 1_000_000),
+        usage_threshold_millionths=stored.get("UsageThreshold", INFINITE),
+        limit_factor_millionths=stored.get("LimitFactor", 0),
+        limits=limits.model_limits(stored, limits.QOS_LIMITS),
+    )
+
+
+def user_records(
+    connection: sa.Connection, cluster_id: int, names: list[str] | None = None
+) -> list[UserRecord]:
+    """Return users with their default account on this cluster and what they coordinate."""
+    table, tied = schema.users, schema.associations
+    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
+    if names is not None:
+        query = query.where(table.c.name.in_(names))
+    defaults = dict(
+        connection.execute(
+            sa.select(tied.c.user, tied.c.account).where(
+                tied.c.cluster_id == cluster_id, tied.c.is_default == 1, tied.c.is_deleted == 0
+            )
+        ).all()
+    )
+    coordinated: dict[str, list[str]] = {}
+    pairs = schema.coordinators
+    for account, user in connection.execute(
+        sa.select(pairs.c.account, pairs.c.user).order_by(pairs.c.account)
+    ):
+        coordinated.setdefault(user, []).append(account)
+    return [
+        UserRecord(
+            name=found.name,
+            default_account=defaults.get(found.name, ""),
+            admin_level=ADMIN_LEVELS.get(found.admin_level, "None"),
+            coordinator_of=tuple(coordinated.get(found.name, ())),
+            default_wckey=found.default_wckey,
+        )
+        for found in connection.execute(query)
+    ]

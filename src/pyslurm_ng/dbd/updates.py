@@ -1,0 +1,91 @@
+"""What a controller must learn of associations, QOS and users: everything, or what changed.
+
+Each administrative transaction gets the next version; every row it touched carries it. So "what
+changed after version v" is a query, and a controller that was away asks with its last version.
+Limits and QOS lists are inherited, hence a changed association brings its descendants along.
+"""
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.tree import Tree, qos_record, user_records
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate
+
+
+def store_value(connection: sa.Connection, name: str) -> str:
+    """Return one value of the store table."""
+    table = schema.store
+    value: str = connection.execute(
+        sa.select(table.c.value).where(table.c.name == name)
+    ).scalar_one()
+    return value
+
+
+def next_version(connection: sa.Connection) -> int:
+    """Count an administrative transaction; it is undone with it."""
+    version = int(store_value(connection, "version")) + 1
+    connection.execute(
+        schema.store.update().where(schema.store.c.name == "version").values(value=str(version))
+    )
+    return version
+
+
+def find_cluster(connection: sa.Connection, name: str) -> int | None:
+    """Return a cluster's id, None if it is unknown."""
+    table = schema.clusters
+    found: int | None = connection.execute(
+        sa.select(table.c.id).where(table.c.name == name, table.c.is_deleted == 0)
+    ).scalar()
+    return found
+
+
+def association_update(
+    connection: sa.Connection, cluster: str, store_id: str, version: int
+) -> AssociationUpdate | None:
+    """Return what a controller with `version` of store `store_id` lacks, None if nothing."""
+    own_store = store_value(connection, "store_id")
+    newest = int(store_value(connection, "version"))
+    is_full = store_id != own_store or version == 0 or version > newest
+    if not is_full and version == newest:
+        return None
+    cluster_id = find_cluster(connection, cluster)
+    if cluster_id is None:
+        return None
+    since = 0 if is_full else version
+    tree = Tree(connection, cluster_id)
+    concerned: dict[int, None] = {}
+    for row in tree.rows.values():
+        if row["version"] > since and row["id"] not in concerned:
+            concerned.update(dict.fromkeys(below["id"] for below in tree.below(row["id"])))
+    table = schema.associations
+    removed = _removed(connection, table, table.c.id, since, table.c.cluster_id == cluster_id)
+    qos = schema.qos
+    qos_rows = connection.execute(
+        sa.select(qos).where(qos.c.is_deleted == 0, qos.c.version > since).order_by(qos.c.id)
+    )
+    users = schema.users
+    changed_users = list(
+        connection.execute(
+            sa.select(users.c.name).where(users.c.is_deleted == 0, users.c.version > since)
+        ).scalars()
+    )
+    tres = connection.execute(sa.select(schema.tres.c.type, schema.tres.c.name))
+    return AssociationUpdate(
+        store_id=own_store,
+        version=newest,
+        is_full=is_full,
+        associations=[tree.record(tree.rows[one]) for one in tree.rows if one in concerned],
+        associations_removed=[] if is_full else removed,
+        qos=[qos_record(dict(found._mapping), tree.qos_names) for found in qos_rows],
+        qos_removed=[] if is_full else _removed(connection, qos, qos.c.name, since),
+        users=user_records(connection, cluster_id, None if is_full else changed_users),
+        users_removed=[] if is_full else _removed(connection, users, users.c.name, since),
+        tres=[f"{kind}/{name}" if name else kind for kind, name in tres],
+    )
+
+
+def _removed(  # type: ignore[no-untyped-def]
+    connection: sa.Connection, table: sa.Table, column, since: int, *where
+) -> list:  # type: ignore[type-arg]
+    query = sa.select(column).where(table.c.is_deleted == 1, table.c.version > since, *where)
+    return list(connection.execute(query).scalars())

@@ -1,0 +1,208 @@
+"""The words of a sacctmgr command line: which keys an entity takes, and their short forms.
+
+A key matches when it is a prefix of a name or alias, case ignored; an exact match wins, then the
+first in the table's order, as the names were chosen for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pyslurm_ng.dbd.limits import ASSOCIATION_LIMITS, QOS_LIMITS, SINGLE_TRES
+from pyslurm_ng.wire.dbd_messages import Assignment
+
+_LIMIT_KEYS: dict[str, tuple[str, ...]] = {spec.name: spec.aliases for spec in ASSOCIATION_LIMITS}
+_QOS_LIMIT_KEYS: dict[str, tuple[str, ...]] = {spec.name: spec.aliases for spec in QOS_LIMITS}
+_OLD_LIMIT_KEYS: dict[str, tuple[str, ...]] = {
+    name: (name.removesuffix("PerJob"),) for name in SINGLE_TRES if not name.endswith("PerUser")
+}
+_OLD_QOS_KEYS: dict[str, tuple[str, ...]] = {
+    name: (name.removesuffix("PerJob"), name.replace("PerUser", "PU")) for name in SINGLE_TRES
+}
+
+_ASSOCIATION_SETTINGS: dict[str, tuple[str, ...]] = {
+    "Fairshare": ("Shares", "RawShares"),
+    "DefaultQOS": ("DefQOS",),
+    "QosLevel": ("QOS",),
+    "Priority": (),
+    "Comment": (),
+    **_LIMIT_KEYS,
+    **_OLD_LIMIT_KEYS,
+}
+
+_WHERE: dict[str, dict[str, tuple[str, ...]]] = {
+    "account": {
+        "Names": ("Accounts", "Acct"),
+        "Clusters": (),
+        "Description": (),
+        "Organization": (),
+        "Parents": (),
+        "Users": (),
+        "QosLevel": ("QOS",),
+        "DefaultQOS": (),
+    },
+    "association": {
+        "Accounts": ("Acct", "Names"),
+        "Clusters": (),
+        "Users": (),
+        "Partitions": (),
+        "IDs": ("AssociationIDs",),
+        "Parents": (),
+        "QosLevel": ("QOS",),
+        "DefaultQOS": (),
+    },
+    "user": {
+        "Names": ("Users",),
+        "Accounts": ("Acct",),
+        "Clusters": (),
+        "Partitions": (),
+        "AdminLevel": (),
+        "DefaultAccount": (),
+        "QosLevel": ("QOS",),
+        "DefaultQOS": (),
+    },
+    "cluster": {"Names": ("Clusters",), "Classification": ()},
+    "qos": {"Names": ("QOSLevel",), "IDs": (), "Descriptions": ()},
+    "coordinator": {"Names": ("Users",), "Accounts": ("Acct",)},
+    "tres": {"Types": (), "Names": (), "IDs": ()},
+    "transaction": {
+        "Accounts": ("Acct",),
+        "Actions": (),
+        "Actors": (),
+        "Clusters": (),
+        "Start": (),
+        "End": (),
+        "Users": (),
+        "IDs": (),
+    },
+    "event": {
+        "All_Clusters": (),
+        "All_Time": (),
+        "Clusters": (),
+        "Start": (),
+        "End": (),
+        "Events": (),
+        "Nodes": (),
+        "Reason": (),
+        "States": (),
+        "Users": (),
+        "CondFlags": (),
+    },
+    "problem": {"Accounts": (), "Clusters": (), "Users": ()},
+    "runawayjobs": {"Clusters": ()},
+    "wckey": {"Names": (), "Clusters": (), "Users": (), "IDs": ()},
+    "resource": {"Names": (), "Clusters": (), "Servers": ()},
+}
+
+_SET: dict[str, dict[str, tuple[str, ...]]] = {
+    "account": {
+        "Description": (),
+        "Organization": (),
+        "Parents": (),
+        "RawUsage": (),
+        **_ASSOCIATION_SETTINGS,
+    },
+    "user": {
+        "AdminLevel": (),
+        "DefaultAccount": ("DefAcct",),
+        "DefaultWCKey": (),
+        "NewName": (),
+        "RawUsage": (),
+        **_ASSOCIATION_SETTINGS,
+    },
+    "cluster": {"Classification": (), **_ASSOCIATION_SETTINGS},
+    "qos": {
+        "Description": (),
+        "Flags": (),
+        "GraceTime": (),
+        "Preempt": (),
+        "PreemptMode": (),
+        "PreemptExemptTime": (),
+        "Priority": (),
+        "UsageFactor": (),
+        "UsageThreshold": (),
+        "LimitFactor": (),
+        "RawUsage": (),
+        **_QOS_LIMIT_KEYS,
+        **_OLD_QOS_KEYS,
+    },
+    "coordinator": {},
+}
+
+
+class UnknownWordError(Exception):
+    """A key that the entity does not take; `text` is the word as the user wrote it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+@dataclass(slots=True)
+class Words:
+    """Canonical keys with their values; a key may come more than once."""
+
+    items: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def values(self, key: str, lower: bool = False) -> list[str]:
+        """Return the comma lists given for `key` as one list."""
+        found = []
+        for name, _, text in self.items:
+            if name == key:
+                found += [word for word in text.split(",") if word]
+        return [word.lower() for word in found] if lower else found
+
+    def last(self, key: str) -> str | None:
+        """Return the last value given for `key`, None if there is none."""
+        for name, _, text in reversed(self.items):
+            if name == key:
+                return text
+        return None
+
+    def __contains__(self, key: str) -> bool:
+        return any(name == key for name, _, _ in self.items)
+
+
+def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:
+    """Return the conditions of a command; words without a key are names.
+
+    Raises:
+        UnknownWordError: a key the entity has no condition for.
+    """
+    names = _WHERE[entity]
+    bare = "Names" if "Names" in names else next(iter(names), "")
+    return _read(names, assignments, bare)
+
+
+def read_set(entity: str, assignments: Iterable[Assignment], adding: bool = False) -> Words:
+    """Return the settings of `modify`, or with `adding` everything that `add` may be given."""
+    names = _SET.get(entity, {})
+    if adding:
+        names = {**_WHERE[entity], **names}
+        return _read(names, assignments, "Names")
+    return _read(names, assignments, "")
+
+
+def _read(names: dict[str, tuple[str, ...]], assignments: Iterable[Assignment], bare: str) -> Words:
+    words = Words()
+    for one in assignments:
+        key = bare if not one.key else match(one.key, names)
+        if not key:
+            raise UnknownWordError(f"{one.key}{one.op}{one.value}" if one.key else one.value)
+        words.items.append((key, one.op, one.value))
+    return words
+
+
+def match(word: str, names: dict[str, tuple[str, ...]]) -> str:
+    """Return the canonical key `word` stands for, empty if none."""
+    wanted = word.lower()
+    for name, aliases in names.items():
+        if wanted in (name.lower(), name.lower().removesuffix("s")):
+            return name
+        if any(wanted == alias.lower() for alias in aliases):
+            return name
+    for name, aliases in names.items():
+        if any(one.lower().startswith(wanted) for one in (name, *aliases)):
+            return name
+    return ""
