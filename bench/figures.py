@@ -1,0 +1,123 @@
+"""What the benchmarks share: clusters to measure, clocks, and a table of ours beside the peer's.
+
+A cluster is a directory of commands and a SLURM_CONF. The recorded peer is Slurm 26.11 as it was once
+measured on another quiet two-core machine: a hint. `--peer-bin` and `--peer-conf` name one to compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+BARE = ["python3", "-I", "-S", "-c", "pass"]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Commands and a configuration; the same program measures ours and the peer's."""
+
+    name: str
+    environment: dict[str, str]
+
+    def argv(self, *words: str) -> list[str]:
+        """Return a command with the full path, so that no shell and no search is measured."""
+        for directory in self.environment["PATH"].split(os.pathsep):
+            if os.access(os.path.join(directory, words[0]), os.X_OK):
+                return [os.path.join(directory, words[0]), *words[1:]]
+        sys.exit(f"bench: error: {self.name} has no {words[0]}")
+
+    def run(self, *words: str) -> str:
+        """Return what a command prints; it has to succeed."""
+        done = subprocess.run(
+            self.argv(*words), env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            sys.exit(f"bench: error: {self.name}: {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def seconds(self, *words: str) -> float:
+        """Return how long a command takes from start to exit."""
+        return spawn_seconds(self.argv(*words), self.environment)
+
+
+def spawn_seconds(argv: list[str], environment: dict[str, str]) -> float:
+    """Return the time from start to exit; posix_spawn, for a fork would be measured, too."""
+    quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+    begin = time.perf_counter()
+    child = os.posix_spawnp(argv[0], argv, environment, file_actions=quiet)
+    _, status = os.waitpid(child, 0)
+    took = time.perf_counter() - begin
+    if os.waitstatus_to_exitcode(status):
+        sys.exit(f"bench: error: {' '.join(argv)} failed")
+    return took
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--peer-bin", help="directory of the peer's commands")
+    made.add_argument("--peer-conf", help="the peer's slurm.conf")
+    made.add_argument("--json", action="store_true", help="print one JSON object per line")
+    return made
+
+
+def clusters(options: argparse.Namespace) -> list[Cluster]:
+    """Return our cluster (from SLURM_CONF) and, when told where it is, the peer's."""
+    if "SLURM_CONF" not in os.environ:
+        sys.exit("bench: error: source the env.sh that `pyslurm-ng up` wrote")
+    found = [Cluster("ours", dict(os.environ))]
+    if options.peer_bin and options.peer_conf:
+        environment = dict(os.environ)
+        environment["PATH"] = (
+            f"{Path(options.peer_bin).absolute()}{os.pathsep}{environment['PATH']}"
+        )
+        environment["SLURM_CONF"] = str(Path(options.peer_conf).absolute())
+        found.append(Cluster("peer", environment))
+    return found
+
+
+def in_turn(rounds: int, measures: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Return each measure's median; they take turns, since the machine's load moves them all."""
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            found[name].append(measure())
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def show(options: argparse.Namespace, title: str, rows: list[dict[str, object]]) -> None:
+    """Print rows with the same keys, as a table or as JSON lines."""
+    if options.json:
+        for row in rows:
+            print(json.dumps({"bench": title, **row}), flush=True)
+        return
+    print(f"\n{title}")
+    names = list(rows[0])
+    cells = [[shown(row[name]) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    print("  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)))
+    for line in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+    sys.stdout.flush()
+
+
+def shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return "-" if value is None else str(value)
+
+
+def wait_for(done: Callable[[], bool], limit_s: float, what: str) -> None:
+    """Wait until something is so; give up by name."""
+    deadline = time.monotonic() + limit_s
+    while not done():
+        if time.monotonic() > deadline:
+            sys.exit(f"bench: error: {what} took longer than {limit_s:.0f} s")
+        time.sleep(0.02)

@@ -1,0 +1,21 @@
+#!/bin/bash
+# Run every benchmark on a fresh cluster of four pretended nodes: bench/run.sh [--json]
+# PEER_BIN and PEER_CONF name the commands and slurm.conf of a running Slurm to measure beside it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d "${TMPDIR:-/tmp}/pyslurm-ng-bench.XXXXXX")
+trap '.venv/bin/pyslurm-ng down --dir "$work" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+peer=()
+if [ -n "${PEER_BIN:-}" ] && [ -n "${PEER_CONF:-}" ]; then
+    peer=(--peer-bin "$PEER_BIN" --peer-conf "$PEER_CONF")
+fi
+printf 'MaxJobCount=300000\nMaxArraySize=200001\n' >"$work.conf"
+.venv/bin/pyslurm-ng up --dir "$work" --nodes 4 --cpus 16 --memory 8192 --conf "$work.conf"
+rm -f "$work.conf"
+. "$work/env.sh"
+printf 'machine: %s, load %s, %s\n' "$(nproc) cores" "$(cut -d' ' -f1 /proc/loadavg)" "$(uname -r)"
+for program in cli_latency submit_rate throughput queue_10000 big_array wire_rate; do
+    if [ -e "bench/$program.py" ]; then .venv/bin/python "bench/$program.py" "${peer[@]}" "$@"; fi
+done
