@@ -1,7 +1,8 @@
 """What the benchmarks share: clusters to measure, clocks, and a table of ours beside the peer's.
 
-A cluster is a directory of commands and a SLURM_CONF. The recorded peer is Slurm 26.11 as it was once
-measured on another quiet two-core machine: a hint. `--peer-bin` and `--peer-conf` name one to compare.
+A cluster is a directory of commands and a SLURM_CONF. The recorded peer is Slurm 26.11 as it was
+once measured on another quiet two-core machine: a hint. `--peer-bin` and `--peer-conf` name one to
+compare with in the same run.
 """
 
 from __future__ import annotations
