@@ -278,6 +278,8 @@ SLURMDBD: dict[str, dict[str, object]] = {
     "TLSParameters": {"kind": "list", "choices": []},
     "TLSType": {"choices": ["tls/s2n"]},
     "MaxPurgeLimit": {"low": 1},
+    "PurgeJobScriptAfter": {"default": ""},
+    "PurgeJobEnvAfter": {"default": ""},
 }
 
 GRES: dict[str, dict[str, object]] = {

@@ -199,9 +199,7 @@ def _links(text: ConfText, place: Entry, words: object) -> tuple[int, ...]:
     numbers = []
     for word in words:
         if word != "-1" and not word.isdigit():
-            text.fail(
-                place, f"Links: '{word}' is not a number of links; -1 marks the device itself"
-            )
+            text.fail(place, f"Links: '{word}' is not a number; -1 marks the device itself")
             return ()
         numbers.append(int(word))
     if numbers and numbers.count(-1) != 1:
