@@ -294,7 +294,10 @@ cdef int _check_map(Reader *r, uint64_t count, int depth) except -1:
         if not (tag < 0x80 or tag >= 0xE0 or 0xA0 <= tag < 0xC0
                 or 0xCC <= tag <= 0xD3 or 0xD9 <= tag <= 0xDB):
             raise ValueError("map key is neither text nor integer")
-        keys.add(_decode(r, depth + 1))
+        key = _decode(r, depth + 1)
+        if isinstance(key, str) and "\0" in key:
+            raise ValueError("NUL in text")
+        keys.add(key)
         _check(r, depth + 1)
     if <uint64_t>len(keys) != count:
         raise ValueError("duplicate key")

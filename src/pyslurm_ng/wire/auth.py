@@ -24,6 +24,7 @@ import stat
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import Protocol
 
@@ -404,21 +405,12 @@ def _check_time(issued_us: int, expires_us: int, now_us: int, host: str) -> None
 
 
 def _utc(time_us: int) -> str:
-    """Return a time as 2026-11-21T13:14:15Z, by calendar arithmetic that cannot overflow."""
-    days, second = divmod(time_us // 1_000_000, 86400)
-    # Days from civil, reversed (Howard Hinnant, chrono-compatible low-level date algorithms).
-    days += 719_468
-    era, day_of_era = divmod(days, 146_097)
-    year_of_era = (
-        day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096
-    ) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted_month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * shifted_month + 2) // 5 + 1
-    month = shifted_month + 3 if shifted_month < 10 else shifted_month - 9
-    year = year_of_era + era * 400 + (month <= 2)
-    clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
-    return f"{year:04}-{month:02}-{day:02}T{clock}Z"
+    """Return a time as 2026-11-21T13:14:15Z; the peer may have claimed an impossible one."""
+    try:
+        when = datetime.fromtimestamp(time_us // 1_000_000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return "an impossible time"
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # --- job credentials ----------------------------------------------------------------------

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.wire.wire_room import NOW_US, SECRET, authenticator
+
+from pyslurm_ng.wire import auth, munge
+from pyslurm_ng.wire.auth import (
+    AuthError,
+    Key,
+    KeyCredentialSigner,
+    KeyFileError,
+    Peer,
+    ReplayStore,
+    body_digest,
+    check_digest,
+    load_identity,
+    load_key,
+)
+
+USER = Peer(1000, 100, 0, "user", "host1", "host1", "unix")
+BODY = b"\x81\xa4text\xa1x"
+MINUTE_US = 60_000_000
+
+
+def issue(peer: Peer = USER, at_us: int = NOW_US, **more: object) -> bytes:
+    issuer = authenticator(clock_us=lambda: at_us, **more)  # type: ignore[arg-type]
+    return issuer.issue(peer, "slurmctld", "Ping", body_digest(BODY))
+
+
+def cause_of(act: Callable[[], object]) -> str:
+    with pytest.raises(AuthError) as caught:
+        act()
+    assert "\n" not in caught.value.text
+    return caught.value.cause
+
+
+def test_a_token_names_whom_the_kernel_named() -> None:
+    """uid, gid and host travel signed; nothing else is believed."""
+    admission = authenticator().admit(issue(), "Ping", "slurmctld")
+    assert (admission.peer.uid, admission.peer.gid, admission.peer.host) == (1000, 100, "host1")
+    assert (admission.peer.role, admission.peer.via) == ("user", "slurm")
+    check_digest(admission, "Ping", BODY)
+
+
+def test_a_token_works_once() -> None:
+    """RELIABILITY 39: the same bytes again are a replay."""
+    verifier = authenticator()
+    token = issue()
+    verifier.admit(token, "Ping", "slurmctld")
+    assert cause_of(lambda: verifier.admit(token, "Ping", "slurmctld")) == "replayed"
+
+
+@pytest.mark.parametrize(
+    ("cause", "token", "kind", "audience"),
+    [
+        ("missing", b"", "Ping", "slurmctld"),
+        ("malformed_credential", b"x" * 100, "Ping", "slurmctld"),
+        ("malformed_credential", b"pT1", "Ping", "slurmctld"),
+        ("wrong_kind", issue(), "Shutdown", "slurmctld"),
+        ("wrong_audience", issue(), "Ping", "slurmd:n1"),
+        ("wrong_key", issue(secret=b"y" * 64), "Ping", "slurmctld"),
+        ("wrong_cluster", issue(cluster="c2"), "Ping", "slurmctld"),
+        ("expired", issue(at_us=NOW_US - 10 * MINUTE_US), "Ping", "slurmctld"),
+        ("from_future", issue(at_us=NOW_US + 10 * MINUTE_US), "Ping", "slurmctld"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_refused(
+    cause: str, token: bytes, kind: str, audience: str
+) -> None:
+    """RELIABILITY 55: each forgery has its own counter."""
+    assert cause_of(lambda: authenticator().admit(token, kind, audience)) == cause
+
+
+def test_clocks_may_differ_by_five_minutes() -> None:
+    """RELIABILITY 14: up to 300 s works; beyond, the text has both times."""
+    for skew_s in (-299, 299):
+        authenticator().admit(issue(at_us=NOW_US + skew_s * 1_000_000), "Ping", "slurmctld")
+    with pytest.raises(AuthError) as caught:
+        authenticator().admit(issue(at_us=NOW_US + 301_000_000), "Ping", "slurmctld")
+    assert "2026-09-21T14:18:21Z" in caught.value.text
+    assert "2026-09-21T14:13:20Z" in caught.value.text
+
+
+@given(st.data())
+def test_any_changed_byte_is_refused(data: st.DataObject) -> None:
+    """RELIABILITY 40: no bit of a token is outside the signature."""
+    token = bytearray(issue())
+    at = data.draw(st.integers(0, len(token) - 1))
+    token[at] ^= data.draw(st.integers(1, 255))
+    cause_of(lambda: authenticator().admit(bytes(token), "Ping", "slurmctld"))
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_cut_and_extended_tokens_are_refused(more: bytes) -> None:
+    """The signature covers the end, too."""
+    token = issue()
+    cause_of(lambda: authenticator().admit(token + more, "Ping", "slurmctld"))
+    cause_of(lambda: authenticator().admit(token[: -len(more)], "Ping", "slurmctld"))
+
+
+def test_a_token_belongs_to_one_body() -> None:
+    """RELIABILITY 40: bytes appended after the signed part change the digest."""
+    admission = authenticator().admit(issue(), "Ping", "slurmctld")
+    assert cause_of(lambda: check_digest(admission, "Ping", BODY + b"\0")) == "altered"
+
+
+def forged(**changes: object) -> bytes:
+    """A token with impossible claims, correctly signed, as a host with the key could make."""
+    claims = {
+        "host": "host1", "role": "user", "name": "host1", "uid": 1000, "gid": 100,
+        "cluster": "c1", "audience": "slurmctld", "kind": "Ping", "digest": body_digest(BODY),
+        "nonce": os.urandom(16), "issued_us": NOW_US, "expires_us": NOW_US + MINUTE_US,
+    }  # fmt: skip
+    claims.update(changes)
+    key = Key.from_secret(SECRET)
+    words = list(claims.values())
+    signed = auth.TOKEN_MAGIC + key.key_id + msgspec.msgpack.encode(words)
+    return signed + auth.hmac.digest(key.token_key, signed, "sha256")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uid": -1},
+        {"uid": 2**32 - 1},
+        {"gid": 2**32},
+        {"role": "root"},
+        {"nonce": b"short"},
+        {"digest": b""},
+        {"expires_us": NOW_US + 3600 * 1_000_000},
+        {"expires_us": NOW_US},
+        {"uid": "0"},
+        {"extra": 1},
+        {"expires_us": 2**80},
+    ],
+)
+def test_impossible_claims_are_refused_even_when_signed(changes: dict[str, object]) -> None:
+    """A holder of the key cannot make tokens that live longer or say more."""
+    try:
+        token = forged(**changes)
+    except OverflowError:
+        return
+    cause = cause_of(lambda: authenticator().admit(token, "Ping", "slurmctld"))
+    assert cause == "malformed_credential"
+
+
+@pytest.mark.parametrize("uid", [0, 600])
+def test_root_is_believed_only_from_admin_hosts(uid: int) -> None:
+    """RELIABILITY 55: root claimed from a compute node is refused, users from there are not."""
+    root = Peer(uid, 0, 0, "user", "host1", "host1", "unix")
+    fenced = authenticator(admin_hosts=frozenset(("ctl",)))
+    assert cause_of(lambda: fenced.admit(issue(root), "Ping", "slurmctld")) == "not_admin_host"
+    fenced.admit(issue(), "Ping", "slurmctld")
+    fenced.admit(issue(root, host="ctl"), "Ping", "slurmctld")
+
+
+# --- replay store -------------------------------------------------------------------------
+
+
+def test_nonces_are_kept_exactly_as_long_as_needed() -> None:
+    """Memory does not grow with history, and nothing acceptable is forgotten."""
+    store = ReplayStore(0)
+    nonce = b"n" * 16
+    assert store.remember(nonce, 6 * MINUTE_US, 0)
+    for now in range(0, 6 * MINUTE_US, MINUTE_US // 2):
+        assert not store.remember(nonce, 6 * MINUTE_US, now)
+    store.remember(b"m" * 16, 20 * MINUTE_US, 9 * MINUTE_US)
+    assert len(store) == 1
+
+
+def test_a_restarted_daemon_still_knows_what_was_used(tmp_path: Path) -> None:
+    """RELIABILITY 39: replay after a restart is refused."""
+    path = str(tmp_path / "nonces")
+    first = ReplayStore(NOW_US, path)
+    assert first.remember(b"a" * 16, NOW_US + 6 * MINUTE_US, NOW_US)
+    second = ReplayStore(NOW_US + MINUTE_US, path)
+    assert not second.remember(b"a" * 16, NOW_US + 6 * MINUTE_US, NOW_US + MINUTE_US)
+    assert second.remember(b"b" * 16, NOW_US + 6 * MINUTE_US, NOW_US + MINUTE_US)
+    late = ReplayStore(NOW_US + 60 * MINUTE_US, path)
+    assert len(late) == 0
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    for store in (first, second, late):
+        store.close()
+
+
+def test_a_torn_nonce_file_is_read_up_to_the_tear(tmp_path: Path) -> None:
+    """kill -9 may leave half a record."""
+    path = tmp_path / "nonces"
+    store = ReplayStore(NOW_US, str(path))
+    store.remember(b"a" * 16, NOW_US + 6 * MINUTE_US, NOW_US)
+    store.close()
+    path.write_bytes(path.read_bytes() + b"torn")
+    again = ReplayStore(NOW_US, str(path))
+    assert not again.remember(b"a" * 16, NOW_US + 6 * MINUTE_US, NOW_US)
+    again.close()
+
+
+# --- keys ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "slurm.key"
+    path.write_bytes(SECRET)
+    path.chmod(0o600)
+    tmp_path.chmod(0o700)
+    return path
+
+
+def key_error(path: Path) -> str:
+    with pytest.raises(KeyFileError) as caught:
+        load_key(str(path), os.geteuid())
+    assert str(path) in str(caught.value)
+    assert SECRET.hex() not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_private_key_file_is_read(key_file: Path) -> None:
+    """0600 and 0400 of the service user are fine; the secret stays out of repr."""
+    key = load_key(str(key_file), os.geteuid())
+    key_file.chmod(0o400)
+    assert load_key(str(key_file), os.geteuid()) == key
+    assert key.token_key.hex() not in repr(key)
+    assert key.token_key != key.credential_key
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o644, 0o606, 0o620, 0o700])
+def test_a_key_others_can_use_stops_the_daemon(key_file: Path, mode: int) -> None:
+    """RELIABILITY 66: refused, naming the file and what is allowed."""
+    key_file.chmod(mode)
+    assert "0600 or 0400" in key_error(key_file)
+
+
+def test_keys_that_are_no_keys_are_refused(key_file: Path) -> None:
+    """Missing, empty, a directory, a FIFO, replaceable by others."""
+    key_file.write_bytes(b"short")
+    assert "32 to 65536" in key_error(key_file)
+    key_file.unlink()
+    assert "No such file" in key_error(key_file)
+    os.mkfifo(key_file, 0o600)
+    assert "not a regular file" in key_error(key_file)
+    key_file.unlink()
+    key_file.write_bytes(SECRET)
+    key_file.chmod(0o600)
+    key_file.parent.chmod(0o777)
+    assert "writable by others" in key_error(key_file)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_key_of_another_user_is_refused(key_file: Path) -> None:
+    """Who owns the file can change the key."""
+    os.chown(key_file, 4242, 0)
+    assert "owned by uid 4242" in key_error(key_file)
+
+
+def test_an_unknown_auth_type_is_named(key_file: Path) -> None:
+    """One line with what is allowed."""
+    with pytest.raises(AuthError, match="auth/munge and auth/slurm are allowed"):
+        load_identity(
+            role="slurmctld", name="h", auth_type="auth/none", auth_info="",
+            key_path=str(key_file), cluster="c", host="h", service_uid=0,
+            clock_us=lambda: NOW_US,
+        )  # fmt: skip
+
+
+def test_auth_info_adds_admin_hosts() -> None:
+    """AuthInfo keeps Slurm's list form."""
+    assert auth.extra_admin_hosts("socket=/x,admin_hosts=a:b") == {"a", "b"}
+    assert auth.extra_admin_hosts("") == frozenset()
+
+
+# --- job credentials ----------------------------------------------------------------------
+
+
+@given(st.binary(max_size=300), st.data())
+def test_job_credentials_hold_or_are_refused(payload: bytes, data: st.DataObject) -> None:
+    """RELIABILITY 59: the node gets the exact bytes the controller signed, or nothing."""
+    signer = KeyCredentialSigner(Key.from_secret(SECRET))
+    blob = signer.sign_credential(payload)
+    assert signer.open_credential(blob) == payload
+    bad = bytearray(blob)
+    bad[data.draw(st.integers(0, len(bad) - 1))] ^= data.draw(st.integers(1, 255))
+    cause_of(lambda: signer.open_credential(bytes(bad)))
+    cause_of(lambda: signer.open_credential(blob + b"x"))
+    cause_of(lambda: signer.open_credential(blob[:-1]))
+
+
+def test_a_token_is_no_job_credential_and_back() -> None:
+    """One secret, two keys: a MAC of one purpose is worthless for the other."""
+    key = Key.from_secret(SECRET)
+    token = issue()
+    inner = token[len(auth.TOKEN_MAGIC) + auth.KEY_ID_BYTES : -auth.MAC_BYTES]
+    blob = KeyCredentialSigner(key).sign_credential(inner)
+    cause_of(lambda: authenticator().admit(blob, "Ping", "slurmctld"))
+    swapped = auth.TOKEN_MAGIC + blob[len(auth.CREDENTIAL_MAGIC) :]
+    assert cause_of(lambda: authenticator().admit(swapped, "Ping", "slurmctld")) == "bad_signature"
+    other = KeyCredentialSigner(Key.from_secret(b"z" * 64))
+    assert cause_of(lambda: other.open_credential(blob)) == "wrong_key"
+
+
+# --- munge --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(munge.is_installed(), reason="libmunge is installed")
+def test_without_munge_the_error_says_what_to_do() -> None:
+    """AuthType's default is munge, so this is the first error many will see."""
+    assert cause_of(lambda: auth.MungeAuthenticator("c1", 0)) == "no_munge"

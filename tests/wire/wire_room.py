@@ -1,0 +1,177 @@
+"""A server, identities and raw sockets for the tests of the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from pyslurm_ng.wire import frame, table
+from pyslurm_ng.wire.auth import (
+    Identity,
+    Key,
+    KeyCredentialSigner,
+    Peer,
+    TokenAuthenticator,
+    body_digest,
+)
+from pyslurm_ng.wire.client import Client, socket_path
+from pyslurm_ng.wire.messages import Ping, Pong, Reconfigure, Shutdown
+from pyslurm_ng.wire.stream import Call, StreamLimits, StreamServer
+
+SECRET = bytes(range(64))
+NOW_US = 1_790_000_000_000_000
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def authenticator(
+    secret: bytes = SECRET,
+    cluster: str = "c1",
+    host: str = "host1",
+    clock_us: Callable[[], int] = lambda: NOW_US,
+    admin_hosts: frozenset[str] | None = None,
+) -> TokenAuthenticator:
+    return TokenAuthenticator(Key.from_secret(secret), cluster, host, 600, clock_us, admin_hosts)
+
+
+def identity(role: str, name: str, **more: object) -> Identity:
+    key = Key.from_secret(SECRET)
+    return Identity(
+        authenticator(clock_us=now_us, **more),  # type: ignore[arg-type]
+        KeyCredentialSigner(key),
+        Peer(0, 0, 0, role, name, "host1", "own"),
+    )
+
+
+def handle(call: Call) -> None:
+    """Answer as a daemon would: Ping says who asked, Reconfigure comes in parts."""
+    request = call.request
+    if isinstance(request, Ping):
+        call.reply(Pong(call.peer.name, call.peer.via, str(call.peer.uid), 0))
+    elif isinstance(request, Reconfigure):
+        call.part({"part": 1})
+        call.part({"part": 2})
+        call.reply({"part": 3})
+    elif isinstance(request, Shutdown):
+        raise RuntimeError("a bug")
+    else:
+        raise AssertionError(call.kind)
+
+
+class Room:
+    """A stream server on its own loop and thread, on a Unix socket and on TCP."""
+
+    def __init__(
+        self,
+        directory: Path,
+        limits: StreamLimits | None = None,
+        handler: Callable[[Call], None] = handle,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        self.conf = {
+            "ClusterName": "c1",
+            "SlurmctldHost": "localhost(127.0.0.1)",
+            "SlurmctldPort": "16817",
+            "SlurmctldPidFile": str(directory / "slurmctld.pid"),
+            "SlurmdPidFile": str(directory / "slurmd.pid"),
+            "AuthType": "auth/slurm",
+            "MessageTimeout": "5",
+        }
+        self.path = socket_path(self.conf)
+        self.limits = limits
+        self.handler = handler
+        self.bugs: list[dict[str, object]] = []
+        self.authenticator = authenticator(clock_us=clock_us)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+
+    async def _run(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_exception_handler(lambda _, context: self.bugs.append(context))
+        self._stop = asyncio.Event()
+        self.server = StreamServer(
+            self.handler,
+            audience="slurmctld",
+            host="host1",
+            service_uid=600,
+            authenticator=self.authenticator,
+            limits=self.limits,
+        )
+        await self.server.listen_unix(self.path)
+        self.port = await self.server.listen_tcp("127.0.0.1", 0)
+        self._ready.set()
+        await self._stop.wait()
+        await self.server.close()
+
+    def __enter__(self) -> Room:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def client(self, **more: object) -> Client:
+        return Client(self.conf, **more)  # type: ignore[arg-type]
+
+    def tcp_client(self) -> Client:
+        """A client that finds the controller by TCP, with the token socket of a slurmd."""
+        conf = dict(self.conf, SlurmctldPort=str(self.port))
+        slurmd = f"{os.path.dirname(self.path)}/slurmd-{self.port}-1.sock"
+        if not os.path.lexists(slurmd):
+            os.symlink(self.path, slurmd)
+        return Client(conf)
+
+    def raw_unix(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(10)
+        connection.connect(self.path)
+        return connection
+
+    def raw_tcp(self) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        connection.settimeout(10)
+        return connection
+
+    def token(self, kind: str, body: bytes, uid: int = 1000, audience: str = "slurmctld") -> bytes:
+        peer = Peer(uid, uid, 0, "user", "host1", "host1", "unix")
+        return self.authenticator.issue(peer, audience, kind, body_digest(body))
+
+
+def read_frame(connection: socket.socket) -> tuple[str, int, int, dict[str, object]] | None:
+    """Return (kind, flags, sequence, body) of the next frame, None at the end."""
+    head = read_exactly(connection, frame.HEAD_BYTES)
+    if len(head) < frame.HEAD_BYTES:
+        return None
+    flags, kind_bytes, _, body_bytes, sequence = frame.parse_head(head)
+    kind = read_exactly(connection, kind_bytes).decode()
+    body = table.msgspec.msgpack.decode(read_exactly(connection, body_bytes))
+    return kind, flags, sequence, body
+
+
+def read_exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        try:
+            got = connection.recv(count - len(data))
+        except ConnectionResetError:
+            return data
+        if not got:
+            return data
+        data += got
+    return data
