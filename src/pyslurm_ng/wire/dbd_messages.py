@@ -26,7 +26,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # slurmctld -> slurmdbd --------------------------------------------------------------------
 
 
-@message(kind="RegisterCluster", roles="slurmctld", max_bytes=65536, audit=True)
+@message(
+    kind="RegisterCluster", roles="slurmctld|admin", rate="daemon", max_bytes=65536, audit=True
+)
 class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A controller introduces its cluster; unknown clusters are created.
 
@@ -62,7 +64,7 @@ class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
     payload: bytes
 
 
-@message(kind="JournalBatch", roles="slurmctld", max_bytes=32 << 20)
+@message(kind="JournalBatch", roles="slurmctld|admin", rate="daemon", max_bytes=32 << 20)
 class JournalBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The journal frames that follow `after`; repeating old ones does no harm.
 
@@ -83,7 +85,7 @@ class BatchAck(msgspec.Struct, frozen=True):
     sequence: int
 
 
-@message(kind="AwaitAssociations", roles="slurmctld", max_bytes=4096)
+@message(kind="AwaitAssociations", roles="slurmctld|admin", rate="daemon", max_bytes=4096)
 class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Ask for what changed after `version`; answered at once, or when a change comes, or empty
     after `wait_s`."""
@@ -133,10 +135,11 @@ class JobSelector(msgspec.Struct, frozen=True, array_like=True):
 
 @message(kind="ListJobRecords", roles="user", max_bytes=4 << 20)
 class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What `sacct` selects. Empty lists do not restrict.
+    """What `sacct` selects; answered in parts. Empty lists do not restrict.
 
-    `columns` and `step_columns` name columns of the jobs and steps tables; `after` is the
-    position returned by the reply before, for results longer than one reply.
+    `columns` and `step_columns` name columns of the jobs and steps tables. Without `states` a job
+    is selected if it was known between `start_us` and `end_us` (0: now); with them, if it was in
+    one of these states then.
     """
 
     columns: Names
@@ -172,10 +175,10 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("JobRecords")
 class JobRecords(msgspec.Struct, frozen=True):
-    """Bulk reply of `ListJobRecords`; see the bulk format of the house.
+    """One part of the answer to `ListJobRecords`, in the bulk format of the house.
 
-    A step record begins with its job's position in `records`, so steps need no id columns.
-    `after` is empty when this was the last part. `qos_names` and `tres` resolve ids.
+    Jobs are in print order. A step record begins with the position of its job in this part's
+    `records`. `tres` gives the ids of the TRES names.
     """
 
     now_us: int
@@ -184,8 +187,6 @@ class JobRecords(msgspec.Struct, frozen=True):
     records: bytes
     step_fields: list[str]
     step_records: bytes
-    after: list[int]
-    qos_names: dict[int, str]
     tres: dict[str, int]
 
 
@@ -193,6 +194,7 @@ class JobRecords(msgspec.Struct, frozen=True):
 class GetJobScript(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sacct -B` and `--env-vars`: the stored script or environment of one job."""
 
+    cluster: Name
     job_id: Count
     want_environment: bool = False
 

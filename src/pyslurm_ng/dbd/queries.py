@@ -1,0 +1,296 @@
+"""What sacct selects, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import Actor, RefusedError
+from pyslurm_ng.dbd.updates import find_cluster
+from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
+
+PART_JOBS = 5_000
+"""Jobs per part of a reply: about 2 MB, so neither side holds a whole year."""
+
+_CHUNK = 500
+_encode = msgspec.msgpack.Encoder().encode
+
+JOB_COLUMNS = frozenset(column.name for column in schema.jobs.columns)
+STEP_COLUMNS = frozenset(column.name for column in schema.steps.columns)
+STEP_TOTALS = ("total_user_cpu_us", "total_system_cpu_us", "total_energy_j")
+"""Sums over a job's steps; -1 energy means that no step ended with a figure."""
+
+_jobs = schema.jobs
+_steps = schema.steps
+
+Clause = sa.ColumnElement[bool]
+
+
+def list_job_records(
+    connection: sa.Connection, request: ListJobRecords, actor: Actor, is_private: bool, now_us: int
+) -> Iterator[JobRecords]:
+    """Yield the parts of the answer, at least one.
+
+    Raises:
+        RefusedError: an unknown column or cluster.
+    """
+    _check_columns(request)
+    cluster = request.clusters[0] if request.clusters else ""
+    cluster_id = find_cluster(connection, cluster)
+    if cluster_id is None:
+        raise RefusedError(f"Cluster {cluster} is not known to accounting")
+    clause = sa.and_(*_clauses(connection, request, cluster_id, now_us))
+    if is_private and not actor.is_operator:
+        clause = sa.and_(
+            clause,
+            sa.or_(_jobs.c.uid == actor.uid, _jobs.c.account.in_(sorted(actor.coordinates))),
+        )
+    wanted_nodes = frozenset(request.nodes)
+    indexes = _ordered_indexes(connection, clause, wanted_nodes)
+    tres = {
+        f"{row.type}/{row.name}" if row.name else row.type: row.id
+        for row in connection.execute(sa.select(schema.tres))
+    }
+    for first in range(0, max(1, len(indexes)), PART_JOBS):
+        part = indexes[first : first + PART_JOBS]
+        records, step_records = _records(connection, request, part)
+        yield JobRecords(
+            now_us=now_us,
+            cluster=cluster,
+            fields=list(request.columns),
+            records=records,
+            step_fields=["job_position", *request.step_columns],
+            step_records=step_records,
+            tres=tres,
+        )
+
+
+def _check_columns(request: ListJobRecords) -> None:
+    for name in request.columns:
+        if name not in JOB_COLUMNS and name not in STEP_TOTALS:
+            raise RefusedError(f"Unknown job column {name}")
+    for name in request.step_columns:
+        if name not in STEP_COLUMNS:
+            raise RefusedError(f"Unknown step column {name}")
+
+
+def _clauses(
+    connection: sa.Connection, request: ListJobRecords, cluster_id: int, now_us: int
+) -> list[Clause]:
+    jobs = _jobs.c
+    clauses: list[Clause] = [jobs.cluster_id == cluster_id]
+    if not request.duplicates:
+        clauses.append(jobs.is_last == 1)
+    if request.jobs:
+        clauses.append(sa.or_(*_selectors(request.jobs)))
+    clauses.append(_window(request, now_us))
+    for values, column in (
+        (request.uids, jobs.uid),
+        (request.gids, jobs.gid),
+        (request.accounts, jobs.account),
+        (request.association_ids, jobs.association_id),
+        (request.qos, jobs.qos),
+        (request.names, jobs.name),
+        (request.wckeys, jobs.wckey),
+        (request.reasons, jobs.reason),
+    ):
+        if values:
+            clauses.append(column.in_(values))
+    if request.partitions:
+        # A waiting job may name several partitions.
+        names = [(sa.literal(",") + jobs.partition + ",").contains(f",{name},", autoescape=True)
+                 for name in request.partitions]  # fmt: skip
+        clauses.append(sa.or_(*names))
+    clauses += [jobs.constraints.contains(word, autoescape=True) for word in request.constraints]
+    if request.flags:
+        clauses.append(sa.or_(*[jobs.flags.contains(word) for word in request.flags]))
+    clauses += _range(jobs.time_limit_min, request.time_limit_min, request.time_limit_max)
+    clauses += _range(jobs.nodes_allocated, request.nodes_min, request.nodes_max)
+    clauses += _range(jobs.cpus_allocated, request.cpus_min, request.cpus_max)
+    return clauses
+
+
+def _range(column: Any, least: int, most: int) -> list[Clause]:
+    """A lone minimum means exactly that, as Slurm has it."""
+    if least < 0 and most < 0:
+        return []
+    if most < 0:
+        return [column == least]
+    return [column >= max(least, 0), column <= most]
+
+
+def _selectors(selectors: Sequence[JobSelector]) -> Iterator[Clause]:
+    jobs = _jobs.c
+    whole: list[int] = []
+    for one in selectors:
+        if one.array_task_id >= 0:
+            # Waiting tasks are one record; it is shown for any task asked for.
+            yield sa.and_(
+                jobs.array_job_id == one.job_id,
+                sa.or_(jobs.array_task_id == one.array_task_id, jobs.array_tasks != ""),
+            )
+        elif one.het_job_offset >= 0:
+            yield sa.and_(jobs.het_job_id == one.job_id, jobs.het_job_offset == one.het_job_offset)
+        else:
+            whole.append(one.job_id)
+    for first in range(0, len(whole), _CHUNK):
+        ids = whole[first : first + _CHUNK]
+        yield jobs.job_id.in_(ids)
+        yield jobs.array_job_id.in_(ids)
+        yield jobs.het_job_id.in_(ids)
+
+
+def _window(request: ListJobRecords, now_us: int) -> Clause:
+    jobs = _jobs.c
+    start = request.start_us
+    end = request.end_us or now_us
+    if not request.states:
+        return sa.and_(jobs.eligible_us <= end, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
+    return sa.or_(*[_in_state(state, start, end) for state in request.states])
+
+
+def _in_state(state: str, start: int, end: int) -> Clause:
+    """Whether a job was in a state at some time between `start` and `end`."""
+    jobs = _jobs.c
+    if state == "PENDING":
+        # From eligible to the start, or to the end if it never started.
+        waited_until = sa.case(
+            (jobs.start_us > 0, jobs.start_us), (jobs.end_us > 0, jobs.end_us), else_=2**62
+        )
+        return sa.and_(jobs.eligible_us > 0, jobs.eligible_us <= end, waited_until >= start)
+    if state == "RUNNING":
+        return sa.and_(
+            jobs.start_us > 0,
+            jobs.start_us <= end,
+            sa.or_(jobs.end_us == 0, jobs.end_us >= start),
+        )
+    if state == "SUSPENDED":
+        return sa.and_(
+            sa.or_(jobs.state == state, jobs.suspended_us > 0),
+            jobs.start_us <= end,
+            sa.or_(jobs.end_us == 0, jobs.end_us >= start),
+        )
+    return sa.and_(jobs.state == state, jobs.end_us >= start, jobs.end_us <= end)
+
+
+def _ordered_indexes(
+    connection: sa.Connection, clause: Clause, wanted_nodes: frozenset[str]
+) -> list[int]:
+    """Return the job indexes selected, in print order.
+
+    The order is by second of submission, then single jobs before arrays, then by array and task,
+    as sacct's recorded output shows.
+    """
+    jobs = _jobs.c
+    columns = [
+        jobs.job_index, jobs.submit_us, jobs.array_job_id, jobs.array_task_id, jobs.job_id,
+        jobs.attempt,
+    ]  # fmt: skip
+    if wanted_nodes:
+        columns.append(jobs.node_list)
+    rows: Sequence[Any] = connection.execute(sa.select(*columns).where(clause)).all()
+    if wanted_nodes:
+        rows = [row for row in rows if _ran_on(row.node_list, wanted_nodes)]
+    # A waiting array's record comes after its tasks that have ids of their own.
+    keyed = [
+        (row[1] // 1_000_000, row[2], row[3] if row[3] >= 0 or not row[2] else 2**62, row[4],
+         row[5], row[0])
+        for row in rows
+    ]  # fmt: skip
+    keyed.sort()
+    return [key[-1] for key in keyed]
+
+
+def _ran_on(node_list: str, wanted: frozenset[str]) -> bool:
+    if not node_list:
+        return False
+    try:
+        return not wanted.isdisjoint(expand(node_list))
+    except HostlistError:
+        return False
+
+
+def _records(
+    connection: sa.Connection, request: ListJobRecords, indexes: list[int]
+) -> tuple[bytes, bytes]:
+    """Return the packed job and step records of one part."""
+    plain = [name for name in request.columns if name in JOB_COLUMNS]
+    sums_wanted = any(name in STEP_TOTALS for name in request.columns)
+    found: dict[int, Any] = {}
+    sums: dict[int, tuple[int, int, int]] = {}
+    steps: dict[int, list[Any]] = {}
+    for first in range(0, len(indexes), _CHUNK):
+        ids = indexes[first : first + _CHUNK]
+        query = sa.select(_jobs.c.job_index, *[_jobs.c[name].label(f"c_{name}") for name in plain])
+        for row in connection.execute(query.where(_jobs.c.job_index.in_(ids))):
+            found[row[0]] = row[1:]
+        if sums_wanted:
+            sums.update(_sums(connection, ids))
+        if request.with_steps and request.step_columns:
+            wanted = [_steps.c[name].label(f"c_{name}") for name in request.step_columns]
+            step_query = (
+                sa.select(_steps.c.job_index, *wanted)
+                .where(_steps.c.job_index.in_(ids))
+                .order_by(_steps.c.job_index, _steps.c.step_id, _steps.c.het_component)
+            )
+            for row in connection.execute(step_query):
+                steps.setdefault(row[0], []).append(row[1:])
+    records, step_records = [], []
+    positions = [plain.index(name) if name in JOB_COLUMNS else None for name in request.columns]
+    for place, index in enumerate(indexes):
+        values = found[index]
+        if sums_wanted:
+            total = dict(zip(STEP_TOTALS, sums.get(index, (0, 0, -1)), strict=True))
+            record = [
+                total[name] if at is None else values[at]
+                for name, at in zip(request.columns, positions, strict=True)
+            ]
+        else:
+            record = list(values)
+        records.append(_encode(record))
+        step_records += [_encode([place, *step]) for step in steps.get(index, ())]
+    return b"".join(records), b"".join(step_records)
+
+
+def _sums(connection: sa.Connection, ids: list[int]) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    query = (
+        sa.select(
+            _steps.c.job_index,
+            sa.func.sum(_steps.c.user_cpu_us),
+            sa.func.sum(_steps.c.system_cpu_us),
+            sa.func.max(_steps.c.energy_j),
+        )
+        .where(_steps.c.job_index.in_(ids))
+        .group_by(_steps.c.job_index)
+    )
+    for index, user_us, system_us, energy_j in connection.execute(query):
+        yield index, (int(user_us), int(system_us), int(energy_j))
+
+
+def job_text(
+    connection: sa.Connection, cluster: str, job_id: int, environment: bool, actor: Actor
+) -> str:
+    """Return a job's stored script or environment, empty if there is none.
+
+    Raises:
+        RefusedError: another user's job; only operators and the owner may read it.
+    """
+    cluster_id = find_cluster(connection, cluster)
+    query = sa.select(_jobs.c.uid, _jobs.c.script_hash, _jobs.c.environment_hash).where(
+        _jobs.c.cluster_id == cluster_id, _jobs.c.job_id == job_id, _jobs.c.is_last == 1
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return ""
+    if row.uid != actor.uid and not actor.is_operator:
+        raise RefusedError("Access/permission denied")
+    digest = row.environment_hash if environment else row.script_hash
+    found = connection.execute(
+        sa.select(schema.texts.c.text).where(schema.texts.c.hash == digest)
+    ).scalar()
+    return str(found or "")
