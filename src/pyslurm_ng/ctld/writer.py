@@ -172,7 +172,7 @@ class Writer:
         try:
             for event in events:
                 apply(self.cluster, event)
-        except Exception as bug:  # noqa: BLE001 - any failure here leaves memory ahead of disk
+        except Exception as bug:
             self._on_bug(f"cannot apply {event!r:.500}", bug)
             raise
         self._batch += events

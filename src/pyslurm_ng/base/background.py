@@ -1,0 +1,133 @@
+"""Becoming a daemon: to the background, as another user, with a pid file, known to systemd.
+
+The parent stays until the child says that it can be talked to, so a script may go on with the
+next command at once; if the child fails instead, its error is on the terminal and in the exit
+code.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import socket
+
+
+class CannotBecome(Exception):
+    """The daemon cannot run as it should; the text is one line."""
+
+
+class Background:
+    """The way to the background; made before any thread or socket exists."""
+
+    def __init__(self, *, foreground: bool) -> None:
+        """Fork, unless in the foreground; only the daemon returns from this.
+
+        The parent leaves with 0 once `ready` was called, else with the child's exit code.
+        """
+        self._write_fd = -1
+        if foreground:
+            return
+        read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC)
+        child = os.fork()
+        if child:
+            os.close(self._write_fd)
+            os._exit(_wait_until_ready(read_fd, child))
+        os.close(read_fd)
+        os.setsid()
+        # A session leader could get a terminal by opening one; its child cannot.
+        child = os.fork()
+        if child:
+            os._exit(0)
+
+    def ready(self) -> None:
+        """Let go of the terminal and of whoever started us."""
+        if self._write_fd < 0:
+            return
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.close(null)
+        os.write(self._write_fd, b"0")
+        os.close(self._write_fd)
+        self._write_fd = -1
+
+
+def _wait_until_ready(read_fd: int, child: int) -> int:
+    """Return the exit code for the starter: 0 when the daemon is ready, 1 when it ended."""
+    said = os.read(read_fd, 1)
+    os.waitpid(child, 0)
+    return 0 if said == b"0" else 1
+
+
+class PidFile:
+    """A file with this process's id, removed at the end."""
+
+    def __init__(self, path: str, uid: int = -1, gid: int = -1) -> None:
+        """Write the file; `uid` and `gid` own it when given.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.path = path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(path, flags, 0o644)
+        try:
+            os.write(fd, b"%d\n" % os.getpid())
+            if uid != -1:
+                os.fchown(fd, uid, gid)
+        finally:
+            os.close(fd)
+
+    def remove(self) -> None:
+        """Remove the file if it is still ours; one in a directory of root's is emptied."""
+        try:
+            with open(self.path, "rb") as file:
+                if file.read().strip() != b"%d" % os.getpid():
+                    return
+        except OSError:
+            return
+        try:
+            os.unlink(self.path)
+        except OSError:
+            try:
+                os.truncate(self.path, 0)
+            except OSError:
+                return
+
+
+def become_user(name: str) -> None:
+    """Drop root's rights for good and run as `name`; nothing to do when we are that user.
+
+    Raises:
+        CannotBecome: no such user, or we are neither root nor that user.
+    """
+    try:
+        user = pwd.getpwnam(name) if not name.isdigit() else pwd.getpwuid(int(name))
+    except KeyError:
+        raise CannotBecome(f"Invalid user for SlurmUser {name}, ignored") from None
+    if os.geteuid() == user.pw_uid:
+        return
+    if os.geteuid() != 0:
+        raise CannotBecome(f"Can not set uid to SlurmUser({user.pw_uid}): Operation not permitted")
+    groups = [group.gr_gid for group in grp.getgrall() if user.pw_name in group.gr_mem]
+    os.setgroups([user.pw_gid, *groups])
+    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+    if os.getresuid() != (user.pw_uid,) * 3 or os.getresgid() != (user.pw_gid,) * 3:
+        raise CannotBecome(f"Can not set uid to SlurmUser({user.pw_uid}): rights were kept")
+
+
+def tell_systemd(state: str) -> None:
+    """Send a state such as READY=1 to systemd when it waits for one."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address[0] == "@":
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
+        try:
+            notifier.connect(address)
+            notifier.sendall(state.encode())
+        except OSError:
+            return  # no systemd behind the name; the daemon works all the same

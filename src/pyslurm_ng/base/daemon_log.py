@@ -1,0 +1,145 @@
+"""A daemon's log, line by line as Slurm writes it: `[2026-11-21T14:00:00.123] error: text`.
+
+To a file and, in the foreground, to stderr as `slurmctld: error: text`. One call is one line:
+control characters in texts that come from users are escaped, so nobody can forge a record.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+QUIET, FATAL, ERROR, INFO, VERBOSE, DEBUG, DEBUG2, DEBUG3, DEBUG4, DEBUG5 = range(10)
+
+LEVELS = (
+    "quiet", "fatal", "error", "info", "verbose",
+    "debug", "debug2", "debug3", "debug4", "debug5",
+)  # fmt: skip
+_PREFIXES = ("", "fatal: ", "error: ", "", "", "debug:  ", "debug2: ", "debug3: ", "debug4: ",
+             "debug5: ")  # fmt: skip
+
+
+def level_number(name: str) -> int:
+    """Return the number of a SlurmctldDebug value: a name of LEVELS or a number in digits."""
+    if name.isdigit():
+        return min(int(name), DEBUG5)
+    return LEVELS.index(name.lower()) if name.lower() in LEVELS else INFO
+
+
+class DaemonLog:
+    """Where one daemon writes its lines; cheap when a line is below the level.
+
+    Attributes:
+        file_level, stderr_level: what is written there; QUIET for nothing.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._path = ""
+        self._fd = -1
+        self.file_level = QUIET
+        self.stderr_level = INFO
+        self._time_format = "iso8601_ms"
+        self._second = -1
+        self._second_text = ""
+
+    def open(self, path: str, level: int, time_format: str = "iso8601_ms") -> None:
+        """Append to a file from now on.
+
+        Raises:
+            OSError: the file cannot be opened; the log goes on as it was.
+        """
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._path, self._fd, self.file_level = path, fd, level
+        self._time_format = time_format or "iso8601_ms"
+        self._second = -1
+
+    def reopen(self) -> None:
+        """Open the file's name again, after somebody has moved the file away."""
+        if self._fd >= 0:
+            self.open(self._path, self.file_level, self._time_format)
+
+    @property
+    def level(self) -> int:
+        """The most verbose level that goes anywhere."""
+        return max(self.file_level, self.stderr_level)
+
+    def write(self, level: int, text: str) -> None:
+        """Write one line to where its level is wanted."""
+        if level > self.file_level and level > self.stderr_level:
+            return
+        line = _PREFIXES[level] + escape(text)
+        if level <= self.file_level and self._fd >= 0:
+            _put(self._fd, f"[{self._stamp()}] {line}\n")
+        if level <= self.stderr_level:
+            _put(2, f"{self._name}: {line}\n")
+
+    def fatal(self, text: str) -> None:
+        """Say why the daemon ends; ending is the caller's."""
+        self.write(FATAL, text)
+
+    def error(self, text: str) -> None:
+        """Something is wrong and somebody should look."""
+        self.write(ERROR, text)
+
+    def info(self, text: str) -> None:
+        """What an administrator wants to see every day."""
+        self.write(INFO, text)
+
+    def verbose(self, text: str) -> None:
+        """One more `-v`."""
+        self.write(VERBOSE, text)
+
+    def debug(self, text: str) -> None:
+        """Two more `-v`."""
+        self.write(DEBUG, text)
+
+    def _stamp(self) -> str:
+        now = time.time()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._second_text = self._format(second)
+        if self._time_format == "iso8601_ms":
+            return f"{self._second_text}.{int(now * 1000) % 1000:03d}"
+        if self._time_format in ("rfc5424_ms", "rfc3339"):
+            zone = time.strftime("%z", time.localtime(second))
+            part = f".{int(now * 1000) % 1000:03d}" if self._time_format == "rfc5424_ms" else ""
+            return f"{self._second_text}{part}{zone[:3]}:{zone[3:]}"
+        return self._second_text
+
+    def _format(self, second: int) -> str:
+        local = time.localtime(second)
+        if self._time_format == "short":
+            return time.strftime("%b %d %H:%M:%S", local)
+        if self._time_format == "clock":
+            return time.asctime(local)
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", local)
+        if self._time_format == "rfc5424":
+            zone = time.strftime("%z", local)
+            return f"{text}{zone[:3]}:{zone[3:]}"
+        return text
+
+
+def escape(text: str) -> str:
+    """Return the text with control characters (line ends too) written as \\xNN."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else f"\\x{ord(char):02x}" for char in text.rstrip("\n")
+    )
+
+
+def _put(fd: int, line: str) -> None:
+    try:
+        os.write(fd, line.encode("utf-8", "backslashreplace"))
+    except OSError:
+        # A full log disk or a closed terminal must not stop the daemon; fd 2 is the last resort.
+        if fd != 2:
+            try:
+                sys.stderr.write(line)
+            except OSError:
+                return

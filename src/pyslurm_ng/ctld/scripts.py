@@ -1,0 +1,161 @@
+"""Batch scripts and environments, one file per content, as long as a job names it.
+
+What makes a submission durable is the journal, which carries the contents (`ScriptStored`). The
+files here are read when a job starts; they reach the disk before a checkpoint lets the journal
+forget the contents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+
+_CACHE_BYTES = 16 << 20
+
+
+def digest_of(content: bytes) -> str:
+    """Return the name a content is kept under; "" for no content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest() if content else ""
+
+
+class ScriptStore:
+    """Contents by digest in a directory of two hundred and fifty-six subdirectories.
+
+    `put` returns what the journal must record; `applied` counts who names what, so that the last
+    job's purge removes a file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Open or create the directory.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self._directory = directory
+        directory.mkdir(mode=0o700, exist_ok=True)
+        for number in range(256):
+            (directory / f"{number:02x}").mkdir(mode=0o700, exist_ok=True)
+        self._users: dict[str, int] = {}
+        self._of_job: dict[int, tuple[str, ...]] = {}
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._cached_bytes = 0
+
+    def path(self, digest: str) -> Path:
+        """Return where a content lies."""
+        return self._directory / digest[:2] / digest
+
+    def put(self, content: bytes, now_us: int) -> list[ev.AnyEvent]:
+        """Keep a content; return the event that makes it durable, none if it is known.
+
+        Raises:
+            OSError: there is no room.
+        """
+        digest = digest_of(content)
+        if not digest or digest in self._users:
+            return []
+        self._write(digest, content)
+        self._remember(digest, content)
+        return [ev.ScriptStored(time_us=now_us, digest=digest, content=content)]
+
+    def get(self, digest: str) -> bytes:
+        """Return a content.
+
+        Raises:
+            OSError: the file is missing or unreadable.
+        """
+        if not digest:
+            return b""
+        content = self._cache.get(digest)
+        if content is None:
+            content = self.path(digest).read_bytes()
+            self._remember(digest, content)
+        else:
+            self._cache.move_to_end(digest)
+        return content
+
+    def restore(self, event: ev.ScriptStored) -> None:
+        """Write a content found in the journal, unless its file is there as it should be."""
+        path = self.path(event.digest)
+        try:
+            if path.stat().st_size == len(event.content):
+                return
+        except FileNotFoundError:
+            pass
+        self._write(event.digest, event.content)
+
+    def begin(self, cluster: Cluster) -> list[str]:
+        """Count the users of every content after recovery; remove files that nobody names.
+
+        Returns:
+            Digests that jobs name and that are not there.
+        """
+        for job in cluster.jobs.values():
+            self._use(job.job_id, (job.script_hash, job.env_hash))
+        found = set()
+        for number in range(256):
+            for entry in os.scandir(self._directory / f"{number:02x}"):
+                if entry.name in self._users:
+                    found.add(entry.name)
+                else:
+                    os.unlink(entry.path)
+        return [digest for digest in self._users if digest not in found]
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Follow the jobs: who names what, and who is gone."""
+        for event in events:
+            if isinstance(event, ev.JobSubmitted):
+                self._use(event.job_id, (event.script_hash, event.env_hash))
+            elif isinstance(event, ev.ArrayTaskSplit):
+                if event.job_id != event.array_job_id:
+                    self._use(event.job_id, self._of_job.get(event.array_job_id, ()))
+            elif isinstance(event, ev.JobPurged):
+                for job_id in event.job_ids:
+                    self._drop(job_id)
+
+    def _use(self, job_id: int, digests: Iterable[str]) -> None:
+        named = tuple(digest for digest in digests if digest)
+        if not named:
+            return
+        self._of_job[job_id] = named
+        for digest in named:
+            self._users[digest] = self._users.get(digest, 0) + 1
+
+    def _drop(self, job_id: int) -> None:
+        for digest in self._of_job.pop(job_id, ()):
+            left = self._users[digest] - 1
+            if left:
+                self._users[digest] = left
+                continue
+            del self._users[digest]
+            self._cached_bytes -= len(self._cache.pop(digest, b""))
+            try:
+                os.unlink(self.path(digest))
+            except FileNotFoundError:
+                continue
+
+    def _write(self, digest: str, content: bytes) -> None:
+        path = self.path(digest)
+        new = path.with_suffix(".new")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+        finally:
+            os.close(fd)
+        os.rename(new, path)
+
+    def _remember(self, digest: str, content: bytes) -> None:
+        if len(content) > _CACHE_BYTES // 4:
+            return
+        self._cache[digest] = content
+        self._cached_bytes += len(content)
+        while self._cached_bytes > _CACHE_BYTES:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_bytes -= len(oldest)

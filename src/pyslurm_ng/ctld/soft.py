@@ -1,0 +1,163 @@
+"""Soft state: what can be measured or computed again. Never journaled; apply never reads it.
+
+Heartbeats and loads of nodes, counters for sdiag, and the last scheduling pass's opinions
+(priorities, reasons with numbers, expected starts), by job id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.plan import Plan, Wait
+
+_SECOND_US = 1_000_000
+
+
+@dataclass(slots=True)
+class NodeMeasures:
+    """What one node last said about itself. `load` is in hundredths."""
+
+    seen_us: int = 0
+    load: int = -1
+    free_mem_mib: int = -1
+    version: str = ""
+
+
+@dataclass(slots=True)
+class CallCount:
+    """Number and total duration of one kind of request, or of one user's."""
+
+    count: int = 0
+    total_us: int = 0
+
+
+@dataclass(slots=True)
+class PassCount:
+    """Scheduling passes since the last reset."""
+
+    cycles: int = 0
+    last_us: int = 0
+    longest_us: int = 0
+    total_us: int = 0
+    tested: int = 0
+    last_tested: int = 0
+    last_started: int = 0
+    queue_length: int = 0
+    last_at_us: int = 0
+    started: int = 0
+    started_array: int = 0
+    started_ever: int = 0
+
+
+@dataclass(slots=True)
+class JobCount:
+    """Jobs since the last reset."""
+
+    submitted: int = 0
+    started: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    failed: int = 0
+
+
+@dataclass
+class Soft:
+    """All soft state of one controller.
+
+    `waits`, `priorities`, `expected_start_us` and `planned_nodes` are the last pass's; see
+    `sched.plan.Plan`. `dbd_queue` is how many batches slurmdbd has not acknowledged.
+    """
+
+    started_us: int
+    nodes: dict[int, NodeMeasures] = field(default_factory=dict)
+    last_seen_us: dict[int, int] = field(default_factory=dict)
+    calls: dict[str, CallCount] = field(default_factory=dict)
+    callers: dict[int, CallCount] = field(default_factory=dict)
+    passes: PassCount = field(default_factory=PassCount)
+    jobs: JobCount = field(default_factory=JobCount)
+    reset_us: int = 0
+    waits: Mapping[int, Wait] = field(default_factory=dict)
+    priorities: Mapping[int, int] = field(default_factory=dict)
+    expected_start_us: Mapping[int, int] = field(default_factory=dict)
+    planned_nodes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    plan_generation: int = 0
+    dbd_queue: int = 0
+    dbd_connected: bool = False
+    agent_queue: int = 0
+    agents: int = 0
+    journal_bytes: int = 0
+    journal_groups: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+
+    def heard(
+        self, node_id: int, now_us: int, *, load: int = -1, free_mem_mib: int = -1
+    ) -> NodeMeasures:
+        """Note that a node spoke, and what it measured if it said so."""
+        measures = self.nodes.get(node_id)
+        if measures is None:
+            measures = self.nodes[node_id] = NodeMeasures()
+        measures.seen_us = now_us
+        self.last_seen_us[node_id] = now_us
+        if load >= 0:
+            measures.load = load
+        if free_mem_mib >= 0:
+            measures.free_mem_mib = free_mem_mib
+        return measures
+
+    def count_call(self, kind: str, uid: int, took_us: int) -> None:
+        """Count one request that was answered."""
+        for table, key in ((self.calls, kind), (self.callers, uid)):
+            counted = table.get(key)  # type: ignore[attr-defined]
+            if counted is None:
+                counted = table[key] = CallCount()  # type: ignore[index]
+            counted.count += 1
+            counted.total_us += took_us
+
+    def planned(self, plan: Plan, *, queue_length: int, took_us: int, now_us: int) -> None:
+        """Keep what a pass found out."""
+        self.waits = plan.waits
+        self.priorities = plan.priorities
+        self.expected_start_us = plan.expected_start_us
+        self.planned_nodes = plan.planned_nodes
+        self.plan_generation += 1
+        passes = self.passes
+        passes.cycles += 1
+        passes.last_us = took_us
+        passes.longest_us = max(passes.longest_us, took_us)
+        passes.total_us += took_us
+        passes.last_tested = len(plan.priorities)
+        passes.tested += passes.last_tested
+        passes.queue_length = queue_length
+        passes.last_at_us = now_us
+        passes.last_started = 0
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Count what happened to jobs."""
+        jobs = self.jobs
+        for event in events:
+            if isinstance(event, ev.JobSubmitted):
+                jobs.submitted += max(1, event.array_count)
+            elif isinstance(event, ev.JobAllocated):
+                jobs.started += 1
+                self.passes.started += 1
+                self.passes.started_ever += 1
+                self.passes.last_started += 1
+            elif isinstance(event, ev.JobEnded):
+                if event.state == JobState.COMPLETED:
+                    jobs.completed += 1
+                elif event.state == JobState.CANCELLED:
+                    jobs.cancelled += 1
+                else:
+                    jobs.failed += 1
+
+    def reset(self, now_us: int) -> None:
+        """Set the counters to zero, as `sdiag -r` and midnight (UTC) do."""
+        self.calls.clear()
+        self.callers.clear()
+        started_ever = self.passes.started_ever
+        self.passes = PassCount(started_ever=started_ever)
+        self.jobs = JobCount()
+        self.reset_us = now_us
