@@ -1,4 +1,4 @@
-"""How large a request is once defaults are filled in: shared by submission, queries and scheduler."""
+"""How large a request is, defaults filled in: one answer for submission, queries, scheduler."""
 
 from __future__ import annotations
 

@@ -1,0 +1,144 @@
+"""Random rules on a small cluster: what must hold holds after each, and replay equals live."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.model.clusters import START_US, cluster_of, conf_of
+
+from pyslurm_ng.ctld.rules import job_end, node_loss, timers
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+
+CONF = conf_of()
+POLICY = policy(CONF)
+
+REQUESTS = st.builds(
+    JobRequest,
+    name=st.sampled_from(["a", "b"]),
+    ntasks=st.integers(0, 40),
+    cpus_per_task=st.integers(0, 4),
+    mem_per_cpu_mib=st.sampled_from([0, 100, 5000]),
+    gpus=st.sampled_from(["", "", "1", "a100:3"]),
+    flags=st.sampled_from([0, 0, 0, REQ_EXCLUSIVE]),
+)
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """Users, nodes and time act on one cluster; every event goes through its journal form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = cluster_of(CONF)
+        self.start_image = self.cluster.to_bytes()
+        self.journal: list[bytes] = []
+        self.now_us = START_US
+
+    def record(self, events: list[ev.AnyEvent]) -> None:
+        """Apply the live events and keep what the journal would hold."""
+        for event in events:
+            apply(self.cluster, event)
+        self.journal.append(ev.encode_batch(events))
+
+    def running(self) -> list[int]:
+        """Return jobs that run and are not over."""
+        jobs = self.cluster.jobs
+        return [job for job in self.cluster.active if not is_completing(jobs[job])]
+
+    @rule(request=REQUESTS, tasks=st.integers(0, 5), requeue=st.booleans())
+    def submit(self, request: JobRequest, tasks: int, requeue: bool) -> None:
+        self.record(
+            [
+                ev.JobSubmitted(
+                    time_us=self.now_us,
+                    job_id=free_job_id(self.cluster),
+                    request=request,
+                    uid=1001,
+                    gid=1001,
+                    user_name="alice",
+                    group_name="alice",
+                    account="acct",
+                    qos="normal",
+                    assoc_id=1,
+                    partition="main",
+                    time_limit_min=60,
+                    script_hash="0" * 32,
+                    eligible_us=self.now_us,
+                    array_pending=((0, tasks - 1, 1),) if tasks else (),
+                    requeue=requeue,
+                )
+            ]
+        )
+
+    @rule()
+    def schedule(self) -> None:
+        for start in plan(snapshot(self.cluster, self.now_us), POLICY).starts:
+            self.record(dispatch(self.cluster, start, self.now_us))
+
+    @precondition(lambda self: self.running())
+    @rule(choice=st.randoms(use_true_random=False), status=st.sampled_from([0, 256, 9]))
+    def script_ends(self, choice: object, status: int) -> None:
+        job = self.cluster.jobs[choice.choice(self.running())]  # type: ignore[attr-defined]
+        state = JobState.FAILED if status else JobState.COMPLETED
+        self.record(job_end.complete(self.cluster, job, state, self.now_us, exit_code=status))
+
+    @rule(choice=st.randoms(use_true_random=False))
+    def node_reports(self, choice: object) -> None:
+        """A node says that it did one of its duties; the last clean node ends the job."""
+        duties = [duty for of_node in self.cluster.duties.values() for duty in of_node.values()]
+        if not duties:
+            return
+        duty = choice.choice(duties)  # type: ignore[attr-defined]
+        done = ev.DutiesDone(self.now_us, ((duty.node_id, duty.duty_id),))
+        self.record([done])
+        job = self.cluster.jobs[duty.job_id]
+        if duty.kind == DutyKind.TERMINATE and is_completing(job) and not job.nodes_pending:
+            state = JobState(job.state)
+            self.record(
+                job_end.finish(self.cluster, job, state, job.exit_code, job.flags, self.now_us)
+            )
+
+    @rule(node_id=st.integers(0, 3))
+    def node_dies(self, node_id: int) -> None:
+        if self.cluster.node(node_id).state == NodeState.IDLE:
+            self.record(
+                node_loss.nodes_down(
+                    self.cluster, (node_id,), "Not responding", self.now_us, for_silence=True
+                )
+            )
+
+    @rule(node_id=st.integers(0, 3))
+    def node_returns(self, node_id: int) -> None:
+        if self.cluster.node(node_id).state == NodeState.DOWN:
+            self.record([ev.NodesReturned(self.now_us, (node_id,))])
+
+    @rule(seconds=st.sampled_from([1, 200, 4000]))
+    def time_passes(self, seconds: int) -> None:
+        self.now_us += seconds * 1_000_000
+        self.record(timers.due(self.cluster, CONF, {}, self.now_us))
+
+    @invariant()
+    def is_sound(self) -> None:
+        assert check(self.cluster) == []
+
+    def teardown(self) -> None:
+        """What the journal holds leads to the very same cluster."""
+        replayed = Cluster.from_bytes(self.start_image)
+        for payload in self.journal:
+            for event in ev.decode_batch(payload):
+                apply(replayed, event)
+        assert replayed.digest() == self.cluster.digest()
+
+
+TestClusterMachine = ClusterMachine.TestCase
+TestClusterMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
