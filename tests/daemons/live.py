@@ -1,0 +1,118 @@
+"""A real cluster on loopback for tests: `pyslurm-ng up`, commands as a user types them, `down`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+BIN = Path(sys.prefix) / "bin"
+COMMAND_LIMIT_S = 60.0
+
+
+def missing_programs() -> list[str]:
+    """Return which programs a cluster needs that `make build` has not put into place."""
+    needed = ("slurmctld", "slurmd", "slurmdbd", "sinfo", "squeue", "sbatch", "pyslurm-ng")
+    return [name for name in needed if not (BIN / name).exists()]
+
+
+@dataclass(frozen=True)
+class LiveCluster:
+    """A cluster that is up; `directory` is what `--dir` was."""
+
+    directory: Path
+    environment: dict[str, str]
+
+    def run(
+        self,
+        *words: str,
+        cwd: Path | None = None,
+        stdin: str | None = None,
+        **environment: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the cluster's environment, whatever its exit code."""
+        return subprocess.run(
+            [*words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=cwd or self.directory,
+            env={**self.environment, **environment},
+            timeout=COMMAND_LIMIT_S,
+            **({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}),
+        )
+
+    def out(self, *words: str, cwd: Path | None = None, **environment: str) -> str:
+        """Return what a command prints; it has to succeed in silence on stderr."""
+        done = self.run(*words, cwd=cwd, **environment)
+        assert (done.returncode, done.stderr) == (0, ""), f"{words}: {done}"
+        return done.stdout
+
+    def submit(self, *words: str, cwd: Path | None = None, **environment: str) -> int:
+        """Submit with sbatch and return the job id."""
+        return int(self.out("sbatch", "--parsable", *words, cwd=cwd, **environment))
+
+    def wait_until(self, what: str, condition: Callable[[], bool], limit_s: float = 60.0) -> None:
+        """Wait for something to become true; the test fails by name when it does not."""
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what}: not within {limit_s:.0f} s\n{self.logs()}")
+            time.sleep(0.05)
+
+    def wait_for_jobs(self, *job_ids: int, limit_s: float = 60.0) -> None:
+        """Wait until none of these jobs (all jobs, without arguments) is in the queue."""
+        chosen = ["-j", ",".join(map(str, job_ids))] if job_ids else []
+
+        def gone() -> bool:
+            done = self.run("squeue", "-h", "-o", "%i", *chosen)
+            return not done.stdout.strip()
+
+        self.wait_until(f"end of jobs {job_ids or 'all'}", gone, limit_s)
+
+    def accounted(self, job_id: int, fields: str = "State,ExitCode", limit_s: float = 20.0) -> str:
+        """Return sacct's line about a job once accounting knows its end."""
+
+        def line(shown: str) -> str:
+            return self.out("sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", shown).strip()
+
+        self.wait_until(
+            f"accounting of job {job_id}",
+            lambda: line("End") not in ("", "Unknown"),
+            limit_s,
+        )
+        return line(fields)
+
+    def logs(self, lines: int = 15) -> str:
+        parts = []
+        for path in sorted((self.directory / "log").glob("*.log")):
+            text = path.read_text(errors="replace").splitlines()[-lines:]
+            parts.append(f"--- {path.name}\n" + "\n".join(text))
+        return "\n".join(parts)
+
+    def down(self) -> None:
+        subprocess.run(
+            [str(BIN / "pyslurm-ng"), "down", "--dir", str(self.directory)],
+            check=False,
+            capture_output=True,
+        )
+
+
+def start(directory: Path, *options: str) -> LiveCluster:
+    """Start a cluster; options are those of `pyslurm-ng up`."""
+    done = subprocess.run(
+        [str(BIN / "pyslurm-ng"), "up", "--dir", str(directory), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SBATCH"))}
+    environment["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    environment["SLURM_CONF"] = str(directory / "etc" / "slurm.conf")
+    return LiveCluster(directory, environment)
