@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pyslurm_ng.model import events as ev
@@ -34,10 +35,14 @@ class ScriptStore:
     def __init__(self, directory: Path) -> None:
         """Open or create the directory.
 
+        `when_durable` is the writer's once there is one: a file goes only after the purge that
+        let go of it is on disk.
+
         Raises:
             OSError: it cannot be made.
         """
         self._directory = directory
+        self.when_durable: Callable[[Callable[[], None]], None] = lambda release: release()
         directory.mkdir(mode=0o700, exist_ok=True)
         for number in range(256):
             (directory / f"{number:02x}").mkdir(mode=0o700, exist_ok=True)
@@ -133,11 +138,17 @@ class ScriptStore:
                 self._users[digest] = left
                 continue
             del self._users[digest]
-            self._cached_bytes -= len(self._cache.pop(digest, b""))
-            try:
-                os.unlink(self.path(digest))
-            except FileNotFoundError:
-                continue
+            self.when_durable(partial(self._remove, digest))
+
+    def _remove(self, digest: str) -> None:
+        """Remove a file, unless a job submitted meanwhile names it again."""
+        if digest in self._users:
+            return
+        self._cached_bytes -= len(self._cache.pop(digest, b""))
+        try:
+            os.unlink(self.path(digest))
+        except FileNotFoundError:
+            return
 
     def _write(self, digest: str, content: bytes) -> None:
         path = self.path(digest)

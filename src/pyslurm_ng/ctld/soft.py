@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyslurm_ng.ctld.queries.records import RecordCache
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.plan import Plan, Wait
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.plan import Plan
 
 _SECOND_US = 1_000_000
 
 
 @dataclass(slots=True)
 class NodeMeasures:
-    """What one node last said about itself. `load` is in hundredths."""
+    """What one node last said about itself; -1 and 0 where it has not said anything."""
 
-    seen_us: int = 0
-    load: int = -1
+    last_seen_us: int = 0
+    cpu_load_hundredths: int = -1
     free_mem_mib: int = -1
-    version: str = ""
 
 
 @dataclass(slots=True)
@@ -67,22 +67,24 @@ class JobCount:
 class Soft:
     """All soft state of one controller.
 
-    `waits`, `priorities`, `expected_start_us` and `planned_nodes` are the last pass's; see
-    `sched.plan.Plan`. `dbd_queue` is how many batches slurmdbd has not acknowledged.
+    `priority`, `reason`, `expected_start_us` and `sched_nodes` are the last pass's opinions by job
+    id. `dbd_queue` is how many batches slurmdbd has not acknowledged, `agent_queue` how many
+    duties wait for a node's answer. `refused` counts refusals of the wire by cause.
     """
 
     started_us: int
-    nodes: dict[int, NodeMeasures] = field(default_factory=dict)
+    records: RecordCache = field(default_factory=RecordCache)
+    node_load: dict[int, NodeMeasures] = field(default_factory=dict)
     last_seen_us: dict[int, int] = field(default_factory=dict)
     calls: dict[str, CallCount] = field(default_factory=dict)
     callers: dict[int, CallCount] = field(default_factory=dict)
     passes: PassCount = field(default_factory=PassCount)
     jobs: JobCount = field(default_factory=JobCount)
     reset_us: int = 0
-    waits: Mapping[int, Wait] = field(default_factory=dict)
-    priorities: Mapping[int, int] = field(default_factory=dict)
+    priority: Mapping[int, int] = field(default_factory=dict)
+    reason: Mapping[int, tuple[Reason, str]] = field(default_factory=dict)
     expected_start_us: Mapping[int, int] = field(default_factory=dict)
-    planned_nodes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    sched_nodes: Mapping[int, Sequence[int]] = field(default_factory=dict)
     plan_generation: int = 0
     dbd_queue: int = 0
     dbd_connected: bool = False
@@ -96,32 +98,40 @@ class Soft:
         self, node_id: int, now_us: int, *, load: int = -1, free_mem_mib: int = -1
     ) -> NodeMeasures:
         """Note that a node spoke, and what it measured if it said so."""
-        measures = self.nodes.get(node_id)
+        measures = self.node_load.get(node_id)
         if measures is None:
-            measures = self.nodes[node_id] = NodeMeasures()
-        measures.seen_us = now_us
+            measures = self.node_load[node_id] = NodeMeasures()
+        measures.last_seen_us = now_us
         self.last_seen_us[node_id] = now_us
         if load >= 0:
-            measures.load = load
+            measures.cpu_load_hundredths = load
         if free_mem_mib >= 0:
             measures.free_mem_mib = free_mem_mib
         return measures
 
     def count_call(self, kind: str, uid: int, took_us: int) -> None:
         """Count one request that was answered."""
-        for table, key in ((self.calls, kind), (self.callers, uid)):
-            counted = table.get(key)  # type: ignore[attr-defined]
-            if counted is None:
-                counted = table[key] = CallCount()  # type: ignore[index]
+        for counted in (
+            self.calls.setdefault(kind, CallCount()),
+            self.callers.setdefault(uid, CallCount()),
+        ):
             counted.count += 1
             counted.total_us += took_us
 
-    def planned(self, plan: Plan, *, queue_length: int, took_us: int, now_us: int) -> None:
-        """Keep what a pass found out."""
-        self.waits = plan.waits
-        self.priorities = plan.priorities
+    def planned(
+        self,
+        plan: Plan,
+        reasons: Mapping[int, tuple[Reason, str]],
+        *,
+        queue_length: int,
+        took_us: int,
+        now_us: int,
+    ) -> None:
+        """Keep what a pass found out; `reasons` is the plan's waits as queries want them."""
+        self.reason = reasons
+        self.priority = plan.priorities
         self.expected_start_us = plan.expected_start_us
-        self.planned_nodes = plan.planned_nodes
+        self.sched_nodes = plan.planned_nodes
         self.plan_generation += 1
         passes = self.passes
         passes.cycles += 1
