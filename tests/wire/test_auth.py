@@ -7,9 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.wire.wire_room import NOW_US, SECRET, authenticator
+from hypothesis import given, strategies as st
 
 from pyslurm_ng.wire import auth, munge
 from pyslurm_ng.wire.auth import (
@@ -24,6 +22,7 @@ from pyslurm_ng.wire.auth import (
     load_identity,
     load_key,
 )
+from tests.wire.wire_room import NOW_US, SECRET, authenticator
 
 USER = Peer(1000, 100, 0, "user", "host1", "host1", "unix")
 BODY = b"\x81\xa4text\xa1x"

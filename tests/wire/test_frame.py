@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyslurm_ng.wire import frame
 from pyslurm_ng.wire.frame import BadFrame, Parser, pack_frame, parse_head

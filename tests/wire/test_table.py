@@ -6,9 +6,7 @@ from typing import Annotated, Any
 import msgpack
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.oracle import wire_scan
+from hypothesis import given, strategies as st
 
 from pyslurm_ng._records import check_body
 from pyslurm_ng.wire import table
@@ -24,6 +22,7 @@ from pyslurm_ng.wire.messages import (
     message,
     rows,
 )
+from tests.oracle import wire_scan
 
 Names = Annotated[list[str], msgspec.Meta(max_length=1000)]
 

@@ -89,6 +89,7 @@ class Room:
         self.limits = limits
         self.handler = handler
         self.bugs: list[dict[str, object]] = []
+        self._opened: list[socket.socket | Client] = []
         self.authenticator = authenticator(clock_us=clock_us)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -122,12 +123,16 @@ class Room:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for opened in self._opened:
+            opened.close()
         self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
         assert not self._thread.is_alive()
 
     def client(self, **more: object) -> Client:
-        return Client(self.conf, **more)  # type: ignore[arg-type]
+        client = Client(self.conf, **more)  # type: ignore[arg-type]
+        self._opened.append(client)
+        return client
 
     def tcp_client(self) -> Client:
         """A client that finds the controller by TCP, with the token socket of a slurmd."""
@@ -135,17 +140,24 @@ class Room:
         slurmd = f"{os.path.dirname(self.path)}/slurmd-{self.port}-1.sock"
         if not os.path.lexists(slurmd):
             os.symlink(self.path, slurmd)
-        return Client(conf)
+        client = Client(conf)
+        self._opened.append(client)
+        return client
 
     def raw_unix(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
+        self._opened.append(connection)
         connection.settimeout(10)
-        connection.connect(self.path)
+        # By the descriptor of its directory, as the path may be longer than an address.
+        folder = os.open(os.path.dirname(self.path), os.O_PATH)
+        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(self.path)}")
+        os.close(folder)
         return connection
 
     def raw_tcp(self) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
         connection.settimeout(10)
+        self._opened.append(connection)
         return connection
 
     def token(self, kind: str, body: bytes, uid: int = 1000, audience: str = "slurmctld") -> bytes:

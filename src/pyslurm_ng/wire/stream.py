@@ -165,6 +165,8 @@ class StreamServer:
         self._paths: list[tuple[str, int]] = []
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._to_sweep: list[_Connection] = []
+        bounds = self.limits
+        self._sweep_s = min(1.0, bounds.handshake_s / 4, bounds.grace_s / 4, bounds.idle_s / 4)
 
     async def listen_unix(self, path: str, mode: int = 0o666) -> None:
         """Listen on a Unix socket; its directory is made when missing.
@@ -221,7 +223,7 @@ class StreamServer:
         self.connections.add(connection)
         if self._sweep_timer is None:
             loop = asyncio.get_running_loop()
-            self._sweep_timer = loop.call_later(1.0, self._sweep)
+            self._sweep_timer = loop.call_later(self._sweep_s, self._sweep)
 
     def _sweep(self) -> None:
         """Check time-outs of at most 1,000 connections, so that a turn of the loop stays short."""
@@ -234,8 +236,8 @@ class StreamServer:
         del self._to_sweep[-1000:]
         self._sweep_timer = None
         if self.connections:
-            pause = 0.1 if self._to_sweep else 1.0
-            self._sweep_timer = loop.call_later(pause, self._sweep)
+            pause_s = self._sweep_s / 10 if self._to_sweep else self._sweep_s
+            self._sweep_timer = loop.call_later(pause_s, self._sweep)
 
     def release(self, body_bytes: int) -> None:
         """Give back room of an answered body and let held connections go on."""
@@ -408,8 +410,8 @@ class _Connection(asyncio.Protocol):
         self._feed(data)
 
     def eof_received(self) -> bool:
-        # A half-closed connection still gets the answers it asked for.
-        return bool(self._calls)
+        # The client has gone: nobody half-closes here, and a dead srun must be noticed.
+        return False
 
     def pause_writing(self) -> None:
         if self._transport is not None and not self.is_closed:
