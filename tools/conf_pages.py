@@ -1,0 +1,129 @@
+"""The manual pages of the configuration files, from the tables that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from roff import Page
+
+from pyslurm_ng import __version__
+from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.tables import keys, options
+from pyslurm_ng.conf.tables.key import Key
+
+KIND_TEXTS = {
+    "bool": "yes or no",
+    "seconds": "seconds",
+    "minutes": "minutes",
+    "duration": "a time: minutes, hours:minutes:seconds or days-hours",
+    "duration_s": "a time: minutes, hours:minutes:seconds or days-hours",
+    "limit_min": "a time limit: minutes, hours:minutes:seconds or days-hours",
+    "mem_mib": "memory in MiB, or with a suffix K, M, G, T",
+    "percent": "percent",
+    "int": "a number",
+    "count": "a number, suffixes K, M, G allowed",
+    "path": "a path",
+    "paths": "paths, separated by commas",
+    "list": "words, separated by commas",
+    "words": "words, separated by commas",
+    "lower_words": "words, separated by commas",
+    "options": "options, separated by commas",
+    "hostlist": "names, ranges as in n[1-4,7]",
+    "user": "a user's name or number",
+    "purge": "a time with a unit: 30days, 12months",
+}
+NUMBERS = {"bool": False, "int": True, "seconds": True, "minutes": True, "percent": True}
+OVERVIEW = {
+    "slurm.conf": "configuration of the cluster",
+    "gres.conf": "generic resources of the nodes",
+    "topology.conf": "how the nodes are connected",
+    "cgroup.conf": "control groups of jobs",
+    "slurmdbd.conf": "configuration of the accounting daemon",
+}
+SYNTAX = (
+    "One Key=Value, or one line of several, separated by blanks. Keys are found without regard to "
+    "case. # begins a comment, a backslash at the end of a line continues it, a value with blanks "
+    "stands in double quotes. Include FILE reads another file at that place. A key that is unknown or "
+    "a value that is not allowed keeps the daemons from starting and is named with file and line."
+)
+
+
+def value_text(key: Key) -> str:
+    """Return one sentence on what may stand there."""
+    parts = [KIND_TEXTS.get(key.kind, "text")]
+    if key.choices:
+        parts = [f"one of {', '.join(key.choices)}" if key.kind != "list" else
+                 f"any of {', '.join(key.choices)}"]  # fmt: skip
+    if NUMBERS.get(key.kind):
+        parts.append(f"from {key.low}" + (f" to {key.high}" if key.high < 2**32 - 3 else ""))
+    if key.infinite:
+        parts.append("or UNLIMITED")
+    text = " ".join(parts)
+    default = f" Default: {key.default}." if key.default else ""
+    return f"{text[:1].upper()}{text[1:]}.{default}"
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def list_keys(page: Page, table: Iterable[Key], *, marks_unused: bool = False) -> None:
+    for key in table:
+        about = [" ".join(filter(None, (sentence(key.help), value_text(key))))]
+        words = options.OPTIONS.get(key.name)
+        if words:
+            names = ", ".join(name for name, *_ in words)
+            about.append(f"Words: {names}.")
+        if marks_unused and key.name not in EFFECTIVE_KEYS:
+            about.append("Accepted; without effect in this version.")
+        page.item(f"{key.name}=", *about)
+
+
+def slurm_conf() -> Page:
+    page = begin("slurm.conf", "SLURM_CONF names another file.")
+    page.heading("CLUSTER")
+    list_keys(page, keys.PARAMETERS, marks_unused=True)
+    for heading, what, table in (
+        ("NODES", "A line that begins with NodeName describes nodes; DEFAULT as the name gives the "
+         "values that later lines leave out.", keys.NODE),
+        ("PARTITIONS", "A line that begins with PartitionName describes one.", keys.PARTITION),
+        ("NODE SETS", "A line that begins with NodeSet names a group of nodes.", keys.NODESET),
+        ("DOWN NODES", "A line that begins with DownNodes gives a state to start with.",
+         keys.DOWNNODES),
+    ):  # fmt: skip
+        page.heading(heading)
+        page.paragraph(what)
+        list_keys(page, table)
+    return page
+
+
+def begin(name: str, more: str) -> Page:
+    page = Page(name, 5, __version__, OVERVIEW[name])
+    page.heading("DESCRIPTION")
+    page.paragraph(SYNTAX)
+    if more:
+        page.paragraph(more)
+    return page
+
+
+def plain(name: str, table: Iterable[Key], more: str = "") -> Page:
+    page = begin(name, more)
+    page.heading("KEYS")
+    list_keys(page, table)
+    return page
+
+
+def pages() -> dict[str, Page]:
+    """Return the pages by file name."""
+    return {
+        "slurm.conf.5": slurm_conf(),
+        "gres.conf.5": plain("gres.conf", keys.GRES, "It lies beside slurm.conf."),
+        "topology.conf.5": plain("topology.conf", keys.TOPOLOGY, "It lies beside slurm.conf."),
+        "cgroup.conf.5": plain("cgroup.conf", keys.CGROUP, "It lies beside slurm.conf."),
+        "slurmdbd.conf.5": plain(
+            "slurmdbd.conf",
+            keys.SLURMDBD,
+            "It lies beside slurm.conf and is readable by SlurmUser only. Without it the daemon "
+            "keeps its records in an SQLite file.",
+        ),
+    }
