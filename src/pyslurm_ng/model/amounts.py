@@ -7,20 +7,8 @@ from collections.abc import Iterable, Mapping
 from pyslurm_ng.base.tres import TresError, parse_gres
 
 from .job import JobRequest, NodeAlloc
-
-
-def requested_counts(request: JobRequest) -> tuple[int, int, int]:
-    """Return the nodes, CPUs and tasks a request needs at least, before anything is allocated."""
-    nodes = max(1, request.nodes_min)
-    tasks = request.ntasks
-    if not tasks:
-        tasks = nodes * request.ntasks_per_node if request.ntasks_per_node else nodes
-    cpus = max(tasks, nodes) * max(1, request.cpus_per_task)
-    cpus = max(cpus, nodes * request.mincpus)
-    if request.cpus_per_gpu:
-        gpus = requested_gres(request, nodes, tasks).get("gres/gpu", 0)
-        cpus = max(cpus, gpus * request.cpus_per_gpu)
-    return nodes, cpus, tasks
+from .partition import Partition
+from .sizes import job_sizes
 
 
 def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int]:
@@ -52,14 +40,17 @@ def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int
     return amounts
 
 
-def requested_tres(request: JobRequest, tracked: Iterable[str], weights: str) -> dict[str, int]:
+def requested_tres(
+    request: JobRequest, partition: Partition | None, tracked: Iterable[str]
+) -> dict[str, int]:
     """Return the TRES a request stands for; generic resources only if tracked."""
-    nodes, cpus, tasks = requested_counts(request)
-    amounts = {"cpu": cpus, "mem": request.mem_per_node_mib * nodes, "node": nodes}
-    amounts["mem"] = amounts["mem"] or request.mem_per_cpu_mib * cpus
-    wanted = requested_gres(request, nodes, tasks)
-    if not amounts["mem"] and request.mem_per_gpu_mib:
-        amounts["mem"] = request.mem_per_gpu_mib * wanted.get("gres/gpu", 0)
+    sizes = job_sizes(request, partition)
+    wanted = requested_gres(request, sizes.nodes_min, sizes.tasks)
+    mem_mib = sizes.mem_per_node_mib * sizes.nodes_min
+    mem_mib += sizes.mem_per_cpu_mib * sizes.cpus
+    mem_mib += sizes.mem_per_gpu_mib * wanted.get("gres/gpu", 0)
+    amounts = {"cpu": sizes.cpus, "mem": mem_mib, "node": sizes.nodes_min}
+    weights = partition.tres_billing_weights if partition is not None else ""
     amounts["billing"] = billing({**amounts, **wanted}, weights)
     amounts |= {name: wanted[name] for name in tracked if name in wanted}
     return amounts

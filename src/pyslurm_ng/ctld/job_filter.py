@@ -1,0 +1,237 @@
+"""Which jobs a command means: ids as typed and filters, answered from the Cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
+
+if TYPE_CHECKING:
+    from pyslurm_ng.model.cluster import Cluster
+    from pyslurm_ng.model.job import Job
+    from pyslurm_ng.wire.query_messages import JobFilter
+
+ACTIVE_STATES = frozenset(JobState) - TERMINAL_STATES
+
+JobTest = Callable[["Job"], bool]
+Part = tuple["Job", task_ranges.TaskRanges]
+"""A job, and which of its waiting tasks are meant: () for all of the record."""
+
+
+class JobFinder:
+    """Looks up ids as typed; keeps the groups of split arrays for the length of one request."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._groups: dict[int, list[Job]] | None = None
+
+    def find(self, name: JobName) -> list[Part]:
+        """Return what one id names, in order of job id; nothing when it is unknown."""
+        if name.tasks:
+            return self._find_tasks(name)
+        jobs = self.cluster.jobs
+        job = jobs.get(name.job_id)
+        if name.het_offset >= 0:
+            return [
+                (other, ())
+                for other in self._het_parts(name.job_id)
+                if other.het_offset == name.het_offset
+            ]
+        if job is not None and job.het_job_id == job.job_id:
+            return [(other, ()) for other in self._het_parts(name.job_id)]
+        if job is not None and job.array_job_id != job.job_id:
+            return [(job, ())]
+        return [(part, ()) for part in self._array_parts(name.job_id)]
+
+    def _array_parts(self, array_job_id: int) -> list[Job]:
+        """Return the records of one array (or the plain job of that id), by job id."""
+        jobs = self.cluster.jobs
+        found = {
+            job_id: jobs[job_id] for job_id in self.cluster.arrays.get(array_job_id, {}).values()
+        }
+        for job in self._array_groups().get(array_job_id, ()):
+            found[job.job_id] = job
+        own = jobs.get(array_job_id)
+        if own is not None:
+            found[array_job_id] = own
+        return [found[job_id] for job_id in sorted(found)]
+
+    def _array_groups(self) -> dict[int, list[Job]]:
+        if self._groups is None:
+            self._groups = {}
+            for job_id in self.cluster.pending:
+                job = self.cluster.jobs[job_id]
+                if job.array_pending:
+                    self._groups.setdefault(job.array_job_id, []).append(job)
+        return self._groups
+
+    def _het_parts(self, het_job_id: int) -> list[Job]:
+        leader = self.cluster.jobs.get(het_job_id)
+        if leader is None:
+            return []
+        ids = self.cluster.user_jobs.get(leader.uid, {})
+        parts = [self.cluster.jobs[job_id] for job_id in ids]
+        return sorted(
+            (job for job in parts if job.het_job_id == het_job_id), key=lambda job: job.het_offset
+        )
+
+    def _find_tasks(self, name: JobName) -> list[Part]:
+        jobs = self.cluster.jobs
+        started = self.cluster.arrays.get(name.job_id, {})
+        found: list[Part] = []
+        if len(name.tasks) == 1 and name.tasks[0][0] == name.tasks[0][1]:
+            job_id = started.get(name.tasks[0][0])
+            if job_id is not None:
+                return [(jobs[job_id], ())]
+        else:
+            found = [
+                (jobs[job_id], ())
+                for task_id, job_id in sorted(started.items())
+                if task_ranges.contains(name.tasks, task_id)
+            ]
+        for job in self._array_groups().get(name.job_id, ()):
+            meant, left = task_ranges.intersect(job.array_pending, name.tasks)
+            if meant:
+                found.append((job, meant if left else ()))
+        return found
+
+
+def find_jobs(cluster: Cluster, texts: Iterable[str]) -> tuple[list[Part], list[str]]:
+    """Return what the ids name, each record once, and the ids that name nothing."""
+    finder = JobFinder(cluster)
+    parts: list[Part] = []
+    seen: set[tuple[int, task_ranges.TaskRanges]] = set()
+    unknown: list[str] = []
+    for text in texts:
+        try:
+            found = finder.find(parse_job_id(text))
+        except JobIdError:
+            found = []
+        if not found:
+            unknown.append(text)
+        for job, tasks in found:
+            if (job.job_id, tasks) not in seen:
+                seen.add((job.job_id, tasks))
+                parts.append((job, tasks))
+    return parts, unknown
+
+
+def agrees(cluster: Cluster, wanted: JobFilter, now_us: int) -> JobTest | Reject:
+    """Return the test that a job passes when every filter but the ids agrees with it."""
+    tests: list[JobTest] = []
+    if wanted.uids:
+        uids = frozenset(wanted.uids)
+        tests.append(lambda job: job.uid in uids)
+    if wanted.not_uids:
+        not_uids = frozenset(wanted.not_uids)
+        tests.append(lambda job: job.uid not in not_uids)
+    if wanted.accounts:
+        accounts = frozenset(account.lower() for account in wanted.accounts)
+        tests.append(lambda job: job.account in accounts)
+    if wanted.qos:
+        qos = frozenset(wanted.qos)
+        tests.append(lambda job: job.qos in qos)
+    if wanted.names:
+        names = frozenset(wanted.names)
+        tests.append(lambda job: job.request.name in names)
+    if wanted.partitions:
+        partitions = frozenset(wanted.partitions)
+        tests.append(lambda job: not partitions.isdisjoint(job.partition.split(",")))
+    if wanted.reservations:
+        reservations = frozenset(wanted.reservations)
+        tests.append(lambda job: not reservations.isdisjoint(job.request.reservation.split(",")))
+    if wanted.wckeys:
+        wckeys = frozenset(wanted.wckeys)
+        tests.append(lambda job: job.request.wckey in wckeys)
+    if wanted.licenses:
+        licenses = frozenset(wanted.licenses)
+        tests.append(lambda job: _has_license(job, licenses))
+    if not wanted.all_states and (wanted.states or wanted.state_flags):
+        tests.append(_state_test(frozenset(wanted.states), wanted.state_flags))
+    if wanted.running_over_s >= 0 or wanted.running_under_s >= 0:
+        tests.append(_elapsed_test(wanted, now_us))
+    if wanted.nodes:
+        node_test = _node_test(cluster, wanted.nodes)
+        if isinstance(node_test, Reject):
+            return node_test
+        tests.append(node_test)
+    if not tests:
+        return everyone
+    if len(tests) == 1:
+        return tests[0]
+    return lambda job: all(test(job) for test in tests)
+
+
+def everyone(job: Job) -> bool:
+    """Agree with every job: the test of no filter."""
+    return True
+
+
+def _has_license(job: Job, names: frozenset[str]) -> bool:
+    text = job.licenses_alloc or job.request.licenses
+    return any(part.replace("=", ":").partition(":")[0] in names for part in text.split(","))
+
+
+def _state_test(states: frozenset[int], flags: int) -> JobTest:
+    def test(job: Job) -> bool:
+        if job.flags & flags:
+            return True
+        # A job that cleans up is COMPLETING and not yet what it ends as.
+        return job.state in states and not job.flags & JobFlag.COMPLETING
+
+    return test
+
+
+def _elapsed_test(wanted: JobFilter, now_us: int) -> JobTest:
+    over, under = wanted.running_over_s, wanted.running_under_s
+
+    def test(job: Job) -> bool:
+        if job.state not in (JobState.RUNNING, JobState.SUSPENDED):
+            return False
+        elapsed_s = elapsed_us(job, now_us) // 1_000_000
+        return (over < 0 or elapsed_s > over) and (under < 0 or elapsed_s < under)
+
+    return test
+
+
+def _node_test(cluster: Cluster, text: str) -> JobTest | Reject:
+    try:
+        names = hostlist.expand(text)
+    except hostlist.HostlistError:
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+    ids = set()
+    for name in names:
+        node_id = cluster.node_by_name.get(name)
+        if node_id is None:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
+        ids.add(node_id)
+    return lambda job: any(alloc.node_id in ids for alloc in job.nodes)
+
+
+def elapsed_us(job: Job, now_us: int) -> int:
+    """Return how long a job has run, without the time it was suspended."""
+    if not job.start_us or job.state == JobState.PENDING:
+        return 0
+    if job.state == JobState.SUSPENDED:
+        return max(0, job.suspend_us - job.start_us - job.suspended_us)
+    end_us = job.end_us if job.state in TERMINAL_STATES else now_us
+    return max(0, end_us - job.start_us - job.suspended_us)
+
+
+def job_id_text(job: Job, tasks: task_ranges.TaskRanges = ()) -> str:
+    """Return a job's id as users know it: `27`, `27_3`, `27_[0-9%2]`, `30+1`."""
+    if job.het_job_id:
+        return f"{job.het_job_id}+{job.het_offset}"
+    if tasks or job.array_pending:
+        text = task_ranges.text(tasks or job.array_pending)
+        limit = f"%{job.array_limit}" if job.array_limit and not tasks else ""
+        return f"{job.array_job_id}_[{text}{limit}]"
+    if job.array_job_id and job.array_task_id != NO_VAL:
+        return f"{job.array_job_id}_{job.array_task_id}"
+    return str(job.job_id)

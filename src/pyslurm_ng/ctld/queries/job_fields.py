@@ -1,0 +1,386 @@
+"""The fields of job records, in order; squeue, scontrol and --json read them by name.
+
+Three groups: BRIEF serves the daily formats, DETAIL everything else, SOFT what scheduling passes
+change. A brief record is BRIEF + SOFT, a detailed one BRIEF + DETAIL + SOFT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld.job_filter import elapsed_us
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import amounts, job as model_job, task_ranges
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Dependency, Job, NodeAlloc
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.states import JobState, reason_text
+
+BRIEF = (
+    "job_id",
+    "array_job_id",
+    "array_task_id",
+    "array_tasks",
+    "array_limit",
+    "het_job_id",
+    "het_offset",
+    "user_id",
+    "user_name",
+    "name",
+    "partition",
+    "account",
+    "qos",
+    "state",
+    "flags",
+    "submit_us",
+    "start_us",
+    "end_us",
+    "suspend_us",
+    "suspended_us",
+    "time_limit_min",
+    "node_count",
+    "cpus",
+    "tasks",
+    "nodes",
+)
+SOFT = ("priority", "reason", "reason_text", "expected_start_us", "sched_nodes")
+DETAIL = (
+    "group_id",
+    "group_name",
+    "assoc_id",
+    "eligible_us",
+    "accrue_us",
+    "begin_us",
+    "last_eval_us",
+    "preempt_us",
+    "resize_us",
+    "scheduler",
+    "attempt",
+    "requeue",
+    "is_batch",
+    "exit_code",
+    "derived_exit_code",
+    "nice",
+    "site_factor",
+    "dependency",
+    "array_count",
+    "batch_host",
+    "failed_node",
+    "comment",
+    "admin_comment",
+    "system_comment",
+    "licenses_alloc",
+    "tres_alloc",
+    "tres_req",
+    "alloc_node",
+    "resources",
+    "gres_alloc",
+    "het_job_ids",
+    "kill_us",
+    "elapsed_before_us",
+    "job_cpus_per_node",
+    # From the request.
+    "request_flags",
+    "nodes_min",
+    "nodes_max",
+    "ntasks_per_node",
+    "ntasks_per_socket",
+    "ntasks_per_core",
+    "ntasks_per_gpu",
+    "cpus_per_task",
+    "mincpus",
+    "sockets_per_node",
+    "cores_per_socket",
+    "threads_per_core",
+    "core_spec",
+    "thread_spec",
+    "tmp_mib",
+    "gres",
+    "gpus",
+    "gpus_per_node",
+    "gpus_per_socket",
+    "gpus_per_task",
+    "cpus_per_gpu",
+    "tres_per_task",
+    "tres_bind",
+    "tres_freq",
+    "node_list",
+    "exclude",
+    "constraint",
+    "prefer",
+    "batch_features",
+    "cluster_features",
+    "switches",
+    "switches_wait_s",
+    "segment",
+    "distribution",
+    "time_min_min",
+    "deadline_us",
+    "delay_boot_min",
+    "signal",
+    "mail_type",
+    "mail_user",
+    "work_dir",
+    "std_in",
+    "std_out",
+    "std_err",
+    "command",
+    "submit_line",
+    "alloc_sid",
+    "argv",
+    "reservation",
+    "wckey",
+    "extra",
+    "mcs_label",
+    "licenses",
+    "network",
+    "container",
+    "burst_buffer",
+    "profile",
+    "acctg_freq",
+    "oversubscribe",
+    "exclusive",
+    "mem_per_node_mib",
+    "mem_per_cpu_mib",
+    "mem_per_gpu_mib",
+    "cpus_each",
+)
+_FROM_REQUEST = DETAIL[DETAIL.index("nodes_min") : DETAIL.index("oversubscribe")]
+
+
+def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
+    """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
+    sizes = job_sizes(job.request, partition)
+    if job.nodes:
+        cpus = sum(alloc.cpus for alloc in job.nodes)
+        return len(job.nodes), cpus, job.total_tasks or sizes.tasks
+    return sizes.nodes_min, sizes.cpus, sizes.tasks
+
+
+def first_partition(cluster: Cluster, job: Job) -> Partition | None:
+    """Return the partition a job runs in, or the first it may wait for."""
+    return cluster.partitions.get(job.partition.partition(",")[0])
+
+
+def nodes_text(cluster: Cluster, allocs: Sequence[NodeAlloc]) -> str:
+    """Return the folded names of nodes held; a removed one is left out."""
+    if not allocs:
+        return ""
+    found = (cluster.nodes[alloc.node_id] for alloc in allocs)
+    return hostlist.fold([node.spec.name for node in found if node is not None])
+
+
+def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> tuple[object, ...]:
+    """Return a job's BRIEF fields; with `tasks` those of only some of an array's waiting tasks."""
+    node_count, cpus, task_count = job_counts(job, first_partition(cluster, job))
+    waiting = tasks or job.array_pending
+    task_id, text = job.array_task_id, ""
+    if len(waiting) == 1 and waiting[0][0] == waiting[0][1] and tasks:
+        task_id = waiting[0][0]
+    elif waiting:
+        text = task_ranges.text(waiting)
+    return (
+        job.job_id,
+        job.array_job_id,
+        task_id,
+        text,
+        job.array_limit,
+        job.het_job_id,
+        job.het_offset,
+        job.uid,
+        job.user_name,
+        job.request.name,
+        job.partition,
+        job.account,
+        job.qos,
+        job.state,
+        job.flags,
+        job.submit_us,
+        job.start_us,
+        job.end_us,
+        job.suspend_us,
+        job.suspended_us,
+        job.time_limit_min,
+        node_count,
+        cpus,
+        task_count,
+        nodes_text(cluster, job.nodes),
+    )
+
+
+def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
+    """Return a job's SOFT fields."""
+    job_id = job.job_id
+    priority = job.priority if job.priority != NO_VAL else soft.priority.get(job_id, 0)
+    if job.state != JobState.PENDING:
+        return (priority, reason_text(job.reason), job.reason_text, 0, "")
+    reason, text = job.reason, job.reason_text
+    if not reason:
+        found = soft.reason.get(job_id)
+        if found is not None:
+            reason = int(found[0])
+    start_us = soft.expected_start_us.get(job_id, 0)
+    planned = soft.sched_nodes.get(job_id)
+    names = ""
+    if planned:
+        nodes = (cluster.nodes[node_id] for node_id in planned)
+        names = hostlist.fold([node.spec.name for node in nodes if node is not None])
+    return (priority, reason_text(reason), text, start_us, names)
+
+
+def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[object, ...]:
+    """Return a job's DETAIL fields; `tracked` are the TRES names the cluster counts."""
+    request = job.request
+    partition = first_partition(cluster, job)
+    sizes = job_sizes(request, partition)
+    weights = partition.tres_billing_weights if partition else ""
+    held = amounts.allocated_tres(job.nodes, tracked, weights) if job.nodes else {}
+    batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
+    return (
+        job.gid,
+        job.group_name,
+        job.assoc_id,
+        job.eligible_us,
+        job.accrue_us,
+        job.begin_us,
+        job.last_eval_us,
+        job.preempt_us,
+        job.resize_us,
+        job.scheduler,
+        job.attempt,
+        job.requeue,
+        bool(job.script_hash),
+        job.exit_code,
+        job.derived_exit_code,
+        job.nice,
+        job.site_factor,
+        dependency_text(job.dependencies, job.dependency_any),
+        job.array_count,
+        batch_node.spec.name if batch_node is not None and job.script_hash else "",
+        job.failed_node,
+        job.comment,
+        job.admin_comment,
+        job.system_comment,
+        job.licenses_alloc,
+        format_tres(held),
+        format_tres(amounts.requested_tres(request, partition, tracked)),
+        request.alloc_node,
+        _resources(cluster, job),
+        _gres_total(job),
+        _het_ids(cluster, job),
+        job.kill_us,
+        elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
+        [alloc.cpus for alloc in job.nodes],
+        request.flags,
+        *[getattr(request, name) for name in _FROM_REQUEST],
+        oversubscribe_text(request.flags),
+        exclusive_text(request.flags, partition.exclusive if partition else "NO"),
+        sizes.mem_per_node_mib,
+        sizes.mem_per_cpu_mib,
+        sizes.mem_per_gpu_mib,
+        sizes.cpus_per_task,
+    )
+
+
+def dependency_text(terms: Sequence[Dependency], is_any: bool) -> str:
+    """Return dependencies as Slurm shows them: `afterok:21(unfulfilled)`."""
+    words = []
+    for term in terms:
+        if term.state == 1:
+            continue
+        mark = "(failed)" if term.state == 2 else "(unfulfilled)"
+        if not term.job_id:
+            words.append(term.kind + mark)
+            continue
+        task = ""
+        if term.task_id != NO_VAL:
+            task = f"_{term.task_id}"
+        delay = f"+{term.delay_min}" if term.delay_min else ""
+        words.append(f"{term.kind}:{term.job_id}{task}{delay}{mark}")
+    return ("?" if is_any else ",").join(words)
+
+
+def oversubscribe_text(flags: int) -> str:
+    """Return OverSubscribe= of a job."""
+    return "YES" if flags & model_job.REQ_OVERSUBSCRIBE else "NO"
+
+
+def exclusive_text(flags: int, partition_exclusive: str) -> str:
+    """Return Exclusive= of a job: its own wish, else its partition's rule."""
+    for bit, word in (
+        (model_job.REQ_EXCLUSIVE_TOPO, "TOPO"),
+        (model_job.REQ_EXCLUSIVE_MCS, "MCS"),
+        (model_job.REQ_EXCLUSIVE_USER, "USER"),
+        (model_job.REQ_EXCLUSIVE, "NODE"),
+    ):
+        if flags & bit:
+            return word
+    return partition_exclusive
+
+
+def ids_of_mask(mask: bytes) -> str:
+    """Return the numbers of the bits set, as ranges: `0-3,8`."""
+    bits = int.from_bytes(mask, "little")
+    numbers = [index for index in range(bits.bit_length()) if bits >> index & 1]
+    parts: list[str] = []
+    start = 0
+    for index in range(1, len(numbers) + 1):
+        if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:
+            first, last = numbers[start], numbers[index - 1]
+            parts.append(f"{first}-{last}" if last > first else f"{first}")
+            start = index
+    return ",".join(parts)
+
+
+def gres_text(alloc: NodeAlloc) -> str:
+    """Return the GRES held on one node: `gpu:a100:2(IDX:0-1)`."""
+    words = []
+    for gres in alloc.gres:
+        kind = f":{gres.type}" if gres.type else ""
+        where = f"(IDX:{ids_of_mask(gres.indexes)})" if gres.indexes else ""
+        words.append(f"{gres.name}{kind}:{gres.count}{where}")
+    return ",".join(words)
+
+
+def _gres_total(job: Job) -> str:
+    total: dict[str, int] = {}
+    for alloc in job.nodes:
+        for gres in alloc.gres:
+            name = f"{gres.name}:{gres.type}" if gres.type else gres.name
+            total[name] = total.get(name, 0) + gres.count
+    return ",".join(f"{name}:{count}" for name, count in total.items())
+
+
+def _resources(cluster: Cluster, job: Job) -> list[tuple[str, int, str, int, str]]:
+    """Return what the job holds by node: name, CPUs, core ids with threads, MiB, GRES."""
+    rows = []
+    for alloc in job.nodes:
+        node = cluster.nodes[alloc.node_id]
+        if node is None:
+            continue
+        cores = ids_of_mask(cpu_mask(alloc.cores, max(1, node.spec.threads_per_core)))
+        rows.append((node.spec.name, alloc.cpus, cores, alloc.mem_mib, gres_text(alloc)))
+    return rows
+
+
+def cpu_mask(cores: bytes, threads: int) -> bytes:
+    """Return the mask of CPUs on the cores of a mask: each core's threads have adjacent ids."""
+    if threads == 1:
+        return cores
+    bits, wide = int.from_bytes(cores, "little"), 0
+    for index in range(bits.bit_length()):
+        if bits >> index & 1:
+            wide |= (1 << threads) - 1 << index * threads
+    return wide.to_bytes((wide.bit_length() + 7) // 8, "little")
+
+
+def _het_ids(cluster: Cluster, job: Job) -> str:
+    if not job.het_job_id:
+        return ""
+    jobs = (cluster.jobs[job_id] for job_id in cluster.user_jobs.get(job.uid, {}))
+    ids = sorted(other.job_id for other in jobs if other.het_job_id == job.het_job_id)
+    return task_ranges.text(task_ranges.from_tasks(ids))

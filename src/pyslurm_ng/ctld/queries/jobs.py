@@ -1,0 +1,260 @@
+"""ShowJobs and ShowSteps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
+from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld import job_filter
+from pyslurm_ng.ctld.queries.job_fields import (
+    BRIEF,
+    DETAIL,
+    SOFT,
+    brief_values,
+    detail_values,
+    nodes_text,
+    soft_values,
+)
+from pyslurm_ng.ctld.queries.records import RecordCache, array_head, elements
+from pyslurm_ng.ctld.queries.views import Audience
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import amounts
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Job, Step
+from pyslurm_ng.model.states import JobFlag
+from pyslurm_ng.wire.query_messages import (
+    SHOW_ALL,
+    SHOW_DETAIL,
+    GetBatchScript,
+    Records,
+    ShowJobs,
+    ShowSteps,
+)
+
+if TYPE_CHECKING:
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.ctld.rules.context import Caller
+
+_BRIEF_HEAD = array_head(len(BRIEF) + len(SOFT))
+_DETAIL_HEAD = array_head(len(BRIEF) + len(DETAIL) + len(SOFT))
+BRIEF_FIELDS = [*BRIEF, *SOFT]
+DETAIL_FIELDS = [*BRIEF, *DETAIL, *SOFT]
+
+
+def show_jobs(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowJobs,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return the records of the jobs that agree with the filters and that the caller may see."""
+    parts = _selected(cluster, conf, request, caller, now_us)
+    if isinstance(parts, Reject):
+        return parts
+    detailed = bool(request.flags & SHOW_DETAIL)
+    tracked = conf.tracked_tres() if detailed else ()
+    return Records(
+        now_us=now_us,
+        fields=DETAIL_FIELDS if detailed else BRIEF_FIELDS,
+        records=b"".join(_records(cluster, soft, parts, tracked, detailed)),
+        cluster_name=cluster.cluster_name,
+        last_update_us=cluster.time_us,
+    )
+
+
+def _selected(
+    cluster: Cluster, conf: SlurmConf, request: ShowJobs, caller: Caller, now_us: int
+) -> Iterable[job_filter.Part] | Reject:
+    wanted = request.filter
+    test = job_filter.agrees(cluster, wanted, now_us)
+    if isinstance(test, Reject):
+        return test
+    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    if wanted.jobs:
+        parts, unknown = job_filter.find_jobs(cluster, wanted.jobs)
+        if unknown and (request.strict or not parts):
+            return Reject(Errno.ESLURM_INVALID_JOB_ID)
+        return [(job, tasks) for job, tasks in parts if test(job) and audience.sees_job(job)]
+    jobs = _candidates(cluster, request)
+    no_test = test is job_filter.everyone
+    if audience.sees_all_jobs:
+        return ((job, ()) for job in jobs if no_test or test(job))
+    return ((job, ()) for job in jobs if test(job) and audience.sees_job(job))
+
+
+def _candidates(cluster: Cluster, request: ShowJobs) -> Iterator[Job]:
+    """Return the jobs that can agree, by the narrowest index."""
+    wanted = request.filter
+    jobs = cluster.jobs
+    if wanted.uids:
+        return (jobs[job_id] for uid in wanted.uids for job_id in cluster.user_jobs.get(uid, ()))
+    return iter(jobs.values())
+
+
+def _records(
+    cluster: Cluster,
+    soft: Soft,
+    parts: Iterable[job_filter.Part],
+    tracked: tuple[str, ...],
+    detailed: bool,
+) -> Iterator[bytes]:
+    cache: RecordCache = soft.records
+    kept = cache.job_details if detailed else cache.jobs
+    for job, tasks in parts:
+        fixed = None if tasks else kept.get(job.job_id)
+        if fixed is None:
+            values = brief_values(cluster, job, tasks)
+            head = _BRIEF_HEAD
+            if detailed:
+                values += detail_values(cluster, job, tracked)
+                head = _DETAIL_HEAD
+            fixed = head + elements(values)
+            if not tasks:
+                kept[job.job_id] = fixed
+        yield fixed
+        yield elements(soft_values(cluster, soft, job))
+
+
+STEP_FIELDS = [
+    "job_id",
+    "array_job_id",
+    "array_task_id",
+    "het_job_id",
+    "het_offset",
+    "user_id",
+    "user_name",
+    "partition",
+    "step_id",
+    "name",
+    "state",
+    "start_us",
+    "suspended_us",
+    "time_limit_min",
+    "node_count",
+    "cpus",
+    "tasks",
+    "nodes",
+    "tres",
+    "distribution",
+    "srun_host",
+    "srun_pid",
+    "network",
+    "cpus_per_task",
+    "tres_per_node",
+    "std_in",
+    "std_out",
+    "std_err",
+    "submit_line",
+    "container",
+    "cwd",
+]
+
+
+def show_steps(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowSteps,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return the records of running steps."""
+    test = job_filter.agrees(cluster, request.filter, now_us)
+    if isinstance(test, Reject):
+        return test
+    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    found: list[tuple[Job, int]] = []
+    if request.steps:
+        finder = job_filter.JobFinder(cluster)
+        for text in request.steps:
+            try:
+                name = parse_job_id(text)
+            except JobIdError:
+                return Reject(Errno.ESLURM_INVALID_JOB_ID)
+            found += [(job, name.step) for job, _ in finder.find(name)]
+    else:
+        found = [(cluster.jobs[job_id], -1) for job_id in cluster.active]
+    tracked = conf.tracked_tres()
+    records = [
+        elements_of_step(cluster, job, step, tracked, now_us)
+        for job, wanted in found
+        if test(job) and audience.sees_job(job) and not job.flags & JobFlag.COMPLETING
+        for step in _steps_in_order(job)
+        if wanted in (-1, step.step_id)
+    ]
+    return Records(
+        now_us=now_us,
+        fields=STEP_FIELDS,
+        records=b"".join(records),
+        cluster_name=cluster.cluster_name,
+        last_update_us=cluster.time_us,
+    )
+
+
+def _steps_in_order(job: Job) -> list[Step]:
+    """Return the steps with those that srun did not make first, as scontrol lists them."""
+    return sorted(job.steps.values(), key=lambda step: (step.step_id < STEP_BATCH, step.step_id))
+
+
+def elements_of_step(
+    cluster: Cluster, job: Job, step: Step, tracked: tuple[str, ...], now_us: int
+) -> bytes:
+    """Return one packed step record."""
+    is_own = step.step_id < STEP_BATCH
+    held = amounts.allocated_tres(step.nodes, tracked, None) if is_own else {}
+    values = (
+        job.job_id,
+        job.array_job_id,
+        job.array_task_id,
+        job.het_job_id,
+        job.het_offset,
+        job.uid,
+        job.user_name,
+        job.partition,
+        step.step_id,
+        step.name,
+        step.state,
+        step.start_us or step.created_us,
+        step.suspended_us,
+        step.time_limit_min,
+        len(step.nodes),
+        step.cpus if is_own else 0,
+        step.ntasks,
+        nodes_text(cluster, step.nodes),
+        format_tres(held, alphabetical=True),
+        step.distribution,
+        step.srun_host,
+        step.srun_pid,
+        step.network,
+        step.cpus_per_task,
+        step.tres_per_node,
+        step.std_in,
+        step.std_out,
+        step.std_err,
+        step.submit_line,
+        step.container,
+        step.cwd,
+    )
+    assert len(values) == len(STEP_FIELDS)
+    return array_head(len(values)) + elements(values)
+
+
+def script_of(
+    cluster: Cluster, request: GetBatchScript, caller: Caller
+) -> tuple[int, str] | Reject:
+    """Return the id and the script's hash of a job whose script the caller may read."""
+    parts, _ = job_filter.find_jobs(cluster, [request.job])
+    if not parts:
+        return Reject(Errno.ESLURM_INVALID_JOB_ID)
+    job = parts[0][0]
+    if job.uid != caller.uid and not caller.is_operator:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    if not job.script_hash:
+        return Reject(Errno.ESLURM_JOB_SCRIPT_MISSING)
+    return job.job_id, job.script_hash

@@ -1,0 +1,211 @@
+"""Licences, reservations, topology, configuration and counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld.queries.records import array_head, elements
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.wire.query_messages import (
+    ConfigText,
+    Diagnostics,
+    Records,
+    ShowDiagnostics,
+    ShowLicenses,
+    ShowReservations,
+    ShowTopology,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.conf.topology_conf import TopologyConf
+    from pyslurm_ng.ctld.rules.context import Caller
+
+LICENSE_FIELDS = ["name", "total", "used", "free", "reserved", "remote"]
+RESERVATION_FIELDS = [
+    "name",
+    "start_us",
+    "end_us",
+    "nodes",
+    "node_count",
+    "core_count",
+    "features",
+    "partition",
+    "flags",
+    "tres",
+    "users",
+    "groups",
+    "accounts",
+    "qos",
+    "licenses",
+    "max_start_delay_s",
+    "comment",
+]
+
+
+def show_licenses(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowLicenses,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return licences by name."""
+    packed = []
+    for name in sorted(cluster.licenses):
+        if request.names and name not in request.names:
+            continue
+        total, used = cluster.licenses[name], cluster.licenses_used.get(name, 0)
+        packed.append(bytes([0x96]) + elements((name, total, used, total - used, 0, False)))
+    return Records(
+        now_us=now_us,
+        fields=LICENSE_FIELDS,
+        records=b"".join(packed),
+        cluster_name=cluster.cluster_name,
+        last_update_us=cluster.time_us,
+    )
+
+
+def show_reservations(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowReservations,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return reservations in order of creation."""
+    packed = []
+    for item in cluster.reservations.values():
+        if request.name and item.name != request.name:
+            continue
+        nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
+        cores = sum(node.spec.sockets * node.spec.cores_per_socket for node in nodes)
+        cpus = sum(node.spec.cpus for node in nodes)
+        values = (
+            item.name,
+            item.start_us,
+            item.end_us,
+            hostlist.fold([node.spec.name for node in nodes]),
+            len(nodes),
+            cores,
+            item.features,
+            item.partition,
+            ",".join(item.flags),
+            item.tres or format_tres({"cpu": cpus}),
+            ",".join(item.users),
+            ",".join(item.groups),
+            ",".join(item.accounts),
+            ",".join(item.qos),
+            item.licenses,
+            item.max_start_delay_s,
+            item.comment,
+        )
+        packed.append(array_head(len(values)) + elements(values))
+    return Records(
+        now_us=now_us,
+        fields=RESERVATION_FIELDS,
+        records=b"".join(packed),
+        cluster_name=cluster.cluster_name,
+        last_update_us=cluster.time_us,
+    )
+
+
+def topology_lines(
+    cluster: Cluster, topology: TopologyConf | None, request: ShowTopology
+) -> ConfigText | Reject:
+    """Return the lines of `scontrol show topology`; none under a flat topology."""
+    if topology is None:
+        return ConfigText(lines=[])
+    lines: list[str] = []
+    for switch in topology.switches:
+        if request.unit and switch.name != request.unit:
+            continue
+        if request.node and request.node not in switch.node_names:
+            continue
+        text = f"SwitchName={switch.name} Level={switch.level} LinkSpeed={switch.link_speed}"
+        text += f" Nodes={hostlist.fold(list(switch.node_names))}"
+        if switch.children:
+            text += f" Switches={hostlist.fold(list(switch.children))}"
+        lines.append(text)
+    for index, block in enumerate(topology.blocks):
+        if request.unit and block.name != request.unit:
+            continue
+        if request.node and request.node not in block.node_names:
+            continue
+        nodes = hostlist.fold(list(block.node_names))
+        size = topology.block_sizes[0] if topology.block_sizes else len(block.node_names)
+        lines.append(f"BlockName={block.name} BlockIndex={index} Nodes={nodes} BlockSize={size}")
+    if not lines and (request.unit or request.node):
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    return ConfigText(lines=lines)
+
+
+def show_diagnostics(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowDiagnostics,
+    caller: Caller,
+    now_us: int,
+    *,
+    user_names: Mapping[int, str] | None = None,
+) -> Diagnostics:
+    """Return the counters of sdiag."""
+    passes, jobs = soft.passes, soft.jobs
+    running = sum(1 for job_id in cluster.active if cluster.jobs[job_id].state == JobState.RUNNING)
+    names = user_names or {}
+    counters = {
+        "agent_queue": soft.agent_queue,
+        "agents": soft.agents,
+        "dbd_queue": soft.dbd_queue,
+        "jobs_submitted": jobs.submitted,
+        "jobs_started": jobs.started,
+        "jobs_completed": jobs.completed,
+        "jobs_canceled": jobs.cancelled,
+        "jobs_failed": jobs.failed,
+        "jobs_pending": _pending_tasks(cluster),
+        "jobs_running": running,
+        "schedule_last_us": passes.last_us,
+        "schedule_max_us": passes.longest_us,
+        "schedule_total_us": passes.total_us,
+        "schedule_cycles": passes.cycles,
+        "schedule_depth": passes.tested,
+        "schedule_queue": passes.queue_length,
+        "schedule_when_us": passes.last_at_us,
+        "backfilled": passes.started,
+        "backfilled_ever": passes.started_ever,
+        "started_last_pass": passes.last_started,
+        "tested_last_pass": passes.last_tested,
+        "epoch": cluster.epoch,
+        "sequence": cluster.sequence,
+        "journal_bytes": soft.journal_bytes,
+        "journal_groups": soft.journal_groups,
+        **{f"refused_{cause}": count for cause, count in soft.refused.items()},
+    }
+    return Diagnostics(
+        now_us=now_us,
+        since_us=soft.reset_us or soft.started_us,
+        counters=counters,
+        messages=[(kind, call.count, call.total_us) for kind, call in soft.calls.items()],
+        users=[
+            (uid, names.get(uid, ""), call.count, call.total_us)
+            for uid, call in soft.callers.items()
+        ],
+    )
+
+
+def _pending_tasks(cluster: Cluster) -> int:
+    total = 0
+    for job_id in cluster.pending:
+        waiting = cluster.jobs[job_id].array_pending
+        total += sum((last - first) // step + 1 for first, last, step in waiting) or 1
+    return total

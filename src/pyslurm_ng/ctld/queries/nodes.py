@@ -1,0 +1,352 @@
+"""ShowNodes and ShowPartitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
+from pyslurm_ng.ctld.queries.records import array_head, elements
+from pyslurm_ng.ctld.queries.views import Audience
+from pyslurm_ng.ctld.rules.update_nodes import find_nodes
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import amounts
+from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state
+from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import NodeState
+from pyslurm_ng.wire.query_messages import (
+    SHOW_ALL,
+    SHOW_FUTURE,
+    Records,
+    ShowNodes,
+    ShowPartitions,
+)
+
+if TYPE_CHECKING:
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.ctld.rules.context import Caller
+
+NODE_FIXED = (
+    "name",
+    "node_id",
+    "state",
+    "flags",
+    "cpus",
+    "cpus_effective",
+    "cpus_alloc",
+    "boards",
+    "sockets",
+    "cores",
+    "threads",
+    "memory_mib",
+    "memory_alloc_mib",
+    "tmp_disk_mib",
+    "weight",
+    "features",
+    "active_features",
+    "gres",
+    "gres_used",
+    "hostname",
+    "address",
+    "port",
+    "arch",
+    "os",
+    "version",
+    "reason",
+    "reason_us",
+    "reason_uid",
+    "boot_us",
+    "slurmd_start_us",
+    "last_busy_us",
+    "resume_after_us",
+    "partitions",
+    "tres",
+    "tres_alloc",
+    "comment",
+    "extra",
+    "instance_id",
+    "instance_type",
+    "core_spec_count",
+    "cpu_spec_list",
+    "mem_spec_limit_mib",
+    "topology",
+    "owner_uid",
+    "bcast_address",
+    "registered_us",
+    "gres_drain",
+    "reservation",
+)
+NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned")
+NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
+_NODE_HEAD = array_head(len(NODE_FIELDS))
+_NO_LOAD = -1
+
+PARTITION_FIELDS = [
+    "name",
+    "is_default",
+    "state",
+    "nodes",
+    "node_ids",
+    "total_cpus",
+    "total_nodes",
+    "tres",
+    "max_time_min",
+    "default_time_min",
+    "min_nodes",
+    "max_nodes",
+    "max_cpus_per_node",
+    "max_cpus_per_socket",
+    "def_mem_per_cpu_mib",
+    "def_mem_per_node_mib",
+    "max_mem_per_cpu_mib",
+    "max_mem_per_node_mib",
+    "allow_groups",
+    "allow_accounts",
+    "deny_accounts",
+    "allow_qos",
+    "deny_qos",
+    "alloc_nodes",
+    "alternate",
+    "disable_root_jobs",
+    "root_only",
+    "req_resv",
+    "hidden",
+    "lln",
+    "exclusive",
+    "oversubscribe",
+    "over_time_limit_min",
+    "grace_time_s",
+    "preempt_mode",
+    "priority_tier",
+    "priority_job_factor",
+    "qos",
+    "select_type_parameters",
+    "tres_billing_weights",
+    "job_defaults",
+    "resume_timeout_s",
+    "suspend_time_s",
+    "suspend_timeout_s",
+    "power_down_on_idle",
+    "topology",
+    "cpu_bind",
+]
+
+
+def show_nodes(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowNodes,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return node records in configuration order, or of the nodes named."""
+    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    if request.nodes:
+        found = find_nodes(cluster, request.nodes)
+        if isinstance(found, Reject):
+            return found
+        nodes = found
+    else:
+        nodes = [
+            node
+            for node in cluster.living_nodes()
+            if request.flags & SHOW_FUTURE or node.state != NodeState.FUTURE
+        ]
+    if audience.nodes_private:
+        nodes = []
+    return Records(
+        now_us=now_us,
+        fields=NODE_FIELDS,
+        records=_node_records(cluster, soft, conf, nodes),
+        cluster_name=cluster.cluster_name,
+        last_update_us=cluster.time_us,
+    )
+
+
+def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Node]) -> bytes:
+    cache = soft.records.nodes
+    planned = {node_id for node_ids in soft.sched_nodes.values() for node_id in node_ids}
+    partitions: dict[int, list[str]] | None = None
+    tracked: tuple[str, ...] = ()
+    parts: list[bytes] = []
+    for node in nodes:
+        fixed = cache.get(node.node_id)
+        if fixed is None:
+            if partitions is None:
+                partitions, tracked = partitions_by_node(cluster), conf.tracked_tres()
+            values = _node_values(cluster, node, partitions.get(node.node_id, []), tracked)
+            fixed = cache[node.node_id] = _NODE_HEAD + elements(values)
+        parts.append(fixed)
+        load = soft.node_load.get(node.node_id)
+        is_planned = node.node_id in planned
+        if load is None:
+            parts.append(elements((_NO_LOAD, _NO_LOAD, 0, is_planned)))
+        else:
+            parts.append(
+                elements(
+                    (load.cpu_load_hundredths, load.free_mem_mib, load.last_seen_us, is_planned)
+                )
+            )
+    return b"".join(parts)
+
+
+def partitions_by_node(cluster: Cluster) -> dict[int, list[str]]:
+    """Return the names of each node's partitions, in configuration order."""
+    names: dict[int, list[str]] = {}
+    for partition in cluster.partitions.values():
+        for node_id in partition.node_ids:
+            names.setdefault(node_id, []).append(partition.name)
+    return names
+
+
+def configured_tres(nodes: list[Node], tracked: tuple[str, ...], weights: str) -> dict[str, int]:
+    """Return what nodes have in all as TRES, node count not included."""
+    total = {"cpu": 0, "mem": 0}
+    held: dict[str, int] = {}
+    for node in nodes:
+        total["cpu"] += node.spec.cpus
+        total["mem"] += node.spec.real_memory_mib
+        for gres in node.spec.gres:
+            for name in sorted({f"gres/{gres.name}", _typed(gres.name, gres.type)}):
+                held[name] = held.get(name, 0) + gres.count
+    total["billing"] = amounts.billing({**total, **held}, weights)
+    total |= {name: held[name] for name in tracked if name in held}
+    return total
+
+
+def _typed(name: str, kind: str) -> str:
+    return f"gres/{name}:{kind}" if kind else f"gres/{name}"
+
+
+def gres_used_text(cluster: Cluster, node: Node) -> str:
+    """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:0(IDX:N/A)`, `r1:1`."""
+    use = cluster.use[node.node_id]
+    words = []
+    for gres in node.spec.gres:
+        key = f"{gres.name}:{gres.type}"
+        count = use.gres_count.get(key, 0)
+        name = key if gres.type else gres.name
+        mask = use.gres.get(key, 0)
+        text = f"{name}:{count}"
+        if gres.name == "gpu" or gres.files or mask:
+            size = (mask.bit_length() + 7) // 8
+            text += f"(IDX:{ids_of_mask(mask.to_bytes(size, 'little')) or 'N/A'})"
+        words.append(text)
+    return ",".join(words)
+
+
+def _node_values(
+    cluster: Cluster, node: Node, partitions: list[str], tracked: tuple[str, ...]
+) -> tuple[object, ...]:
+    spec, facts = node.spec, node.facts
+    base, flags = node_state(cluster, node)
+    use = cluster.use[node.node_id]
+    held = amounts.allocated_tres(use.allocs.values(), tracked, None) if use.allocs else {}
+    held.pop("node", None)
+    if held:
+        held["cpu"] = use.cpus
+    values = (
+        spec.name,
+        node.node_id,
+        int(base),
+        int(flags),
+        spec.cpus,
+        effective_cpus(node),
+        use.cpus,
+        spec.boards,
+        spec.sockets,
+        spec.cores_per_socket,
+        spec.threads_per_core,
+        spec.real_memory_mib,
+        use.mem_mib,
+        spec.tmp_disk_mib,
+        node.weight,
+        ",".join(node.features),
+        ",".join(node.features_active),
+        spec.gres_text,
+        gres_used_text(cluster, node),
+        spec.hostname or spec.name,
+        facts.addr or spec.addr or spec.hostname or spec.name,
+        spec.port,
+        facts.arch,
+        facts.os,
+        facts.version,
+        node.reason,
+        node.reason_us,
+        node.reason_uid,
+        facts.boot_us,
+        facts.daemon_start_us,
+        node.last_busy_us,
+        node.resume_after_us,
+        partitions,
+        format_tres(configured_tres([node], tracked, "")),
+        format_tres(held),
+        node.comment,
+        node.extra,
+        facts.instance_id,
+        facts.instance_type,
+        spec.core_spec_count,
+        spec.cpu_spec_list,
+        spec.mem_spec_limit_mib,
+        spec.topology,
+        node.owner_uid,
+        spec.bcast_addr,
+        node.registered_us,
+        "",
+        "",
+    )
+    assert len(values) == len(NODE_FIXED)
+    return values
+
+
+def show_partitions(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowPartitions,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return partition records, and with them the nodes' for sinfo."""
+    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    tracked = conf.tracked_tres()
+    records = [
+        array_head(len(PARTITION_FIELDS)) + elements(_partition_values(cluster, item, tracked))
+        for item in cluster.partitions.values()
+        if audience.sees_partition(item)
+    ]
+    nodes: list[Node] = []
+    if request.with_nodes and not audience.nodes_private:
+        nodes = [
+            node
+            for node in cluster.living_nodes()
+            if request.flags & SHOW_FUTURE or node.state != NodeState.FUTURE
+        ]
+    return Records(
+        now_us=now_us,
+        fields=PARTITION_FIELDS,
+        records=b"".join(records),
+        cluster_name=cluster.cluster_name,
+        more_fields=NODE_FIELDS if request.with_nodes else [],
+        more_records=_node_records(cluster, soft, conf, nodes) if nodes else b"",
+        last_update_us=cluster.time_us,
+    )
+
+
+def _partition_values(
+    cluster: Cluster, item: Partition, tracked: tuple[str, ...]
+) -> tuple[object, ...]:
+    nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
+    total = configured_tres(nodes, tracked, item.tres_billing_weights)
+    total["node"] = len(nodes)
+    own: dict[str, object] = {
+        "nodes": item.nodes_text,
+        "node_ids": list(item.node_ids),
+        "total_cpus": total["cpu"],
+        "total_nodes": len(nodes),
+        "tres": format_tres(total),
+    }
+    return tuple(own[name] if name in own else getattr(item, name) for name in PARTITION_FIELDS)

@@ -1,0 +1,68 @@
+"""Packed records kept until what they show changes, so that a long listing is one join.
+
+A record is one msgpack array. Its parts are packed apart and put side by side behind one array
+header, which is all that concatenating arrays takes: fixed fields of a job are kept as bytes,
+the fields that each scheduling pass may change are packed when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.touched import EVERYTHING, nodes_follow_job, touched
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def array_head(count: int) -> bytes:
+    """Return the header of an array of 16 to 65,535 elements."""
+    assert 16 <= count < 65536, count
+    return b"\xdc" + count.to_bytes(2, "big")
+
+
+def elements(values: tuple[object, ...]) -> bytes:
+    """Return the packed elements of an array without its header."""
+    packed = _encoder.encode(values)
+    return packed[1 if len(values) < 16 else 3 :]
+
+
+class RecordCache:
+    """What has been packed of jobs and nodes, by id; `generation` counts changes.
+
+    The writer calls `note` with events as they are applied; queries fill and read the dicts.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, bytes] = {}
+        self.job_details: dict[int, bytes] = {}
+        self.nodes: dict[int, bytes] = {}
+        self.generation = 0
+
+    def note(self, cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
+        """Forget what `events`, just applied, have changed."""
+        for event in events:
+            job_ids, node_ids = touched(event)
+            if not job_ids and not node_ids:
+                continue
+            self.generation += 1
+            if job_ids == EVERYTHING:
+                self.jobs.clear()
+                self.job_details.clear()
+            else:
+                for job_id in job_ids:
+                    self.jobs.pop(job_id, None)
+                    self.job_details.pop(job_id, None)
+            if node_ids == EVERYTHING:
+                self.nodes.clear()
+                continue
+            for node_id in node_ids:
+                self.nodes.pop(node_id, None)
+            job_id = nodes_follow_job(event)
+            job = cluster.jobs.get(job_id) if job_id else None
+            if job is not None:
+                for alloc in job.nodes:
+                    self.nodes.pop(alloc.node_id, None)

@@ -1,0 +1,219 @@
+"""scancel: end or signal jobs, array tasks and steps, any number in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
+from pyslurm_ng.ctld import job_filter
+from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.job_parts import JobParts
+from pyslurm_ng.ctld.rules.permission import may_change
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import (
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_CANCELLED,
+    SIGNAL_FULL,
+    SIGNAL_STEPS_ONLY,
+)
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
+from pyslurm_ng.wire.query_messages import (
+    CANCEL_BATCH,
+    CANCEL_FULL,
+    CANCEL_VERBOSE,
+    CancelJobs,
+    Cancelled,
+)
+
+# Linux's numbers; the core imports no signal module.
+SIGKILL, SIGCONT, SIGSTOP = 9, 18, 19
+
+
+def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Decision | Reject:
+    """Return the ends and signals for all that the request names and its filters agree with."""
+    agrees = job_filter.agrees(cluster, request.filter, context.now_us)
+    if isinstance(agrees, Reject):
+        return agrees
+    work = _Cancelling(cluster, request, context)
+    if request.filter.jobs:
+        finder = job_filter.JobFinder(cluster)
+        for text in request.filter.jobs:
+            work.named(text, finder, agrees)
+    else:
+        for job in _candidates(cluster, request):
+            if agrees(job) and may_change(cluster, job, context.caller):
+                work.job(job, ())
+    reply = Cancelled(count=work.count, errors=work.errors, done=work.done)
+    return Decision(events=work.parts.events, reply=reply)
+
+
+def _candidates(cluster: Cluster, request: CancelJobs) -> Iterator[Job]:
+    """Yield the jobs that are not over, of the users asked for."""
+    jobs = cluster.jobs
+    if request.filter.uids:
+        for uid in request.filter.uids:
+            for job_id in cluster.user_jobs.get(uid, {}):
+                if job_id not in cluster.ended and not is_completing(jobs[job_id]):
+                    yield jobs[job_id]
+        return
+    for index in (cluster.pending, cluster.active):
+        for job_id in index:
+            if not is_completing(jobs[job_id]):
+                yield jobs[job_id]
+
+
+class _Cancelling:
+    """One request's work: collects events, errors and names."""
+
+    def __init__(self, cluster: Cluster, request: CancelJobs, context: Context) -> None:
+        self.cluster = cluster
+        self.request = request
+        self.context = context
+        self.parts = JobParts(cluster, context.now_us)
+        self.errors: list[tuple[str, int, str]] = []
+        self.done: list[str] = []
+        self.count = 0
+        self.duty_id = cluster.next_duty_id
+        self.seen: set[int] = set()
+        self.ended: set[int] = set()
+        self.is_kill = request.signal in (0, SIGKILL) and not request.flags & CANCEL_BATCH
+
+    def error(self, text: str, code: int) -> None:
+        """Note why one id was not done."""
+        self.errors.append((text, code, error_text(code)))
+
+    def named(self, text: str, finder: job_filter.JobFinder, agrees: job_filter.JobTest) -> None:
+        """Do one id as typed."""
+        try:
+            name = parse_job_id(text)
+        except JobIdError:
+            self.error(text, Errno.ESLURM_INVALID_JOB_ID)
+            return
+        found = finder.find(name)
+        if not found:
+            self.error(text, Errno.ESLURM_INVALID_JOB_ID)
+        for job, tasks in found:
+            if not agrees(job):
+                continue
+            if not may_change(self.cluster, job, self.context.caller):
+                self.error(text, Errno.ESLURM_ACCESS_DENIED)
+                break
+            if name.step >= 0:
+                self.step(job, name)
+            elif job.state in TERMINAL_STATES:
+                # A finished task among others of its array is nothing to complain about.
+                if len(found) == 1:
+                    self.error(text, Errno.ESLURM_ALREADY_DONE)
+            else:
+                self.job(job, tasks)
+
+    def job(self, job: Job, tasks: tuple[tuple[int, int, int], ...]) -> None:
+        """End or signal one job, or some waiting tasks of an array's record."""
+        if not tasks and (job.job_id in self.seen or job.job_id in self.ended):
+            return
+        if job.state == JobState.PENDING:
+            if not self.is_kill:
+                self.error(job_filter.job_id_text(job), Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)
+                return
+            self._end_pending(job, tasks)
+        elif self.is_kill:
+            self._end_running(job)
+        else:
+            self._signal(job)
+        self.count += 1
+        if self.request.flags & CANCEL_VERBOSE:
+            self.done.append(job_filter.job_id_text(job, tasks))
+        if not tasks:
+            self.seen.add(job.job_id)
+
+    def _end_pending(self, job: Job, tasks: tuple[tuple[int, int, int], ...]) -> None:
+        now_us = self.context.now_us
+        record_id = self.parts.record_id(job, tasks)
+        self.parts.events.append(
+            ev.JobEnded(
+                time_us=now_us,
+                job_id=record_id,
+                state=JobState.CANCELLED,
+                cancelled_by=self.context.caller.uid,
+            )
+        )
+        self.ended.add(record_id)
+        if record_id == job.job_id:
+            self._follow(dependency.after_end(self.cluster, job, JobState.CANCELLED, 0, now_us))
+
+    def _follow(self, events: list[ev.AnyEvent]) -> None:
+        """Add what follows for dependents; this request may have ended some of them already."""
+        for event in events:
+            job_id = getattr(event, "job_id", 0)
+            if job_id in self.ended:
+                continue
+            if isinstance(event, ev.JobEnded):
+                self.ended.add(job_id)
+            self.parts.events.append(event)
+
+    def _end_running(self, job: Job) -> None:
+        self._follow(
+            job_end.complete(
+                self.cluster,
+                job,
+                JobState.CANCELLED,
+                self.context.now_us,
+                cancelled_by=self.context.caller.uid,
+                duty_flags=SIGNAL_CANCELLED,
+                first_duty_id=self.duty_id,
+            )
+        )
+        self.duty_id += len(job.nodes)
+
+    def _signal(self, job: Job) -> None:
+        flags = SIGNAL_STEPS_ONLY
+        node_ids: tuple[int, ...] = ()
+        if self.request.flags & CANCEL_FULL:
+            flags = SIGNAL_FULL
+        elif self.request.flags & CANCEL_BATCH:
+            flags = SIGNAL_BATCH_ONLY
+            node_ids = (job.batch_node_id,)
+        self._add_signal(job, self.request.signal or SIGKILL, flags, -1, node_ids)
+        if flags != SIGNAL_STEPS_ONLY and self.request.signal in (SIGSTOP, SIGCONT):
+            stopped = self.request.signal == SIGSTOP
+            job_flags = job.flags & ~JobFlag.STOPPED | (JobFlag.STOPPED if stopped else 0)
+            self.parts.events.append(
+                ev.JobUpdated(
+                    time_us=self.context.now_us,
+                    job_id=job.job_id,
+                    fields={"flags": int(job_flags)},
+                )
+            )
+
+    def step(self, job: Job, name: JobName) -> None:
+        """End or signal one step of a running job."""
+        step = job.steps.get(name.step)
+        if step is None or is_completing(job):
+            self.error(name.text, Errno.ESLURM_ALREADY_DONE)
+            return
+        flags = SIGNAL_CANCELLED if self.request.signal in (0, SIGKILL) else 0
+        node_ids = tuple(alloc.node_id for alloc in step.nodes)
+        self._add_signal(job, self.request.signal or SIGKILL, flags, name.step, node_ids)
+        self.count += 1
+        if self.request.flags & CANCEL_VERBOSE:
+            self.done.append(name.text)
+
+    def _add_signal(
+        self, job: Job, signal: int, flags: int, step_id: int, node_ids: tuple[int, ...]
+    ) -> None:
+        self.parts.events.append(
+            ev.JobSignalled(
+                time_us=self.context.now_us,
+                job_id=job.job_id,
+                signal=signal,
+                flags=flags,
+                step_id=step_id,
+                first_duty_id=self.duty_id,
+                node_ids=node_ids,
+            )
+        )
+        self.duty_id += len(node_ids) or len(job.nodes)

@@ -1,0 +1,23 @@
+"""Who may do what to whose jobs."""
+
+from __future__ import annotations
+
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+
+
+def coordinates(cluster: Cluster, caller: Caller, account: str) -> bool:
+    """Return whether the caller is a coordinator of an account."""
+    user = cluster.users.get(caller.user_name)
+    return user is not None and account in user.coordinator_of
+
+
+def may_change(cluster: Cluster, job: Job, caller: Caller) -> bool:
+    """Return whether the caller may change or end a job: owner, coordinator, operator."""
+    return job.uid == caller.uid or caller.is_operator or coordinates(cluster, caller, job.account)
+
+
+def is_privileged(cluster: Cluster, job: Job, caller: Caller) -> bool:
+    """Return whether the caller may do to this job what its owner may not."""
+    return caller.is_operator or coordinates(cluster, caller, job.account)

@@ -1,0 +1,273 @@
+"""hold, release, requeue, suspend, resume, top and notify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
+from pyslurm_ng.ctld.job_filter import JobFinder, job_id_text
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.job_parts import JobParts
+from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
+from pyslurm_ng.model.task_ranges import TaskRanges
+from pyslurm_ng.wire.query_messages import (
+    HoldJobs,
+    JobsChanged,
+    RequeueJobs,
+    SuspendJobs,
+    TopJobs,
+)
+
+Act = Callable[[Job, TaskRanges], int]
+"""Do it to one job (or some of its waiting tasks); answer 0 or an error number."""
+
+SPECIAL_EXIT_FLAGS = JobFlag.SPECIAL_EXIT | JobFlag.REQUEUE_HOLD
+
+
+class Steering:
+    """Applies one act to all jobs that a request names and collects the errors."""
+
+    def __init__(self, cluster: Cluster, context: Context) -> None:
+        self.cluster = cluster
+        self.context = context
+        self.parts = JobParts(cluster, context.now_us)
+        self.duty_id = cluster.next_duty_id
+        self.errors: list[tuple[str, int, str]] = []
+        self.count = 0
+
+    def error(self, text: str, code: int) -> None:
+        """Note why one id was not done."""
+        self.errors.append((text, code, error_text(code)))
+
+    def by_id(self, texts: Iterable[str], act: Act, *, live_only: bool = False) -> None:
+        """Act on ids as typed; of an array only on the tasks that are not over.
+
+        With `live_only` an id whose job is over is no error.
+        """
+        finder = JobFinder(self.cluster)
+        for text in texts:
+            try:
+                found = finder.find(parse_job_id(text))
+            except JobIdError:
+                found = []
+            if not found:
+                self.error(text, Errno.ESLURM_INVALID_JOB_ID)
+            several = len(found) > 1
+            for job, tasks in found:
+                if (several or live_only) and job.state in TERMINAL_STATES:
+                    continue
+                self._act(text, job, tasks, act)
+
+    def by_name(self, name: str, uid: int, act: Act) -> None:
+        """Act on all jobs of a name, of one user or all, that are not over."""
+        found = False
+        for job in list(self.cluster.jobs.values()):
+            if job.request.name != name or job.state in TERMINAL_STATES:
+                continue
+            if uid not in (-1, job.uid):
+                continue
+            found = True
+            self._act(job_id_text(job), job, (), act)
+        if not found:
+            self.error(name, Errno.ESLURM_INVALID_JOB_ID)
+
+    def _act(self, text: str, job: Job, tasks: TaskRanges, act: Act) -> None:
+        code = act(job, tasks)
+        if code:
+            self.error(text, code)
+        else:
+            self.count += 1
+
+    def decision(self) -> Decision:
+        """Return what came of it."""
+        return Decision(
+            events=self.parts.events, reply=JobsChanged(count=self.count, errors=self.errors)
+        )
+
+    def update(self, job: Job, tasks: TaskRanges, fields: dict[str, object]) -> None:
+        """Record new values of a job's fields."""
+        record_id = self.parts.record_id(job, tasks)
+        self.parts.events.append(
+            ev.JobUpdated(time_us=self.context.now_us, job_id=record_id, fields=fields)
+        )
+
+
+def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision | Reject:
+    """hold, uhold and release."""
+    steering = Steering(cluster, context)
+
+    def act(job: Job, tasks: TaskRanges) -> int:
+        fields = release_fields if request.release else hold_fields
+        found = fields(cluster, job, context, request.as_user)
+        if isinstance(found, int):
+            return found
+        if found:
+            steering.update(job, tasks, found)
+        return 0
+
+    if request.name:
+        steering.by_name(request.name, request.uid, act)
+    else:
+        steering.by_id(request.jobs, act)
+    return steering.decision()
+
+
+def hold_fields(
+    cluster: Cluster, job: Job, context: Context, as_user: bool
+) -> dict[str, object] | int:
+    """Return what changes when a job is held, or an error number."""
+    if not may_change(cluster, job, context.caller):
+        return Errno.ESLURM_ACCESS_DENIED
+    if job.state in TERMINAL_STATES:
+        return Errno.ESLURM_JOB_FINISHED
+    if job.state != JobState.PENDING:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    by_admin = context.caller.is_operator and not as_user
+    if job.priority == 0 and job.reason == Reason.JobHeldAdmin and not by_admin:
+        return {}
+    reason = Reason.JobHeldAdmin if by_admin else Reason.JobHeldUser
+    return {"priority": 0, "reason": int(reason), "reason_text": ""}
+
+
+def release_fields(
+    cluster: Cluster, job: Job, context: Context, as_user: bool
+) -> dict[str, object] | int:
+    """Return what changes when a job's hold ends, or an error number."""
+    if not may_change(cluster, job, context.caller):
+        return Errno.ESLURM_ACCESS_DENIED
+    if job.state in TERMINAL_STATES:
+        return Errno.ESLURM_JOB_FINISHED
+    if job.state != JobState.PENDING:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    if job.reason == Reason.JobHeldAdmin and not is_privileged(cluster, job, context.caller):
+        return Errno.ESLURM_ACCESS_DENIED
+    if job.priority != 0:
+        return {}
+    return {
+        "priority": NO_VAL,
+        "reason": int(waiting_reason(job, context.now_us)),
+        "reason_text": "",
+        "flags": job.flags & ~int(SPECIAL_EXIT_FLAGS | JobFlag.RESV_DEL_HOLD),
+    }
+
+
+def waiting_reason(job: Job, now_us: int) -> Reason:
+    """Return why a job that nobody holds waits, as far as that is a fact."""
+    if job.dependencies:
+        if job.reason == Reason.DependencyNeverSatisfied:
+            return Reason.DependencyNeverSatisfied
+        return Reason.Dependency
+    if job.begin_us > now_us:
+        return Reason.BeginTime
+    return Reason.NONE
+
+
+def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> Decision | Reject:
+    """requeue and requeuehold of running, suspended and finished batch jobs."""
+    steering = Steering(cluster, context)
+    flags = JobFlag.NONE
+    if request.special_exit:
+        flags = SPECIAL_EXIT_FLAGS
+    elif request.hold:
+        flags = JobFlag.REQUEUE_HOLD
+
+    def act(job: Job, tasks: TaskRanges) -> int:
+        if not may_change(cluster, job, context.caller):
+            return Errno.ESLURM_ACCESS_DENIED
+        if job.state == JobState.PENDING:
+            return Errno.ESLURM_JOB_PENDING
+        if not job.script_hash:
+            return Errno.ESLURM_BATCH_ONLY
+        if not job.requeue:
+            return Errno.ESLURM_DISABLED
+        _requeue(steering, job, int(flags))
+        return 0
+
+    steering.by_id(request.jobs, act, live_only=request.incomplete)
+    return steering.decision()
+
+
+def _requeue(steering: Steering, job: Job, flags: int) -> None:
+    now_us, events = steering.context.now_us, steering.parts.events
+    if is_completing(job):
+        wanted = job.flags | flags | JobFlag.REQUEUED
+        events.append(
+            ev.JobUpdated(time_us=now_us, job_id=job.job_id, fields={"flags": int(wanted)})
+        )
+    elif job.state in TERMINAL_STATES:
+        events.append(job_end.requeued(job, flags, now_us))
+    else:
+        events += job_end.complete(
+            steering.cluster,
+            job,
+            JobState.CANCELLED,
+            now_us,
+            flags=flags | JobFlag.REQUEUED,
+            first_duty_id=steering.duty_id,
+        )
+        steering.duty_id += len(job.nodes)
+
+
+def suspend_jobs(cluster: Cluster, request: SuspendJobs, context: Context) -> Decision | Reject:
+    """suspend and resume; for operators, since a suspended job's CPUs go to others."""
+    steering = Steering(cluster, context)
+
+    def act(job: Job, tasks: TaskRanges) -> int:
+        if not context.caller.is_operator:
+            return Errno.ESLURM_ACCESS_DENIED
+        code = _resume_error(cluster, job) if request.resume else _suspend_error(job)
+        if code:
+            return code
+        kind = ev.JobResumed if request.resume else ev.JobSuspended
+        steering.parts.events.append(
+            kind(time_us=context.now_us, job_id=job.job_id, first_duty_id=steering.duty_id)
+        )
+        steering.duty_id += len(job.nodes)
+        return 0
+
+    steering.by_id(request.jobs, act)
+    return steering.decision()
+
+
+def _suspend_error(job: Job) -> int:
+    if job.state == JobState.PENDING:
+        return Errno.ESLURM_JOB_PENDING
+    if job.state in TERMINAL_STATES:
+        return Errno.ESLURM_ALREADY_DONE
+    return 0 if job.state == JobState.RUNNING else Errno.ESLURM_JOB_SUSPENDED
+
+
+def _resume_error(cluster: Cluster, job: Job) -> int:
+    if job.state in TERMINAL_STATES:
+        return Errno.ESLURM_ALREADY_DONE
+    if job.state != JobState.SUSPENDED:
+        return Errno.ESLURM_JOB_NOT_SUSPENDED
+    for alloc in job.nodes:
+        # Others may have got the cores meanwhile; two jobs never share one.
+        if cluster.use[alloc.node_id].cores & int.from_bytes(alloc.cores, "little"):
+            return Errno.ESLURM_NODES_BUSY
+    return 0
+
+
+def top_jobs(cluster: Cluster, request: TopJobs, context: Context) -> Decision | Reject:
+    """`scontrol top`: reorder a user's own queue.
+
+    Not offered yet: it moves nice values by differences of computed priorities, which are the
+    scheduler's. Users get what Slurm answers where enable_user_top is not set.
+    """
+    steering = Steering(cluster, context)
+
+    def act(job: Job, tasks: TaskRanges) -> int:
+        if not context.caller.is_operator:
+            return Errno.ESLURM_ACCESS_DENIED
+        return Errno.ESLURM_NOT_SUPPORTED
+
+    steering.by_id(request.jobs, act)
+    return steering.decision()

@@ -1,0 +1,190 @@
+"""`scontrol update node`: states, reasons, weights, features."""
+
+from __future__ import annotations
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.states import NodeFlag, NodeState
+from pyslurm_ng.wire.query_messages import UpdateNodes
+
+KEYS = (
+    "state",
+    "reason",
+    "weight",
+    "availablefeatures",
+    "activefeatures",
+    "comment",
+    "extra",
+    "resumeafter",
+)
+NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
+STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
+_ENDS_RESERVE = NodeFlag.DRAIN | NodeFlag.FAIL
+
+
+def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> Decision | Reject:
+    """Change settings of the nodes named, all or none."""
+    if not context.caller.is_operator:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    nodes = find_nodes(cluster, request.nodes)
+    if isinstance(nodes, Reject):
+        return nodes
+    settings = request.settings
+    for key in settings:
+        if key not in KEYS:
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, key)
+    events: list[ev.AnyEvent] = []
+    fields = _plain_fields(settings, nodes, context)
+    if isinstance(fields, Reject):
+        return fields
+    ids = tuple(node.node_id for node in nodes)
+    if fields:
+        events.append(ev.NodeUpdated(time_us=context.now_us, node_ids=ids, fields=fields))
+    state = settings.get("state", "").upper()
+    if state:
+        found = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
+        if isinstance(found, Reject):
+            return found
+        events += found
+    elif "reason" in settings:
+        events.append(_with_reason(ids, settings["reason"], context, {}))
+    return Decision(events=events)
+
+
+def find_nodes(cluster: Cluster, text: str) -> list[Node] | Reject:
+    """Return the nodes a list or ALL names, or why there are none."""
+    if text.upper() == "ALL":
+        return cluster.living_nodes()
+    try:
+        names = hostlist.expand_unique(text)
+    except hostlist.HostlistError:
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+    nodes = []
+    for name in names:
+        node_id = cluster.node_by_name.get(name)
+        if node_id is None:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
+        nodes.append(cluster.node(node_id))
+    if not nodes:
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+    return nodes
+
+
+def _plain_fields(
+    settings: dict[str, str], nodes: list[Node], context: Context
+) -> dict[str, object] | Reject:
+    fields: dict[str, object] = {}
+    weight = settings.get("weight")
+    if weight is not None:
+        if not weight.isdigit() or int(weight) >= 2**32 - 2:
+            return Reject(Errno.ESLURM_INVALID_NODE_STATE, f"Weight={weight}")
+        fields["weight"] = int(weight)
+    for key in ("comment", "extra"):
+        if key in settings:
+            fields[key] = settings[key]
+    resume_after = settings.get("resumeafter")
+    if resume_after is not None:
+        if resume_after != "-1" and not resume_after.isdigit():
+            return Reject(Errno.ESLURM_INVALID_TIME_VALUE, f"ResumeAfter={resume_after}")
+        seconds = int(resume_after)
+        fields["resume_after_us"] = context.now_us + seconds * 1_000_000 if seconds > 0 else 0
+    available = settings.get("availablefeatures")
+    if available is not None:
+        fields["features"] = fields["features_active"] = _words(available)
+    active = settings.get("activefeatures")
+    if active is not None:
+        words = _words(active)
+        for node in nodes:
+            if not set(words) <= set(_words(available) if available is not None else node.features):
+                return Reject(Errno.ESLURM_ACTIVE_FEATURE_NOT_SUBSET)
+        fields["features_active"] = words
+    return fields
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in text.split(",") if word))
+
+
+def _with_reason(
+    ids: tuple[int, ...], reason: str, context: Context, fields: dict[str, object]
+) -> ev.NodeUpdated:
+    if reason:
+        fields |= {
+            "reason": reason,
+            "reason_us": context.now_us,
+            "reason_uid": context.caller.uid,
+        }
+    return ev.NodeUpdated(time_us=context.now_us, node_ids=ids, fields=fields)
+
+
+def _state_events(
+    cluster: Cluster, nodes: list[Node], state: str, reason: str, context: Context
+) -> list[ev.AnyEvent] | Reject:
+    if state not in STATES:
+        return Reject(Errno.ESLURM_INVALID_NODE_STATE, f"State={state}")
+    if state == "DOWN":
+        return _down(cluster, nodes, reason, context)
+    if state == "NORESP":
+        ids = tuple(node.node_id for node in nodes)
+        return [ev.NodesSilent(time_us=context.now_us, node_ids=ids, silent=True)]
+    if state == "FUTURE":
+        return _future(cluster, nodes, reason, context)
+    if state in ("DRAIN", "FAIL"):
+        flag = NodeFlag.DRAIN if state == "DRAIN" else NodeFlag.FAIL
+        return [
+            _with_reason((node.node_id,), reason, context, {"flags": int(node.flags | flag)})
+            for node in nodes
+        ]
+    return _return(cluster, nodes, state, context)
+
+
+def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) -> list[ev.AnyEvent]:
+    events: list[ev.AnyEvent] = []
+    already = tuple(node.node_id for node in nodes if node.state == NodeState.DOWN)
+    fresh = tuple(node.node_id for node in nodes if node.state != NodeState.DOWN)
+    if already and reason:
+        events.append(_with_reason(already, reason, context, {}))
+    if fresh:
+        events += node_loss.nodes_down(
+            cluster, fresh, reason, context.now_us, uid=context.caller.uid
+        )
+    return events
+
+
+def _future(
+    cluster: Cluster, nodes: list[Node], reason: str, context: Context
+) -> list[ev.AnyEvent] | Reject:
+    if any(cluster.use[node.node_id].allocs for node in nodes):
+        return Reject(Errno.ESLURM_NODES_BUSY)
+    ids = tuple(node.node_id for node in nodes)
+    return [_with_reason(ids, reason, context, {"state": int(NodeState.FUTURE), "flags": 0})]
+
+
+def _return(
+    cluster: Cluster, nodes: list[Node], state: str, context: Context
+) -> list[ev.AnyEvent] | Reject:
+    """RESUME, IDLE and UNDRAIN: what kept nodes out of service ends, and so does its reason."""
+    now_us = context.now_us
+    events: list[ev.AnyEvent] = []
+    for node in nodes:
+        if state == "IDLE" and cluster.use[node.node_id].allocs:
+            return Reject(Errno.ESLURM_INVALID_NODE_STATE)
+        if state == "UNDRAIN" and not node.flags & NodeFlag.DRAIN:
+            continue
+        ends = NodeFlag.DRAIN if state == "UNDRAIN" else _ENDS_RESERVE
+        fields: dict[str, object] = {"flags": int(node.flags & ~ends), "resume_after_us": 0}
+        returns = node.state in (NodeState.DOWN, NodeState.FUTURE) and state != "UNDRAIN"
+        if node.state != NodeState.DOWN or returns:
+            fields |= {"reason": "", "reason_us": 0, "reason_uid": 0}
+        events.append(ev.NodeUpdated(time_us=now_us, node_ids=(node.node_id,), fields=fields))
+        if returns:
+            events.append(ev.NodesReturned(time_us=now_us, node_ids=(node.node_id,)))
+            if node.flags & NodeFlag.NOT_RESPONDING or not node.registered_us:
+                silent = ev.NodesSilent(time_us=now_us, node_ids=(node.node_id,), silent=True)
+                events.append(silent)
+    return events

@@ -1,0 +1,157 @@
+"""`scontrol create|update|delete partition`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.conf.tables.keys import PARTITION
+from pyslurm_ng.conf.values import BadValue, convert
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.wire.query_messages import DeletePartition, UpdatePartition
+
+_KEYS = {key.name.lower(): key for key in PARTITION}
+_KEYS["shared"] = _KEYS["oversubscribe"]
+
+# Configuration attribute -> model field, where the names differ.
+_FIELDS = {
+    "default": "is_default",
+    "max_time": "max_time_min",
+    "default_time": "default_time_min",
+    "def_mem_per_cpu": "def_mem_per_cpu_mib",
+    "def_mem_per_node": "def_mem_per_node_mib",
+    "def_mem_per_gpu": "def_mem_per_gpu_mib",
+    "def_cpu_per_gpu": "def_cpus_per_gpu",
+    "max_mem_per_cpu": "max_mem_per_cpu_mib",
+    "max_mem_per_node": "max_mem_per_node_mib",
+    "over_subscribe": "oversubscribe",
+    "over_time_limit": "over_time_limit_min",
+    "grace_time": "grace_time_s",
+    "resume_timeout": "resume_timeout_s",
+    "suspend_time": "suspend_time_s",
+    "suspend_timeout": "suspend_timeout_s",
+}
+_JOINED = ("preempt_mode", "select_type_parameters")
+# A partition has one default and one limit of memory.
+_MEM_GROUPS = (
+    ("def_mem_per_cpu_mib", "def_mem_per_node_mib", "def_mem_per_gpu_mib"),
+    ("max_mem_per_cpu_mib", "max_mem_per_node_mib"),
+)
+
+
+def update_partition(
+    cluster: Cluster, request: UpdatePartition, context: Context
+) -> Decision | Reject:
+    """Create or change a partition."""
+    if not context.caller.is_operator:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    current = cluster.partitions.get(request.name)
+    if request.create:
+        if current is not None:
+            return Reject(
+                Errno.ESLURM_INVALID_PARTITION_NAME, f"Partition {request.name} already exists"
+            )
+        if not request.name or "," in request.name or request.name.upper() == "DEFAULT":
+            return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
+        current = Partition(name=request.name)
+    elif current is None:
+        return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
+    changed = changed_partition(cluster, current, request.settings)
+    if isinstance(changed, Reject):
+        return changed
+    return Decision(events=[ev.PartitionUpdated(time_us=context.now_us, partition=changed)])
+
+
+def changed_partition(
+    cluster: Cluster, current: Partition, settings: dict[str, str]
+) -> Partition | Reject:
+    """Return a partition with settings as slurm.conf writes them, or what is wrong with one."""
+    fields: dict[str, Any] = {}
+    for name, value in settings.items():
+        key = _KEYS.get(name.lower())
+        if key is None or name.lower() == "partitionname":
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, name)
+        if key.attribute == "nodes":
+            found = _nodes(cluster, current, value)
+            if isinstance(found, Reject):
+                return found
+            fields |= found
+            continue
+        try:
+            converted = convert(key, value)
+        except BadValue as problem:
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, f"{key.name}: {problem}")
+        _take(fields, key.attribute, converted)
+    low = fields.get("min_nodes", current.min_nodes)
+    if low > fields.get("max_nodes", current.max_nodes):
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    limit = fields.get("max_time_min", current.max_time_min)
+    default = fields.get("default_time_min", current.default_time_min)
+    if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
+        return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    return msgspec.structs.replace(current, **fields)
+
+
+def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
+    name = _FIELDS.get(attribute, attribute)
+    if attribute in _JOINED:
+        value = ",".join(value)
+    elif attribute == "over_subscribe" and value == "EXCLUSIVE":
+        fields["oversubscribe"], fields["exclusive"] = "NO", "NODE"
+        return
+    elif attribute in ("exclusive_user", "exclusive_topo"):
+        fields["exclusive"] = attribute.partition("_")[2].upper() if value else "NO"
+        return
+    for group in _MEM_GROUPS:
+        if name in group:
+            fields |= dict.fromkeys(group, 0)
+            value = 0 if value in (NO_VALUE, INFINITE) else value
+    fields[name] = value
+
+
+def _nodes(cluster: Cluster, current: Partition, value: str) -> dict[str, Any] | Reject:
+    """Read `Nodes=`: a list, ALL, or with a leading + or - an edit of what there is."""
+    sign = value[:1] if value[:1] in "+-" else ""
+    text = value[len(sign) :]
+    if text.upper() == "ALL":
+        ids = [node.node_id for node in cluster.living_nodes()]
+    else:
+        try:
+            names = hostlist.expand_unique(text) if text else []
+        except hostlist.HostlistError:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+        ids = []
+        for name in names:
+            node_id = cluster.node_by_name.get(name)
+            if node_id is None:
+                return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
+            ids.append(node_id)
+    if sign == "+":
+        ids = [*current.node_ids, *ids]
+    elif sign == "-":
+        gone = set(ids)
+        ids = [node_id for node_id in current.node_ids if node_id not in gone]
+    members = tuple(sorted(set(ids)))
+    return {"node_ids": members, "nodes_text": hostlist.fold(cluster.node_names(members))}
+
+
+def delete_partition(
+    cluster: Cluster, request: DeletePartition, context: Context
+) -> Decision | Reject:
+    """Delete a partition unless a job still waits or runs there."""
+    if not context.caller.is_operator:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    if request.name not in cluster.partitions:
+        return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
+    for index in (cluster.pending, cluster.active):
+        for job_id in index:
+            if request.name in cluster.jobs[job_id].partition.split(","):
+                return Reject(Errno.ESLURM_PARTITION_IN_USE)
+    return Decision(events=[ev.PartitionDeleted(time_us=context.now_us, name=request.name)])
