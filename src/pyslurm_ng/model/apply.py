@@ -12,8 +12,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from . import events as ev
-from . import task_ranges
+from . import events as ev, task_ranges
 from .cluster import Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
 from .ids import NO_VAL, STEP_INTERACTIVE
@@ -22,6 +21,7 @@ from .node import Node, NodeSpec
 from .states import JobFlag, JobState, NodeFlag, NodeState, Reason
 
 E = TypeVar("E", bound=ev.Event)
+K = TypeVar("K")
 Applier = Callable[[Cluster, E], None]
 _APPLIERS: dict[type, Callable[[Cluster, Any], None]] = {}
 _REPLIES_KEPT_US = 24 * 3600 * 1_000_000
@@ -147,19 +147,20 @@ def _job_duties(
         )
 
 
-def _index_dependencies(cluster: Cluster, job: Job) -> None:
-    for term in job.dependencies:
-        if term.job_id:
-            cluster.dependents.setdefault(term.job_id, {})[job.job_id] = None
-
-
 def _forget_dependencies(cluster: Cluster, job: Job) -> None:
     for term in job.dependencies:
-        waiting = cluster.dependents.get(term.job_id)
-        if waiting is not None:
-            waiting.pop(job.job_id, None)
-            if not waiting:
-                del cluster.dependents[term.job_id]
+        if term.job_id:
+            _drop_waiting(cluster.dependents, term.job_id, job.job_id)
+        else:
+            _drop_waiting(cluster.singletons, (job.uid, job.request.name), job.job_id)
+
+
+def _drop_waiting(index: dict[K, dict[int, None]], key: K, job_id: int) -> None:
+    waiting = index.get(key)
+    if waiting is not None:
+        waiting.pop(job_id, None)
+        if not waiting:
+            del index[key]
 
 
 # Jobs -----------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
     _set_fields(job, event.fields, _JOB_TYPES)
     if job.job_id in cluster.active:
         cluster.take_licenses(job, 1)
-    _index_dependencies(cluster, job)
+    cluster.index_dependencies(job)
     _move_state(cluster, job)
 
 
@@ -248,7 +249,7 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         cluster.jobs[part.job_id] = part
         cluster.user_jobs[part.uid][part.job_id] = None
         cluster.index_job_state(part)
-        _index_dependencies(cluster, part)
+        cluster.index_dependencies(part)
     if not event.tasks:
         part.array_task_id = event.task_id
         cluster.arrays.setdefault(master.array_job_id, {})[event.task_id] = part.job_id
@@ -269,7 +270,7 @@ def _dependency_changed(cluster: Cluster, event: ev.DependencyChanged) -> None:
     _forget_dependencies(cluster, job)
     job.dependencies = event.dependencies
     job.dependency_any = event.dependency_any
-    _index_dependencies(cluster, job)
+    cluster.index_dependencies(job)
     if event.never_satisfied:
         job.reason = Reason.DependencyNeverSatisfied
     elif not job.dependencies and job.reason == Reason.Dependency:
@@ -444,7 +445,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler, job.usage = NO_VAL, "", None
     _move_state(cluster, job)
-    _index_dependencies(cluster, job)
+    cluster.index_dependencies(job)
 
 
 @applies(ev.JobPurged)

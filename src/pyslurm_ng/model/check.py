@@ -130,6 +130,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "arrays",
         "array_active",
         "dependents",
+        "singletons",
         "assoc_by_key",
         "user_jobs",
     ):

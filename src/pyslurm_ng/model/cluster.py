@@ -154,6 +154,7 @@ class Cluster:
         self.arrays: dict[int, dict[int, int]] = {}
         self.array_active: dict[int, int] = {}
         self.dependents: dict[int, dict[int, None]] = {}
+        self.singletons: dict[tuple[int, str], dict[int, None]] = {}
         self.licenses_used: dict[str, int] = {}
         self.assoc_by_key: dict[tuple[str, str, str], int] = {}
         self.user_jobs: dict[int, dict[int, None]] = {}
@@ -269,7 +270,7 @@ class Cluster:
         for name in ("pending", "ineligible", "active", "suspended", "ended", "arrays"):
             setattr(self, name, {})
         self.array_active = {}
-        self.dependents, self.licenses_used, self.user_jobs = {}, {}, {}
+        self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
         self.index_assocs()
         by_end = sorted(self.jobs.values(), key=lambda job: (job.end_us, job.job_id))
         for job in self.jobs.values():
@@ -292,9 +293,7 @@ class Cluster:
         self.index_job_state(job)
         if job.array_job_id and job.array_task_id < 4294967294:
             self.arrays.setdefault(job.array_job_id, {})[job.array_task_id] = job.job_id
-        for term in job.dependencies:
-            if term.job_id:
-                self.dependents.setdefault(term.job_id, {})[job.job_id] = None
+        self.index_dependencies(job)
         if job.job_id not in self.active:
             return
         if job.array_job_id:
@@ -306,6 +305,15 @@ class Cluster:
                 self.use[alloc.node_id].allocs[job.job_id] = alloc
                 if held is not None:
                     self.use[alloc.node_id].completing[job.job_id] = None
+
+    def index_dependencies(self, job: Job) -> None:
+        """Enter a job where those it waits for will look for it."""
+        for term in job.dependencies:
+            if term.job_id:
+                self.dependents.setdefault(term.job_id, {})[job.job_id] = None
+            else:
+                key = (job.uid, job.request.name)
+                self.singletons.setdefault(key, {})[job.job_id] = None
 
     def index_job_state(self, job: Job) -> None:
         """Put a job into the one state index it belongs to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import (
@@ -32,6 +32,7 @@ def due(
     """
     events: list[ev.AnyEvent] = []
     events += begin_times(cluster, now_us)
+    events += dependency.due(cluster, now_us)
     events += time_limits(cluster, conf, now_us)
     events += silent_nodes(cluster, conf, last_seen_us, now_us)
     events += resume_after(cluster, now_us)
@@ -181,7 +182,8 @@ def purge(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
         job = cluster.jobs[job_id]
         if job.end_us > now_us - age_us or len(old) >= _PURGE_AT_ONCE:
             break
-        if job_id in cluster.dependents or _array_lives(cluster, job):
+        waited_for = job_id in cluster.dependents or job.array_job_id in cluster.dependents
+        if waited_for or _array_lives(cluster, job):
             continue
         old.append(job_id)
     return [ev.JobPurged(time_us=now_us, job_ids=tuple(old))] if old else []
