@@ -1,0 +1,50 @@
+"""Which function answers which message: the controller's table of contents.
+
+Rules change the cluster, queries look at it; control messages are the daemon's own and listed
+in `service`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.queries.jobs import show_jobs, show_steps
+from pyslurm_ng.ctld.queries.misc import show_licenses, show_reservations
+from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
+from pyslurm_ng.ctld.rules.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs, top_jobs
+from pyslurm_ng.ctld.rules.update_job import update_job
+from pyslurm_ng.ctld.rules.update_nodes import update_nodes
+from pyslurm_ng.ctld.rules.update_partition import delete_partition, update_partition
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model.cluster import Cluster
+
+RuleFunction: TypeAlias = Callable[[Cluster, Any, Context], "Decision | Reject"]
+QueryFunction: TypeAlias = Callable[[Cluster, Soft, SlurmConf, Any, Caller, int], "Struct | Reject"]
+
+RULES: dict[str, RuleFunction] = {
+    "CancelJobs": cancel_jobs,
+    "DeletePartition": delete_partition,
+    "HoldJobs": hold_jobs,
+    "RequeueJobs": requeue_jobs,
+    "SuspendJobs": suspend_jobs,
+    "TopJobs": top_jobs,
+    "UpdateJob": update_job,
+    "UpdateNodes": update_nodes,
+    "UpdatePartition": update_partition,
+}
+
+QUERIES: dict[str, QueryFunction] = {
+    "ShowJobs": show_jobs,
+    "ShowLicenses": show_licenses,
+    "ShowNodes": show_nodes,
+    "ShowPartitions": show_partitions,
+    "ShowReservations": show_reservations,
+    "ShowSteps": show_steps,
+}

@@ -1,0 +1,169 @@
+"""When passes run, and what becomes of their plans.
+
+A pass is a snapshot on the loop, a plan in a thread, and a dispatch on the loop that checks each
+start again. One pass at a time; what happens meanwhile makes the next one due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.plan import Plan, Start
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+
+Reasons = Mapping[int, tuple[Reason, str]]
+PlanFunction = Callable[[Snapshot, Policy], Plan]
+
+# Starts applied before the loop may look at messages again.
+_STARTS_PER_TURN = 64
+_LONGEST_PAUSE_S = 1.0
+
+# After any other event the last plan still holds.
+_MAKES_DUE = (
+    ev.JobSubmitted,
+    ev.JobUpdated,
+    ev.JobEligible,
+    ev.JobSuspended,
+    ev.JobEnded,
+    ev.JobRequeued,
+    ev.JobResized,
+    ev.NodeRegistered,
+    ev.NodeUpdated,
+    ev.NodesReturned,
+    ev.NodesSilent,
+    ev.DutiesDone,
+    ev.ConfigLoaded,
+    ev.PartitionUpdated,
+    ev.LicensesUpdated,
+    ev.ReservationUpdated,
+    ev.ReservationDeleted,
+    ev.QosChanged,
+    ev.AssocChanged,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the thread hands back; the pass took `took_us` of it."""
+
+    plan: Plan
+    reasons: Reasons
+    took_us: int
+
+
+class Edges(Protocol):
+    """What a scheduler needs of its surroundings: time, the thread, the loop."""
+
+    def now_us(self) -> int:
+        """The controller's time."""
+
+    def monotonic_us(self) -> int:
+        """For durations."""
+
+    def call_soon(self, function: Callable[[], None], /) -> object:
+        """Run at the end of the present turn."""
+
+    def call_later(self, delay_s: float, function: Callable[[], None], /) -> object:
+        """Run after a while."""
+
+    def run(self, work: Callable[[], Outcome], done: Callable[[Outcome], None], /) -> None:
+        """Run in the scheduler's thread, then `done` on the loop."""
+
+
+class Scheduler:
+    """Runs passes when something has happened that could start a job."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        soft: Soft,
+        edges: Edges,
+        *,
+        plan: PlanFunction,
+        policy: Policy,
+        runs_prolog: bool,
+    ) -> None:
+        self.policy = policy
+        self.runs_prolog = runs_prolog
+        self._writer = writer
+        self._soft = soft
+        self._edges = edges
+        self._plan = plan
+        self._is_due = False
+        self._is_running = False
+        self._is_stopped = False
+        self._pause_s = 0.0
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """See whether events make a pass due."""
+        if not self._is_due and any(isinstance(event, _MAKES_DUE) for event in events):
+            self.due()
+
+    def due(self) -> None:
+        """Run a pass soon."""
+        if self._is_due or self._is_stopped:
+            return
+        self._is_due = True
+        if not self._is_running:
+            self._edges.call_soon(self._begin)
+
+    def stop(self) -> None:
+        """Begin no more passes."""
+        self._is_stopped = True
+
+    def _begin(self) -> None:
+        if self._is_running or self._is_stopped or not self._is_due:
+            return
+        self._is_due = False
+        if not self._writer.cluster.pending:
+            self._soft.planned(Plan(), {}, queue_length=0, took_us=0, now_us=self._edges.now_us())
+            return
+        self._is_running = True
+        view = snapshot(self._writer.cluster, self._edges.now_us())
+        plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
+
+        def work() -> Outcome:
+            begin_us = monotonic_us()
+            result = plan(view, policy)
+            reasons = {job_id: (wait.reason, wait.text) for job_id, wait in result.waits.items()}
+            return Outcome(result, reasons, monotonic_us() - begin_us)
+
+        self._edges.run(work, lambda outcome: self._planned(outcome, len(view.waiting)))
+
+    def _planned(self, outcome: Outcome, queue_length: int) -> None:
+        self._soft.planned(
+            outcome.plan,
+            outcome.reasons,
+            queue_length=queue_length,
+            took_us=outcome.took_us,
+            now_us=self._edges.now_us(),
+        )
+        # A pass over a long queue must not take more than half of the time.
+        self._pause_s = min(outcome.took_us / 1e6, _LONGEST_PAUSE_S)
+        self._start(outcome.plan.starts, 0)
+
+    def _start(self, starts: Sequence[Start], position: int) -> None:
+        """Apply some starts, each against the Cluster as the one before left it."""
+        if self._is_stopped:
+            return
+        writer, now_us = self._writer, self._edges.now_us()
+        for start in starts[position : position + _STARTS_PER_TURN]:
+            writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
+        position += _STARTS_PER_TURN
+        if position < len(starts):
+            self._edges.call_soon(lambda: self._start(starts, position))
+            return
+        self._is_running = False
+        if self._is_due:
+            if self._pause_s < 0.005:
+                self._edges.call_soon(self._begin)
+            else:
+                self._edges.call_later(self._pause_s, self._begin)
