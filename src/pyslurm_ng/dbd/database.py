@@ -67,7 +67,7 @@ class Database:
         else:
             self._create_mysql_database()
         with self.engine.connect() as connection:
-            found = self._schema_version(connection)
+            found = self.schema_version(connection)
         if found > LATEST:
             raise NewerStoreError(
                 f"the accounting database has schema {found}, this slurmdbd knows {LATEST}; "
@@ -131,7 +131,8 @@ class Database:
         changes = {name: insert.inserted[name] for name in others or keys}
         connection.execute(insert.on_duplicate_key_update(changes), list(rows))
 
-    def _schema_version(self, connection: sa.Connection) -> int:
+    def schema_version(self, connection: sa.Connection) -> int:
+        """Return the number of the newest migration that is complete, 0 for an empty database."""
         if not sa.inspect(connection).has_table("store"):
             return 0
         value = connection.execute(

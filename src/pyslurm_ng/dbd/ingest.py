@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import ingest_jobs, ingest_nodes, schema
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.model.events import AnyEvent, decode_batch
+from pyslurm_ng.model.events import AnyEvent, ScriptStored, decode_batch
 
 CHUNK = 500
 """Ids per IN list: well below SQLite's limit of bound variables."""
@@ -53,6 +53,7 @@ class Session:
         self.dirty_jobs: dict[int, Row] = {}
         self.steps: dict[tuple[int, int, int], Row] = {}
         self.dirty_steps: set[tuple[int, int, int]] = set()
+        self.texts: dict[str, ScriptStored] = {}
         self.node_names: dict[int, str] = {}
         self.gone_nodes: set[int] = set()
         self.billing_weights: dict[str, str] = {}
@@ -139,12 +140,38 @@ class Session:
         steps = [self.steps[key] for key in sorted(self.dirty_steps)]
         keys = ("job_index", "step_id", "het_component")
         self.database.upsert(self.connection, schema.steps, keys, steps)
+        self._save_texts()
         if self.next_job_index != self._first_job_index:
             self.connection.execute(
                 schema.store.update()
                 .where(schema.store.c.name == "next_job_index")
                 .values(value=str(self.next_job_index))
             )
+
+    def _save_texts(self) -> None:
+        """Keep scripts and environments where AccountingStoreFlags asks for them."""
+        if not self.texts:
+            return
+        table = schema.clusters
+        flags = self.connection.execute(
+            sa.select(table.c.store_flags).where(table.c.id == self.cluster_id)
+        ).scalar()
+        wanted = {
+            row[column]
+            for flag, column in (("job_script", "script_hash"), ("job_env", "environment_hash"))
+            if flag in (flags or "").lower().split(",")
+            for row in self.dirty_jobs.values()
+        }
+        rows = [
+            {
+                "hash": digest,
+                "text": event.content.decode("utf-8", "replace"),
+                "last_used_us": event.time_us,
+            }
+            for digest, event in self.texts.items()
+            if digest in wanted
+        ]
+        self.database.upsert(self.connection, schema.texts, ("hash",), rows)
 
     def _load_cluster(self) -> None:
         nodes = schema.cluster_nodes

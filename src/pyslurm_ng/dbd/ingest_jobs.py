@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.dbd import amounts
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model import job as model_job
-from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 
@@ -220,6 +218,10 @@ def _split(session: Session, event: ev.ArrayTaskSplit) -> None:
     )
     if event.tasks:
         row[PENDING_RANGES] = event.tasks
+
+
+def _script_stored(session: Session, event: ev.ScriptStored) -> None:
+    session.texts[event.digest] = event
 
 
 def _eligible(session: Session, event: ev.JobEligible) -> None:
@@ -452,4 +454,5 @@ _HANDLERS: dict[type, Any] = {
     ev.JobResized: _resized,
     ev.StepCreated: _step_created,
     ev.StepEnded: _step_ended,
+    ev.ScriptStored: _script_stored,
 }

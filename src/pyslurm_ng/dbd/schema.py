@@ -84,6 +84,7 @@ clusters = _table(
     _int("rpc_version"),
     _name("classification", 64),
     _name("flags"),
+    _name("store_flags"),
     *_stamps(),
 )
 

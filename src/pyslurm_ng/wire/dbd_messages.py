@@ -33,7 +33,8 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A controller introduces its cluster; unknown clusters are created.
 
     `journal_id` names the journal the sequences belong to: a controller started with `-c` has a
-    new one, and the cursor restarts at 0 for it.
+    new one, and the cursor restarts at 0 for it. `tres` is AccountingStorageTRES, `store_flags`
+    AccountingStoreFlags (job_script and job_env: keep the texts).
     """
 
     cluster: Name
@@ -42,6 +43,7 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     journal_id: Name
     rpc_version: Count = 0
     tres: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
+    store_flags: Annotated[list[Name], msgspec.Meta(max_length=100)] = []
 
 
 @reply("ClusterRegistered")

@@ -1,0 +1,210 @@
+"""slurmdbd's life: configuration, database, background, sockets, signals, end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import pwd
+import signal
+import time
+
+import sqlalchemy as sa
+
+from pyslurm_ng import __version__
+from pyslurm_ng.base.background import Background, CannotBecome, PidFile, become_user, tell_systemd
+from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog
+from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
+from pyslurm_ng.dbd.migrations import LATEST
+from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
+from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, load_identity
+from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.stream import StreamServer
+
+OPEN_PATIENCE_S = 30
+"""How long the start waits for a database server that is itself starting."""
+
+
+class CannotStart(Exception):
+    """The daemon cannot run; the text is what follows `fatal: `."""
+
+
+class Daemon:
+    """One slurmdbd process."""
+
+    def __init__(self, options: Options, configuration: Configuration, log: DaemonLog) -> None:
+        self._options = options
+        self._conf = configuration
+        self._log = log
+        self._host = os.uname().nodename.partition(".")[0]
+        self._stop: asyncio.Event | None = None
+        self._service: Service | None = None
+
+    def run(self) -> int:
+        """Run until told to stop; return the exit code.
+
+        Raises:
+            CannotStart: the user, a file, the database or a socket cannot be had.
+        """
+        conf = self._conf
+        background = Background(foreground=self._options.foreground)
+        # systemd and init scripts read the pid file as root made it; then rights are dropped.
+        try:
+            user = pwd.getpwnam(conf.user) if not conf.user.isdigit() else None
+            os.makedirs(os.path.dirname(conf.pid_file) or ".", exist_ok=True)
+            pid_file = PidFile(conf.pid_file, user.pw_uid if user else -1,
+                               user.pw_gid if user else -1)  # fmt: skip
+            become_user(conf.user)
+        except KeyError:
+            raise CannotStart(f"Invalid user for SlurmUser {conf.user}") from None
+        except OSError as error:
+            raise CannotStart(f"Unable to open pidfile {conf.pid_file}: {error.strerror}") from None
+        except CannotBecome as error:
+            raise CannotStart(str(error)) from None
+        try:
+            self._open_log()
+            os.umask(0o077)
+            # Accounting holds job names and command lines, and this process a password.
+            self._log.info(f"slurmdbd version {__version__} started")
+            database = self._open_database()
+            with contextlib.closing(database):
+                asyncio.run(self._serve(database, background))
+        finally:
+            pid_file.remove()
+        return 0
+
+    def _open_log(self) -> None:
+        conf = self._conf
+        level = min(conf.log_level + self._options.verbose, 9)
+        self._log.stderr_level = (
+            max(INFO, level) if self._options.foreground or not conf.log_file else QUIET
+        )
+        if conf.log_file:
+            try:
+                self._log.open(conf.log_file, level, conf.log_time_format)
+            except OSError as error:
+                raise CannotStart(
+                    f"Unable to open log file {conf.log_file}: {error.strerror}"
+                ) from None
+        if self._options.change_directory:
+            os.chdir(os.path.dirname(conf.log_file) if conf.log_file else "/var/tmp")
+        if self._options.nice:
+            os.nice(self._options.nice)
+        for warning in conf.warnings:
+            self._log.info(warning)
+
+    def _open_database(self) -> Database:
+        database = Database(self._conf.url)
+        shown = self._conf.url.render_as_string(hide_password=True)
+        give_up_s = time.monotonic() + OPEN_PATIENCE_S
+        while True:
+            try:
+                database.open()
+            except NewerStoreError as error:
+                raise CannotStart(str(error)) from None
+            except sa.exc.SQLAlchemyError as error:
+                text = " ".join(str(getattr(error, "orig", None) or error).split())
+                if not is_retryable(error) or time.monotonic() > give_up_s:
+                    raise CannotStart(f"accounting database {shown}: {text}") from None
+                self._log.error(f"accounting database {shown}: {text}")
+                time.sleep(1)
+            else:
+                self._log.info(f"accounting database {shown}, schema {LATEST}")
+                return database
+
+    def _identity(self) -> Identity:
+        conf = self._conf
+        try:
+            return load_identity(
+                role="slurmdbd",
+                name=self._host,
+                auth_type=conf.auth_type,
+                auth_info=conf.auth_info,
+                key_path=conf.key_path,
+                cluster=conf.cluster,
+                host=self._host,
+                service_uid=os.geteuid(),
+                clock_us=lambda: time.time_ns() // 1000,
+            )
+        except (KeyFileError, AuthError) as error:
+            raise CannotStart(str(error)) from None
+
+    async def _serve(self, database: Database, background: Background) -> None:
+        conf = self._conf
+        loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        loop.set_exception_handler(self._report)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reconfigure)
+        loop.add_signal_handler(signal.SIGUSR2, self._log.reopen)
+        identity = self._identity()
+        settings = Settings(self._host, os.geteuid(), conf.private, conf.pairs)
+        service = self._service = Service(
+            database,
+            settings,
+            self._log,
+            on_shutdown=self._stop.set,
+            on_reconfigure=self._reconfigure,
+        )
+        server = StreamServer(
+            service.handle,
+            audience="slurmdbd",
+            host=self._host,
+            service_uid=os.geteuid(),
+            authenticator=identity.authenticator,
+        )
+        path = socket_file("slurmdbd", conf.pid_file, conf.port)
+        try:
+            try:
+                await server.listen_unix(path)
+            except OSError as error:
+                raise CannotStart(f"cannot listen on {path}: {error.strerror or error}") from None
+            try:
+                await server.listen_tcp(conf.address, conf.port)
+            except OSError as error:
+                raise CannotStart(
+                    f"cannot listen on port {conf.port}: {error.strerror or error}"
+                ) from None
+            gc.collect()
+            gc.freeze()
+            background.ready()
+            tell_systemd("READY=1")
+            await self._stop.wait()
+            self._log.info("Terminate signal (SIGINT or SIGTERM) received")
+            tell_systemd("STOPPING=1")
+        finally:
+            await server.close()
+            # Waits for the transaction under way; what it acknowledged is committed.
+            await loop.run_in_executor(None, service.close)
+
+    def _reconfigure(self) -> None:
+        """Take a new log level and file; everything else needs a restart, as in Slurm."""
+        try:
+            self._conf = load_configuration(self._options)
+            self._open_log()
+        except (BadOptions, CannotStart) as error:
+            self._log.error(f"reconfigure: {error}; the old configuration stays")
+        else:
+            self._log.info("Reconfigure signal (SIGHUP) received")
+
+    def _report(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        self._log.error(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def print_schema(configuration: Configuration) -> int:
+    """`slurmdbd -u`: say which schema the database has and which this program wants."""
+    database = Database(configuration.url)
+    try:
+        with database.read() as connection:
+            found = database.schema_version(connection)
+    except sa.exc.SQLAlchemyError as error:
+        text = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise CannotStart(f"accounting database: {text}") from None
+    finally:
+        database.close()
+    print(f"Schema version of the database: {found}")
+    print(f"Schema version of this slurmdbd: {LATEST}")
+    return 0

@@ -1,0 +1,258 @@
+"""slurmdbd's command line and where its configuration comes from.
+
+slurmdbd.conf lies beside slurm.conf. Without one the embedded form runs: a SQLite file in
+StateSaveLocation, everything else from slurm.conf.
+"""
+
+from __future__ import annotations
+
+import getopt
+import os
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.daemon_log import level_number
+from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.conf.quick import find_conf, quick
+from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
+from pyslurm_ng.dbd.database import mysql_url, sqlite_url
+
+USAGE = """\
+Usage: slurmdbd [OPTIONS]
+  -D              Run daemon in foreground, with logging copied to stdout.
+  -f FILE         Read configuration from the named slurmdbd.conf.
+  -h              Print this help message and exit.
+  -n VALUE        Run the daemon at the specified nice value.
+  -s              Change working directory to LogFile dirname or /var/tmp/.
+  -u              Print the schema versions of the database and of this slurmdbd, and exit.
+  -v              Verbose mode. Multiple -v's increase verbosity.
+  -V              Print version information and exit.
+"""
+
+_SLURM_CONF_KEYS = (
+    "ClusterName", "AuthType", "AuthInfo", "StateSaveLocation", "SlurmctldPidFile",
+    "SlurmctldLogFile", "SlurmctldDebug", "SlurmUser", "AccountingStoragePort", "PrivateData",
+    "AccountingStorageType",
+)  # fmt: skip
+
+
+class BadOptions(Exception):
+    """The command line or the configuration is wrong; `lines` say how, each one a line."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(lines[0])
+        self.lines = lines
+
+
+@dataclass(slots=True)
+class Options:
+    """The command line."""
+
+    foreground: bool = False
+    conf_path: str = ""
+    nice: int = 0
+    change_directory: bool = False
+    show_schema: bool = False
+    show_version: bool = False
+    show_help: bool = False
+    verbose: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All that the daemon runs with.
+
+    `address` of None listens everywhere; `pairs` are slurmdbd.conf's values as
+    `sacctmgr show configuration` prints them.
+    """
+
+    url: sa.URL
+    port: int
+    address: str | None
+    pid_file: str
+    log_file: str
+    log_level: int
+    log_time_format: str
+    user: str
+    auth_type: str
+    auth_info: str
+    key_path: str
+    cluster: str
+    private: frozenset[str]
+    warnings: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...] = field(default=())
+
+
+def parse_options(argv: list[str]) -> Options:
+    """Return the command line's options.
+
+    Raises:
+        BadOptions: with the line to print.
+    """
+    options = Options()
+    try:
+        pairs, rest = getopt.getopt(argv, "Df:hn:R:suvV", ["version", "help"])
+    except getopt.GetoptError as error:
+        raise BadOptions(f"{error.msg}; see slurmdbd -h") from None
+    if rest:
+        raise BadOptions(f"unexpected argument {rest[0]}; see slurmdbd -h")
+    for name, value in pairs:
+        if name == "-D":
+            options.foreground = True
+        elif name == "-f":
+            options.conf_path = value
+        elif name == "-n":
+            try:
+                options.nice = int(value)
+            except ValueError:
+                raise BadOptions(f"Invalid option for -n option (nice value): {value}") from None
+        elif name == "-s":
+            options.change_directory = True
+        elif name == "-u":
+            options.show_schema = True
+        elif name == "-v":
+            options.verbose += 1
+        elif name in ("-V", "--version"):
+            options.show_version = True
+        elif name in ("-h", "--help"):
+            options.show_help = True
+        else:
+            raise BadOptions(f"option {name} is not implemented yet")
+    return options
+
+
+def load_configuration(options: Options) -> Configuration:
+    """Read slurmdbd.conf, or do without one as the module says.
+
+    Raises:
+        BadOptions: a file cannot be read or holds an error; every one is a line.
+    """
+    slurm_conf = find_conf()
+    path = options.conf_path or os.path.join(os.path.dirname(slurm_conf), "slurmdbd.conf")
+    try:
+        shared = quick(slurm_conf, _SLURM_CONF_KEYS)
+    except OSError as error:
+        if not os.path.exists(path):
+            raise BadOptions(f"Unable to open configuration: {slurm_conf}: {error.strerror}"
+                             ) from None  # fmt: skip
+        shared = {}
+    key_path = os.path.join(os.path.dirname(slurm_conf), "slurm.key")
+    cluster = shared.get("ClusterName", "cluster").lower()
+    if not os.path.exists(path):
+        if options.conf_path:
+            raise BadOptions(f"slurmdbd.conf file {path}: No such file or directory")
+        return _embedded(shared, key_path, cluster)
+    try:
+        conf = load_slurmdbd_conf(path)
+    except ConfErrors as errors:
+        raise BadOptions(*[str(error) for error in errors.errors]) from None
+    return _configured(conf, shared, key_path, cluster, path)
+
+
+def _embedded(shared: dict[str, str], key_path: str, cluster: str) -> Configuration:
+    state = shared.get("StateSaveLocation", "/var/spool")
+    log_file = shared.get("SlurmctldLogFile", "")
+    pid_file = shared.get("SlurmctldPidFile", "/var/run/slurmctld.pid")
+    beside = os.path.dirname
+    return Configuration(
+        url=sqlite_url(os.path.join(state, "slurmdbd.sqlite")),
+        port=int(shared.get("AccountingStoragePort", "6819")),
+        address=None,
+        pid_file=os.path.join(beside(pid_file), "slurmdbd.pid"),
+        log_file=os.path.join(beside(log_file), "slurmdbd.log") if log_file else "",
+        log_level=level_number(shared.get("SlurmctldDebug", "info")),
+        log_time_format="iso8601_ms",
+        user=shared.get("SlurmUser", "root"),
+        auth_type=shared.get("AuthType", "auth/munge"),
+        auth_info=shared.get("AuthInfo", ""),
+        key_path=key_path,
+        cluster=cluster,
+        private=frozenset(shared.get("PrivateData", "").lower().split(",")) - {"", "none"},
+        warnings=(),
+    )
+
+
+def _configured(
+    conf: SlurmdbdConf, shared: dict[str, str], key_path: str, cluster: str, path: str
+) -> Configuration:
+    kind = conf.storage_type.rpartition("/")[2]
+    if kind == "sqlite":
+        place = conf.storage_loc
+        if not os.path.isabs(place):
+            # "StorageLoc" names a database for the servers; a file needs a directory.
+            state = shared.get("StateSaveLocation", "")
+            if not state:
+                raise BadOptions(f"{path}: StorageLoc: an absolute path is needed for sqlite")
+            place = os.path.join(state, "slurmdbd.sqlite")
+        url = sqlite_url(place)
+    elif kind == "mysql":
+        socket = next(
+            (
+                word.partition("=")[2]
+                for word in conf.storage_parameters
+                if word.lower().startswith("socket=")
+            ),
+            None,
+        )
+        url = mysql_url(
+            conf.storage_host,
+            conf.storage_port,
+            conf.storage_user,
+            conf.storage_pass or None,
+            conf.storage_loc,
+            socket,
+        )
+    else:
+        raise BadOptions(
+            f"{path}: StorageType: accounting_storage/mysql and accounting_storage/sqlite are "
+            "allowed"
+        )
+    is_open = "noinaddrany" not in [word.lower() for word in conf.communication_parameters]
+    address = None if is_open else conf.dbd_addr
+    return Configuration(
+        url=url,
+        port=conf.dbd_port,
+        address=address,
+        pid_file=conf.pid_file,
+        log_file=conf.log_file,
+        log_level=level_number(conf.debug_level),
+        log_time_format=next(iter(conf.log_time_format), "iso8601_ms"),
+        user=conf.slurm_user,
+        auth_type=conf.auth_type,
+        auth_info=",".join(conf.auth_info),
+        key_path=key_path,
+        cluster=cluster,
+        private=frozenset(word.lower() for word in conf.private_data) - {"none", ""},
+        warnings=conf.warnings,
+        pairs=tuple(_pairs(conf)),
+    )
+
+
+_SECRET = frozenset(("storage_pass", "storage_pass_script"))
+
+
+def _pairs(conf: SlurmdbdConf) -> list[tuple[str, str]]:
+    """Return keys and values in alphabetical order, without secrets."""
+    from pyslurm_ng.conf.tables.keys import SLURMDBD
+
+    found = []
+    for key in sorted(SLURMDBD, key=lambda one: one.name.lower()):
+        if key.attribute in _SECRET:
+            continue
+        found.append((key.name, _show(getattr(conf, key.attribute, None), key.kind)))
+    return found
+
+
+def _show(value: object, kind: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        if len(value) == 2 and isinstance(value[0], int):
+            return f"{value[0]}{value[1]}" if value[0] else "NONE"
+        return ",".join(str(one) for one in value) or "(null)"
+    if value is None or value == "":
+        return "(null)"
+    if kind == "seconds":
+        return f"{value} secs"
+    return str(value)

@@ -1,0 +1,428 @@
+"""Requests of slurmdbd: one thread writes, a few read, the loop answers.
+
+Nothing here blocks the loop. The writing thread owns the only writing transactions, so they
+never wait for each other; a batch of journal frames is tried again until the database takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pwd
+import queue
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from pyslurm_ng import __version__
+from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.dbd import queries, registration, show
+from pyslurm_ng.dbd.admin import Actor, RefusedError, actor_of, change
+from pyslurm_ng.dbd.database import Database, is_retryable, with_retries
+from pyslurm_ng.dbd.ingest import GapError, decode_frames, ingest
+from pyslurm_ng.dbd.updates import association_update, find_cluster
+from pyslurm_ng.dbd.words import UnknownWordError
+from pyslurm_ng.wire import dbd_messages as msg
+from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
+from pyslurm_ng.wire.stream import Call
+
+READERS = 3
+WRITE_QUEUE = 1024
+REMEMBERED_REPLIES = 1000
+CHANGE_PATIENCE_S = 8
+"""How long a user's change waits for a database that does not answer; journal batches wait on."""
+UNSENT_BYTES = 32 << 20
+
+Work = Callable[[], msgspec.Struct]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What of the configuration the service needs."""
+
+    host: str
+    service_uid: int
+    private: frozenset[str]
+    config_pairs: tuple[tuple[str, str], ...]
+
+
+class Service:
+    """Answers the calls of a stream server.
+
+    Attributes:
+        records: journal events taken in since the start.
+        retries: database errors that were tried again.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        log: DaemonLog,
+        *,
+        on_shutdown: Callable[[], None],
+        on_reconfigure: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._log = log
+        self._on_shutdown = on_shutdown
+        self._on_reconfigure = on_reconfigure
+        self._loop = asyncio.get_running_loop()
+        self._writes: queue.Queue[tuple[Call, Work] | None] = queue.Queue(WRITE_QUEUE)
+        self._stopping = threading.Event()
+        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._writer = threading.Thread(target=self._write_all, name="writer", daemon=True)
+        self._waiting: dict[Call, asyncio.TimerHandle] = {}
+        self._replies: OrderedDict[tuple[int, bytes], msg.ChangeResult] = OrderedDict()
+        self._logged_s = 0.0
+        self.records = 0
+        self.retries = 0
+        self._since_us = time.time_ns() // 1000
+        self._by_kind: dict[str, list[int]] = {}
+        self._by_uid: dict[int, list[int]] = {}
+        self._writer.start()
+
+    def handle(self, call: Call) -> None:
+        """Take one request; the stream server's handler."""
+        begun = time.monotonic_ns()
+        request = call.request
+        match request:
+            case msg.JournalBatch():
+                self._write(call, lambda: self._journal_batch(request), begun)
+            case msg.RegisterCluster():
+                self._write(call, lambda: self._register(request), begun)
+            case msg.ChangeEntities():
+                self._write(call, lambda: self._change(call, request), begun)
+            case msg.AwaitAssociations():
+                self._await(call, request)
+            case msg.ListJobRecords():
+                self._readers.submit(self._list_jobs, call, request, begun)
+            case msg.ListEntities():
+                self._read(call, lambda at: self._list_entities(at, call, request), begun)
+            case msg.GetJobScript():
+                self._read(call, lambda at: self._job_text(at, call, request), begun)
+            case msg.ShowDbdStats():
+                call.reply(self._stats(request.clear))
+            case msg.ShowDbdConfig():
+                call.reply(msg.DbdConfig(list(self._settings.config_pairs)))
+            case Ping():
+                now_us = time.time_ns() // 1000
+                call.reply(Pong(self._settings.host, "accounting", f"slurm {__version__}", now_us))
+            case Shutdown():
+                call.reply(Done())
+                self._loop.call_soon(self._on_shutdown)
+            case Reconfigure():
+                self._on_reconfigure()
+                call.reply(Done())
+            case _:
+                call.error(1000, f"{call.kind} is not for slurmdbd")
+
+    def close(self) -> None:
+        """Finish the write under way, give up the rest; nothing acknowledged is lost by that."""
+        self._stopping.set()
+        self._drain()
+        self._writer.join(15)
+        self._readers.shutdown(wait=False, cancel_futures=True)
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._writes.get_nowait()
+            except queue.Empty:
+                break
+        self._writes.put(None)
+
+    # Writing ----------------------------------------------------------------------------------
+
+    def _write(self, call: Call, work: Work, begun: int) -> None:
+        def timed() -> msgspec.Struct:
+            try:
+                return work()
+            finally:
+                self._count(call, begun)
+
+        try:
+            self._writes.put_nowait((call, timed))
+        except queue.Full:
+            call.error(int(Errno.ESLURM_DB_CONNECTION), "slurmdbd is busy, try again")
+
+    def _write_all(self) -> None:
+        """The writing thread."""
+        while True:
+            item = self._writes.get()
+            if item is None:
+                return
+            call, work = item
+            try:
+                answer = work()
+            except (RefusedError, GapError, msgspec.ValidationError, msgspec.DecodeError) as error:
+                self._log.error(f"{call.kind}: {error}")
+                self._post(call.error, int(Errno.ESLURM_BAD_NAME), str(error))
+            except sa.exc.SQLAlchemyError as error:
+                self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), self._database_text(error))
+            except Exception as bug:  # noqa: BLE001 - reported; the thread must go on
+                self._log.error(f"{call.kind}: internal error: {bug!r}")
+                self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+            else:
+                self._post(call.reply, answer)
+
+    def _post(self, function: Callable[..., Any], *arguments: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _patiently(self, action: Callable[[], Any], patience_s: float | None) -> Any:
+        """Run a transaction until it succeeds, at most for `patience_s`."""
+        began_s = time.monotonic()
+
+        def pause(attempt: int) -> bool:
+            self.retries += 1
+            wait_s = min(0.05 * 2**attempt, 10.0)
+            if patience_s is not None and time.monotonic() + wait_s - began_s > patience_s:
+                return False
+            return not self._stopping.wait(wait_s)
+
+        return with_retries(action, pause, self._log_database_error)
+
+    def _log_database_error(self, error: BaseException) -> None:
+        now_s = time.monotonic()
+        if now_s - self._logged_s >= 60 or not is_retryable(error):
+            self._logged_s = now_s
+            self._log.error(f"accounting database: {self._database_text(error)}")
+
+    def _database_text(self, error: BaseException) -> str:
+        cause = getattr(error, "orig", None) or error
+        return " ".join(str(cause).split())[:500]
+
+    def _journal_batch(self, request: msg.JournalBatch) -> msg.BatchAck:
+        frames = decode_frames(
+            (frame.epoch, frame.sequence, frame.payload) for frame in request.frames
+        )
+        cluster_id = self._patiently(lambda: self._cluster_id(request.cluster), None)
+        epoch, sequence, count = self._patiently(
+            lambda: ingest(self._database, cluster_id, request.journal_id, request.after, frames),
+            None,
+        )
+        self.records += count
+        return msg.BatchAck(epoch, sequence)
+
+    def _cluster_id(self, name: str) -> int:
+        with self._database.read() as connection:
+            found = find_cluster(connection, name)
+        if found is None:
+            raise RefusedError(f"cluster {name} is not registered")
+        return found
+
+    def _register(self, request: msg.RegisterCluster) -> msg.ClusterRegistered:
+        answer: msg.ClusterRegistered = self._patiently(
+            lambda: registration.register(self._database, request), None
+        )
+        self._log.info(
+            f"cluster {request.cluster} registered from {request.control_host}:"
+            f"{request.control_port}, journal stored up to {answer.sequence}"
+        )
+        self._post(self._tell_all)
+        return answer
+
+    def _change(self, call: Call, request: msg.ChangeEntities) -> msg.ChangeResult:
+        uid = call.peer.uid
+        key = (uid, request.request_id)
+        known = self._replies.get(key) if request.commit else None
+        if known is not None:
+            return known
+        result: msg.ChangeResult = self._patiently(
+            lambda: change(self._database, request, uid, user_name(uid), self._is_service(uid)),
+            CHANGE_PATIENCE_S,
+        )
+        if request.commit and result.changed:
+            if any(request.request_id):
+                self._replies[key] = result
+                while len(self._replies) > REMEMBERED_REPLIES:
+                    self._replies.popitem(last=False)
+            self._post(self._tell_all)
+        return result
+
+    def _is_service(self, uid: int) -> bool:
+        return uid in (0, self._settings.service_uid)
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def _read(
+        self, call: Call, query: Callable[[sa.Connection], msgspec.Struct], begun: int
+    ) -> None:
+        def run() -> None:
+            try:
+                with self._database.read() as connection:
+                    answer = query(connection)
+                self._post(call.reply, answer)
+            except UnknownWordError as error:
+                self._post(call.error, int(Errno.ESLURM_BAD_NAME), f" Unknown condition: {error}")
+            except RefusedError as error:
+                text = "\n".join(error.lines)
+                self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)
+            except sa.exc.SQLAlchemyError as error:
+                text = self._database_text(error)
+                self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), text)
+            except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
+                self._log.error(f"{call.kind}: internal error: {bug!r}")
+                self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+            finally:
+                self._count(call, begun)
+
+        self._readers.submit(run)
+
+    def _actor(self, connection: sa.Connection, call: Call) -> Actor:
+        uid = call.peer.uid
+        return actor_of(connection, uid, user_name(uid), self._is_service(uid))
+
+    def _list_entities(
+        self, connection: sa.Connection, call: Call, request: msg.ListEntities
+    ) -> msg.EntityRows:
+        is_private = bool(self._settings.private & {"accounts", "users", "usage"})
+        return show.list_entities(connection, request, self._actor(connection, call), is_private)
+
+    def _job_text(
+        self, connection: sa.Connection, call: Call, request: msg.GetJobScript
+    ) -> msg.JobScript:
+        actor = self._actor(connection, call)
+        text = queries.job_text(
+            connection, request.cluster, request.job_id, request.want_environment, actor
+        )
+        return msg.JobScript(text)
+
+    def _list_jobs(self, call: Call, request: msg.ListJobRecords, begun: int) -> None:
+        """Send parts while the peer takes them; runs in a reading thread."""
+        try:
+            with self._database.read() as connection:
+                actor = self._actor(connection, call)
+                is_private = "jobs" in self._settings.private
+                now_us = time.time_ns() // 1000
+                held: msg.JobRecords | None = None
+                for part in queries.list_job_records(
+                    connection, request, actor, is_private, now_us
+                ):
+                    if held is not None:
+                        self._post(call.part, held)
+                    held = part
+                    while call.unsent_bytes > UNSENT_BYTES and not call.is_gone:
+                        if self._stopping.wait(0.02):
+                            return
+                    if call.is_gone:
+                        return
+            assert held is not None
+            self._post(call.reply, held)
+        except RefusedError as error:
+            self._post(call.error, int(Errno.ESLURM_BAD_NAME), error.lines[0])
+        except sa.exc.SQLAlchemyError as error:
+            self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), self._database_text(error))
+        except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
+            self._log.error(f"{call.kind}: internal error: {bug!r}")
+            self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+        finally:
+            self._count(call, begun)
+
+    # Associations to the controllers ----------------------------------------------------------
+
+    def _await(self, call: Call, request: msg.AwaitAssociations) -> None:
+        """Park the call; answer at once if it lacks something."""
+        timer = self._loop.call_later(request.wait_s, self._answer_empty, call)
+        self._waiting[call] = timer
+        call.on_gone(lambda: self._drop(call))
+        self._readers.submit(self._look_for_update, call, request)
+
+    def _tell_all(self) -> None:
+        """Something changed: look for every controller whether it lacks it."""
+        for call in self._waiting:
+            assert isinstance(call.request, msg.AwaitAssociations)
+            self._readers.submit(self._look_for_update, call, call.request)
+
+    def _look_for_update(self, call: Call, request: msg.AwaitAssociations) -> None:
+        try:
+            with self._database.read() as connection:
+                update = association_update(
+                    connection, request.cluster, request.store_id, request.version
+                )
+        except sa.exc.SQLAlchemyError as error:
+            # The controller asks again when its wait is over.
+            self._log_database_error(error)
+            return
+        if update is not None:
+            self._post(self._answer_update, call, update)
+
+    def _answer_update(self, call: Call, update: msg.AssociationUpdate) -> None:
+        if self._forget(call):
+            call.reply(update)
+
+    def _answer_empty(self, call: Call) -> None:
+        request = call.request
+        assert isinstance(request, msg.AwaitAssociations)
+        if self._forget(call):
+            call.reply(
+                msg.AssociationUpdate(
+                    request.store_id, request.version, False, [], [], [], [], [], [], []
+                )
+            )
+
+    def _drop(self, call: Call) -> None:
+        self._forget(call)
+
+    def _forget(self, call: Call) -> bool:
+        timer = self._waiting.pop(call, None)
+        if timer is None:
+            return False
+        timer.cancel()
+        return True
+
+    # Counting ---------------------------------------------------------------------------------
+
+    def _count(self, call: Call, begun: int) -> None:
+        spent_us = (time.monotonic_ns() - begun) // 1000
+        rows = (
+            self._by_kind.setdefault(call.kind, [0, 0]),
+            self._by_uid.setdefault(call.peer.uid, [0, 0]),
+        )
+        for row in rows:
+            row[0] += 1
+            row[1] += spent_us
+
+    def _stats(self, clear: bool) -> msg.DbdStats:
+        answer = msg.DbdStats(
+            self._since_us,
+            time.time_ns() // 1000,
+            [(kind, count, total) for kind, (count, total) in list(self._by_kind.items())],
+            [(uid, count, total) for uid, (count, total) in list(self._by_uid.items())],
+            self.records,
+            self.retries,
+        )
+        if clear:
+            self._by_kind.clear()
+            self._by_uid.clear()
+            self._since_us = time.time_ns() // 1000
+        return answer
+
+
+_names: dict[int, tuple[float, str]] = {}
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a uid, or its digits; remembered for a minute."""
+    known = _names.get(uid)
+    now_s = time.monotonic()
+    if known is not None and now_s - known[0] < 60:
+        return known[1]
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = str(uid)
+    _names[uid] = (now_s, name)
+    return name
