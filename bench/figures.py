@@ -1,8 +1,8 @@
 """What the benchmarks share: clusters to measure, clocks, and a table of ours beside the peer's.
 
 A cluster is a directory of commands and a SLURM_CONF. The recorded peer is Slurm 26.11 as it was
-once measured on another quiet two-core machine: a hint. `--peer-bin` and `--peer-conf` name one to
-compare with in the same run.
+once measured on another quiet two-core machine: a hint. `--peer-env` names one to compare
+with in the same run: the file that `bench/peer.sh up` wrote.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ def spawn_seconds(argv: list[str], environment: dict[str, str]) -> float:
 
 def parser(description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--peer-bin", help="directory of the peer's commands")
-    made.add_argument("--peer-conf", help="the peer's slurm.conf")
+    made.add_argument("--peer-env", help="file with the peer's PATH, SLURM_CONF, ...")
     made.add_argument("--json", action="store_true", help="print one JSON object per line")
     return made
 
@@ -74,12 +73,12 @@ def clusters(options: argparse.Namespace) -> list[Cluster]:
     if "SLURM_CONF" not in os.environ:
         sys.exit("bench: error: source the env.sh that `pyslurm-ng up` wrote")
     found = [Cluster("ours", dict(os.environ))]
-    if options.peer_bin and options.peer_conf:
+    if options.peer_env:
         environment = dict(os.environ)
-        environment["PATH"] = (
-            f"{Path(options.peer_bin).absolute()}{os.pathsep}{environment['PATH']}"
-        )
-        environment["SLURM_CONF"] = str(Path(options.peer_conf).absolute())
+        for line in Path(options.peer_env).read_text().splitlines():
+            key, _, value = line.partition("=")
+            environment[key] = value
+        environment["PATH"] += os.pathsep + os.environ["PATH"]
         found.append(Cluster("peer", environment))
     return found
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Run every benchmark on a fresh cluster of four pretended nodes: bench/run.sh [--json]
-# PEER_BIN and PEER_CONF name the commands and slurm.conf of a running Slurm to measure beside it.
+# PEER_ENV names the environment of a Slurm to measure beside it: bench/peer.sh up writes one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d "${TMPDIR:-/tmp}/pyslurm-ng-bench.XXXXXX")
@@ -8,9 +8,7 @@ trap '.venv/bin/pyslurm-ng down --dir "$work" >/dev/null 2>&1 || true; rm -rf "$
 trap 'exit 130' INT TERM
 
 peer=()
-if [ -n "${PEER_BIN:-}" ] && [ -n "${PEER_CONF:-}" ]; then
-    peer=(--peer-bin "$PEER_BIN" --peer-conf "$PEER_CONF")
-fi
+if [ -n "${PEER_ENV:-}" ]; then peer=(--peer-env "$PEER_ENV"); fi
 printf 'MaxJobCount=300000\nMaxArraySize=200001\n' >"$work.conf"
 .venv/bin/pyslurm-ng up --dir "$work" --nodes 4 --cpus 16 --memory 8192 --conf "$work.conf"
 rm -f "$work.conf"
