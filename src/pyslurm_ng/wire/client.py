@@ -210,8 +210,9 @@ class _Link:
             raise BadFrame("bad_head", "a daemon sent a request")
         body = self._read(body_bytes, deadline)
         if flags & FLAG_ERROR:
-            fields = unpack(body)
-            raise SlurmError(int(fields["code"]), str(fields["text"]), "", sequence)
+            fields = _unpacked(body)
+            code, text = fields.get("code", -1), fields.get("text", "")
+            raise SlurmError(int(code), str(text), "", sequence)
         return kind, flags, sequence, body
 
     def _read(self, count: int, deadline: float) -> bytearray:
@@ -359,8 +360,7 @@ class Client:
         Raises:
             SlurmError: refused, nobody answers, or no answer in time.
         """
-        reply: dict[str, Any] = unpack(self._exchange(kind, fields, timeout_s))
-        return reply
+        return self._exchange(kind, fields, timeout_s)
 
     def change(
         self, kind: str, fields: "dict[str, Any]", timeout_s: "float | None" = None
@@ -409,10 +409,11 @@ class Client:
         deadline = float("inf") if timeout_s is None else monotonic() + timeout_s
         try:
             _, flags, sequence, body = self._link.receive(min(deadline, monotonic() + 1e6))
+            reply = _unpacked(body)
         except (_Lost, BadFrame, TimeoutError) as error:
             self.close()
             raise self._failure(error) from None
-        return sequence, unpack(body), not flags & FLAG_MORE
+        return sequence, reply, not flags & FLAG_MORE
 
     def fileno(self) -> int:
         """Return the descriptor to poll while answers are awaited; -1 when not connected."""
@@ -428,7 +429,7 @@ class Client:
 
     def _exchange(
         self, kind: str, fields: "dict[str, Any]", timeout_s: "float | None"
-    ) -> bytearray:
+    ) -> "dict[str, Any]":
         body = pack(fields)
         patience_s = self.timeout_s if timeout_s is None else timeout_s
         now = monotonic()
@@ -442,7 +443,7 @@ class Client:
                 while True:
                     _, flags, got, answer = link.receive(deadline)
                     if got == sequence and not flags & FLAG_MORE:
-                        return answer
+                        return _unpacked(answer)
             except SlurmError as error:
                 standbys += 1
                 if error.code not in STANDBY_CODES or (
@@ -525,8 +526,8 @@ class Client:
                 continue
             try:
                 link.send("IssueToken", pack(request), b"", deadline)
-                answer = unpack(link.receive(deadline)[3])
-                return bytes(answer["token"])
+                answer = _unpacked(link.receive(deadline)[3])
+                return bytes(answer.get("token", b""))
             except (_Lost, BadFrame, TimeoutError):
                 continue
             finally:
@@ -549,6 +550,17 @@ class Client:
         except OSError:
             pass
         return [*sorted(found), _slurmctld_socket(self._conf)]
+
+
+def _unpacked(body: bytearray) -> "dict[str, Any]":
+    """Return the map in a reply's body; raise BadFrame when there is none."""
+    try:
+        fields = unpack(body)
+    except ValueError as error:
+        raise BadFrame("malformed", str(error)) from None
+    if not isinstance(fields, dict):
+        raise BadFrame("malformed", "a reply is not a map")
+    return fields
 
 
 def body_digest(body: bytes) -> bytes:

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+import zmq
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.wire import frame, table
+from pyslurm_ng.wire.auth import Peer, body_digest
+from pyslurm_ng.wire.endpoint import Endpoint, PeerGone, RequestFailed, zmq_port
+from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong, message, reply
+from tests.wire.wire_room import authenticator, identity, now_us
+
+
+class Report(msgspec.Struct, forbid_unknown_fields=True):
+    number: int
+    text: Annotated[str, msgspec.Meta(max_length=1 << 20)] = ""
+
+
+class Order(msgspec.Struct, forbid_unknown_fields=True):
+    number: int
+
+
+class Obeyed(msgspec.Struct):
+    number: int
+
+
+message(kind="TestReport", roles="node")(Report)
+message(kind="TestOrder", roles="slurmctld")(Order)
+reply("TestObeyed")(Obeyed)
+
+
+class Cluster:
+    """A controller's endpoint and as many nodes' as a test wants, on one loop."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[msgspec.Struct, Peer]] = []
+        self.refused: list[tuple[str, str]] = []
+        self.came = asyncio.Event()
+        self.ctld = Endpoint(
+            identity("slurmctld", "host1"),
+            audience="slurmctld",
+            on_message=self.hear,
+            on_refused=lambda cause, text: self._note_refusal(cause, text),
+        )
+        self.port = self.ctld.bind("127.0.0.1", 0)
+        self.nodes: dict[str, Endpoint] = {}
+
+    def _note_refusal(self, cause: str, text: str) -> None:
+        self.refused.append((cause, text))
+        self.came.set()
+
+    def hear(self, what: msgspec.Struct, peer: Peer, answer: Callable[[Any], None]) -> None:
+        self.heard.append((what, peer))
+        self.came.set()
+        if isinstance(what, Ping):
+            answer(Pong(peer.name, peer.role, "", 0))
+
+    def node(self, name: str) -> Endpoint:
+        def obey(what: msgspec.Struct, peer: Peer, answer: Callable[[Any], None]) -> None:
+            if isinstance(what, Order):
+                answer(Obeyed(what.number) if what.number >= 0 else ErrorReply(2002, "no"))
+
+        made = Endpoint(identity("node", name), audience=f"slurmd:{name}", on_message=obey)
+        made.connect("slurmctld", "slurmctld", "127.0.0.1", self.port)
+        self.nodes[name] = made
+        return made
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self.came.clear()
+            await asyncio.wait_for(self.came.wait(), 20)
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.close()
+        self.ctld.close()
+
+
+def in_cluster(test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        cluster = Cluster()
+        try:
+            await test(cluster)
+        finally:
+            cluster.close()
+
+    asyncio.run(run())
+
+
+def test_requests_and_answers_both_ways() -> None:
+    """A node dials; then each side asks the other over that connection."""
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10) == Pong("n1", "node", "", 0)
+        assert cluster.ctld.peers() == ["n1"]
+        assert await cluster.ctld.ask("n1", Order(5), 10) == Obeyed(5)
+        with pytest.raises(RequestFailed, match="no") as caught:
+            await cluster.ctld.ask("n1", Order(-1), 10)
+        assert caught.value.code == 2002
+
+    in_cluster(test)
+
+
+def test_an_unknown_peer_fails_at_once() -> None:
+    """A node that has not dialled has not registered."""
+
+    async def test(cluster: Cluster) -> None:
+        with pytest.raises(PeerGone):
+            cluster.ctld.send("n9", Order(1))
+        with pytest.raises(RequestFailed) as caught:
+            await cluster.ctld.ask("n9", Order(1), 10)
+        assert caught.value.code == 1001
+
+    in_cluster(test)
+
+
+def test_a_dialled_peer_that_is_away_is_waited_for() -> None:
+    """A node may start before its controller, and outlive its restarts."""
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        cluster.ctld.close()
+        asking = asyncio.create_task(node.ask("slurmctld", Ping(), 20))
+        cluster.ctld = Endpoint(
+            identity("slurmctld", "host1"), audience="slurmctld", on_message=cluster.hear
+        )
+        cluster.ctld.bind("127.0.0.1", cluster.port)
+        try:
+            assert await asking == Pong("n1", "node", "", 0)
+        except RequestFailed:
+            # The one request that was on its way when the controller went may be lost.
+            assert await node.ask("slurmctld", Ping(), 20)
+        assert await cluster.ctld.ask("n1", Order(1), 10) == Obeyed(1)
+
+    in_cluster(test)
+
+
+def test_a_silent_peer_is_a_time_out() -> None:
+    """Slurm's number for it."""
+
+    async def test(cluster: Cluster) -> None:
+        cluster.ctld._on_message = lambda *_: None
+        node = cluster.node("n1")
+        with pytest.raises(RequestFailed) as caught:
+            await node.ask("slurmctld", Ping(), 0.3)
+        assert caught.value.code == 5004
+        assert not node._pending
+
+    in_cluster(test)
+
+
+def test_nothing_is_lost_in_a_burst_of_many_nodes() -> None:
+    """The descriptor is edge-triggered: a lost wake-up would stall here."""
+
+    async def test(cluster: Cluster) -> None:
+        nodes = [cluster.node(f"n{i}") for i in range(20)]
+        await asyncio.gather(*(node.ask("slurmctld", Ping(), 20) for node in nodes))
+        asked = [cluster.ctld.ask(f"n{i % 20}", Order(i), 20) for i in range(2000)]
+        answered = [node.ask("slurmctld", Ping(), 20) for node in nodes for _ in range(50)]
+        got = await asyncio.gather(*asked)
+        assert got == [Obeyed(i) for i in range(2000)]
+        assert len(await asyncio.gather(*answered)) == 1000
+
+    in_cluster(test)
+
+
+def test_a_node_that_comes_back_is_sent_to_where_it_is_now() -> None:
+    """The name belongs to the connection that last proved it."""
+
+    async def test(cluster: Cluster) -> None:
+        old = cluster.node("n1")
+        await old.ask("slurmctld", Ping(), 10)
+        new = cluster.node("n1")
+        await new.ask("slurmctld", Ping(), 10)
+        old.close()
+        assert await cluster.ctld.ask("n1", Order(3), 10) == Obeyed(3)
+        assert cluster.ctld.peers() == ["n1"]
+
+    in_cluster(test)
+
+
+def test_big_messages_pass_and_oversize_ones_do_not() -> None:
+    """MAXMSGSIZE cuts the sender off before it is read; the controller goes on."""
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        await node.ask("slurmctld", Ping(), 10)
+        node.send("slurmctld", Report(1, "x" * (1 << 20)))
+        await cluster.until(lambda: len(cluster.heard) == 2)
+        with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
+            raw.set(zmq.LINGER, 0)
+            raw.connect(f"tcp://127.0.0.1:{cluster.port}")
+            raw.send_multipart([b"x", b"", b"y" * (18 << 20)])
+            raw.send_multipart([b"x", b"", b""])
+            await cluster.until(lambda: len(cluster.refused) > 0)
+        assert [cause for cause, _ in cluster.refused] == ["bad_head"]
+        assert await node.ask("slurmctld", Ping(), 10)
+
+    in_cluster(test)
+
+
+def raw_parts(
+    what: msgspec.Struct,
+    peer: Peer,
+    secret: bytes | None = None,
+    kind: str | None = None,
+    audience: str = "slurmctld",
+    flags: int = 0,
+) -> list[bytes]:
+    body = table.encode(what)
+    kind = kind or table.kind_of(what)
+    signer = authenticator(clock_us=now_us, **({"secret": secret} if secret else {}))
+    credential = signer.issue(peer, audience, kind, body_digest(body))
+    return [frame.pack_head(kind, 1, flags, len(credential), len(body)), credential, body]
+
+
+NODE = Peer(0, 0, 0, "node", "n7", "host1", "own")
+USER = Peer(1000, 100, 0, "user", "host1", "host1", "own")
+
+
+def refusals_of(parts: list[bytes], times: int = 1) -> list[str]:
+    """Send raw parts to a controller; return the causes for which they were refused."""
+    causes: list[str] = []
+
+    async def test(cluster: Cluster) -> None:
+        with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
+            raw.set(zmq.LINGER, 0)
+            raw.connect(f"tcp://127.0.0.1:{cluster.port}")
+            for _ in range(times):
+                raw.send_multipart(parts)
+            raw.send_multipart([b"end"])
+            await cluster.until(lambda: len(cluster.refused) + len(cluster.heard) > times)
+        causes.extend(cause for cause, _ in cluster.refused[:-1])
+
+    in_cluster(test)
+    return causes
+
+
+def test_what_is_wrong_with_a_message_is_counted() -> None:
+    """RELIABILITY 39, 40, 55 between daemons."""
+    good = raw_parts(Report(1), NODE)
+    assert refusals_of(good) == []
+    assert refusals_of(good, 2) == ["replayed"]
+    assert refusals_of([good[0], b"", good[2]]) == ["bad_head"]
+    assert refusals_of([*good, b"more"]) == ["bad_head"]
+    assert refusals_of([good[0], good[1], good[2][:-1] + b"\x02"]) == ["altered"]
+    assert refusals_of(raw_parts(Report(1), NODE, secret=b"q" * 64)) == ["wrong_key"]
+    assert refusals_of(raw_parts(Report(1), NODE, audience="slurmd:n1")) == ["wrong_audience"]
+    assert refusals_of(raw_parts(Report(1), USER)) == ["role"]
+    assert refusals_of(raw_parts(Order(1), NODE)) == ["role"]
+    assert refusals_of(raw_parts(Report(1), NODE, flags=frame.FLAG_REPLY)) == ["bad_head"]
+
+
+def test_an_unasked_reply_settles_nothing() -> None:
+    """A node cannot answer for another, or before it was asked."""
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        await node.ask("slurmctld", Ping(), 10)
+        other = cluster.node("n2")
+        await other.ask("slurmctld", Ping(), 10)
+        held: list[Any] = []
+        node._on_message = lambda what, peer, answer: held.append(answer)
+        asking = asyncio.create_task(cluster.ctld.ask("n1", Order(8), 10))
+        await asyncio.sleep(0)
+        (sequence,) = cluster.ctld._pending
+        other._post("slurmctld", Obeyed(666), sequence, frame.FLAG_REPLY)
+        await other.ask("slurmctld", Ping(), 10)
+        assert not asking.done()
+        assert cluster.ctld.refusals["unexpected_reply"] == 1
+        await node.ask("slurmctld", Ping(), 10)
+        held[0](Obeyed(8))
+        assert await asking == Obeyed(8)
+
+    in_cluster(test)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.lists(st.binary(max_size=80), min_size=1, max_size=5), min_size=1, max_size=30))
+def test_random_parts_are_refused_and_the_next_is_served(messages: list[list[bytes]]) -> None:
+    """RELIABILITY 42 on the daemons' port."""
+
+    async def test(cluster: Cluster) -> None:
+        with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
+            raw.set(zmq.LINGER, 0)
+            raw.connect(f"tcp://127.0.0.1:{cluster.port}")
+            for parts in messages:
+                raw.send_multipart(parts)
+            await cluster.until(lambda: len(cluster.refused) >= len(messages))
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        assert len(cluster.heard) == 1
+
+    in_cluster(test)
+
+
+def test_a_taken_port_is_an_error_that_names_it() -> None:
+    """Not a traceback from zmq."""
+
+    async def test(cluster: Cluster) -> None:
+        other = Endpoint(
+            identity("slurmctld", "host1"), audience="slurmctld", on_message=cluster.hear
+        )
+        with pytest.raises(OSError, match=f"ZeroMQ port {cluster.port}"):
+            other.bind("127.0.0.1", cluster.port)
+        other.close()
+
+    in_cluster(test)
+
+
+@pytest.mark.parametrize(
+    ("port", "parameters", "expected"),
+    [
+        (6817, [], 16817),
+        (55535, [], 65535),
+        (55536, [], 45536),
+        (6817, ["enable_configless", "zmq_port=7001"], 7001),
+    ],
+)
+def test_the_port_rule(port: int, parameters: list[str], expected: int) -> None:
+    """Both sides compute it from slurm.conf alone."""
+    assert zmq_port(port, parameters) == expected
+
+
+@pytest.mark.parametrize("value", ["", "0", "65536", "x", "-1"])
+def test_a_bad_port_is_refused(value: str) -> None:
+    """With what is allowed."""
+    with pytest.raises(ValueError, match="1 to 65535"):
+        zmq_port(6817, [f"zmq_port={value}"])
