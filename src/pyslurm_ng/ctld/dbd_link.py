@@ -1,0 +1,239 @@
+"""slurmctld's link to slurmdbd: the journal goes out, associations come in.
+
+The journal on disk is the queue; nothing else buffers. At each contact slurmdbd says up to where
+it has stored, and batches go on from there, the next one as soon as the last is acknowledged
+(each may hold a megabyte, so a slow database only makes batches larger, never memory). One
+question is always outstanding for what changed in associations and QOS; its answer is handed
+to the controller's writer, which makes events of it.
+
+While slurmdbd is away the link tries again with growing pauses; the controller does not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.journal.follow import CursorLost, Follow
+from pyslurm_ng.journal.segment import Frame, JournalError
+from pyslurm_ng.wire.auth import Identity
+from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
+from pyslurm_ng.wire.dbd_messages import (
+    AssociationUpdate,
+    AwaitAssociations,
+    BatchAck,
+    ClusterRegistered,
+    JournalBatch,
+    JournalFrame,
+    RegisterCluster,
+)
+from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
+
+RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+REGISTER_DEADLINE_S = 30.0
+BATCH_DEADLINE_S = 3600.0
+"""A batch is acknowledged when the database has it; a database may be away for long."""
+AWAIT_S = 60
+BATCH_BYTES = 1 << 20
+
+OnUpdate = Callable[[AssociationUpdate], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where slurmdbd answers: Unix sockets to try first, then host and port."""
+
+    paths: tuple[str, ...]
+    host: str
+    port: int
+
+
+def find_place(host: str, port: int, pid_file: str) -> Place:
+    """Return where the slurmdbd of AccountingStorageHost and -Port answers.
+
+    `pid_file` is SlurmctldPidFile: on this host slurmdbd's socket lies in the same directory or
+    in the default one.
+    """
+    paths: tuple[str, ...] = ()
+    if host in ("localhost", "127.0.0.1", "::1", os.uname().nodename):
+        paths = (socket_file("slurmdbd", pid_file, port),)
+        if run_directory(pid_file) != DEFAULT_RUN_DIRECTORY:
+            paths += (socket_file("slurmdbd", "", port),)
+    return Place(paths, host, port)
+
+
+class DbdLink:
+    """Keeps one slurmdbd up to date.
+
+    Args:
+        registration: how the cluster introduces itself; its journal_id names the journal.
+        journal: the directory of the journal's segments.
+        durable: returns the newest sequence that is durable.
+        on_update: called on the loop with what changed in associations, QOS and users; an update
+            that changes nothing is not passed on.
+        version: the association version that the Cluster has, 0 for none.
+
+    Attributes:
+        acknowledged: the newest sequence slurmdbd has stored; segments before it may go.
+        is_connected: whether slurmdbd answered the last time.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        place: Place,
+        registration: RegisterCluster,
+        journal: Path,
+        durable: Callable[[], int],
+        on_update: OnUpdate,
+        log: DaemonLog,
+        acknowledged: int = 0,
+    ) -> None:
+        self._identity = identity
+        self._place = place
+        self._registration = registration
+        self._journal = journal
+        self._durable = durable
+        self._on_update = on_update
+        self._log = log
+        self._grown = asyncio.Event()
+        self._store_id = ""
+        self._version = 0
+        self._was_told = ""
+        self.acknowledged = acknowledged
+        self.is_connected = False
+
+    @property
+    def backlog(self) -> int:
+        """How many batches wait for slurmdbd."""
+        return max(0, self._durable() - self.acknowledged)
+
+    def wake(self, _durable: int = 0) -> None:
+        """Say that the journal has grown; give this to `Writer.follow`."""
+        self._grown.set()
+
+    async def run(self) -> None:
+        """Connect, send and listen until cancelled."""
+        attempt = 0
+        while True:
+            try:
+                link = await self._connect()
+            except LinkError as error:
+                self._say(f"slurmdbd: {error}")
+            else:
+                try:
+                    await self._talk(link)
+                except LinkError as error:
+                    self._say(f"slurmdbd: {error}")
+                except (JournalError, OSError) as error:
+                    self._say(f"slurmdbd: cannot read the journal: {error}")
+                finally:
+                    link.close()
+                    if self.is_connected:
+                        attempt = 0
+                    self.is_connected = False
+            await asyncio.sleep(RECONNECT_S[min(attempt, len(RECONNECT_S) - 1)])
+            attempt += 1
+
+    async def _connect(self) -> StreamLink:
+        """Return a connection to the first place that answers."""
+        for path in self._place.paths:
+            with contextlib.suppress(LinkError):
+                return await connect_link(self._identity, "slurmdbd", path=path)
+        return await connect_link(
+            self._identity, "slurmdbd", host=self._place.host, port=self._place.port
+        )
+
+    async def _talk(self, link: StreamLink) -> None:
+        """Register, then send and listen until the connection fails."""
+        answer = await link.request(self._registration, REGISTER_DEADLINE_S)
+        assert isinstance(answer, ClusterRegistered)
+        self.acknowledged = answer.sequence
+        self.is_connected = True
+        self._was_told = ""
+        self._log.verbose(f"slurmdbd: registered, journal stored up to {answer.sequence}")
+        tasks = [
+            asyncio.ensure_future(self._send(link, answer.sequence)),
+            asyncio.ensure_future(self._listen(link)),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send(self, link: StreamLink, stored: int) -> None:
+        """Send what follows `stored`, and what is added, batch by batch."""
+        follow = Follow(self._journal, stored)
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._grown.clear()
+                durable = self._durable()
+                if follow.sequence >= durable:
+                    await self._grown.wait()
+                    continue
+                before = self.acknowledged
+                try:
+                    # Reads of files may wait for the disk; the loop may not.
+                    frames = await loop.run_in_executor(None, follow.read, durable, BATCH_BYTES)
+                except CursorLost as lost:
+                    self._log.error(f"slurmdbd: accounting of some jobs is lost: {lost}")
+                    follow = self._from_oldest(follow)
+                    continue
+                await self._deliver(link, before, frames)
+        finally:
+            follow.close()
+
+    def _from_oldest(self, follow: Follow) -> Follow:
+        """Return a reader that begins with the oldest record there is."""
+        from pyslurm_ng.journal.segment import list_segments
+
+        follow.close()
+        segments = list_segments(self._journal)
+        first = segments[0].first_sequence if segments else self._durable() + 1
+        return Follow(self._journal, first - 1)
+
+    async def _deliver(self, link: StreamLink, after: int, frames: list[Frame]) -> None:
+        if not frames:
+            return
+        batch = JournalBatch(
+            cluster=self._registration.cluster,
+            journal_id=self._registration.journal_id,
+            after=after,
+            frames=[JournalFrame(one.epoch, one.sequence, one.payload) for one in frames],
+        )
+        answer = await link.request(batch, BATCH_DEADLINE_S)
+        assert isinstance(answer, BatchAck)
+        self.acknowledged = max(self.acknowledged, answer.sequence)
+
+    async def _listen(self, link: StreamLink) -> None:
+        """Ask for what changed, again and again; each answer comes when there is something."""
+        while True:
+            question = AwaitAssociations(
+                cluster=self._registration.cluster,
+                store_id=self._store_id,
+                version=self._version,
+                wait_s=AWAIT_S,
+            )
+            answer = await link.request(question, AWAIT_S + REGISTER_DEADLINE_S)
+            assert isinstance(answer, AssociationUpdate)
+            if answer.version == self._version and answer.store_id == self._store_id:
+                continue
+            self._on_update(answer)
+            self._store_id, self._version = answer.store_id, answer.version
+
+    def _say(self, text: str) -> None:
+        """Log a failure once until something else happens."""
+        if text != self._was_told:
+            self._was_told = text
+            self._log.error(text)

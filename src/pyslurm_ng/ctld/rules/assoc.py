@@ -1,0 +1,50 @@
+"""What slurmdbd tells of associations, QOS and users, as events; nothing if nothing is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyslurm_ng.model.events import AssocChanged, QosChanged
+
+if TYPE_CHECKING:
+    from pyslurm_ng.model.cluster import Cluster
+    from pyslurm_ng.model.events import AnyEvent
+    from pyslurm_ng.wire.dbd_messages import AssociationUpdate
+
+
+def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[AnyEvent]:
+    """Return the events that bring the Cluster's copy to the state of `update`.
+
+    A restarted controller gets everything again; only differences become events, so that the
+    journal does not grow with every contact. QOS come first: associations name them.
+    """
+    events: list[AnyEvent] = []
+    changed_qos = tuple(one for one in update.qos if cluster.qos.get(one.name) != one)
+    gone_qos = tuple(name for name in update.qos_removed if name in cluster.qos)
+    if update.is_full:
+        named = {one.name for one in update.qos}
+        gone_qos = tuple(name for name in cluster.qos if name not in named)
+    if changed_qos or gone_qos:
+        events.append(QosChanged(now_us, changed=changed_qos, removed=gone_qos))
+
+    changed = tuple(one for one in update.associations if cluster.assocs.get(one.assoc_id) != one)
+    gone = tuple(one for one in update.associations_removed if one in cluster.assocs)
+    users = tuple(one for one in update.users if cluster.users.get(one.name) != one)
+    gone_users = tuple(name for name in update.users_removed if name in cluster.users)
+    if update.is_full:
+        ids = {one.assoc_id for one in update.associations}
+        gone = tuple(one for one in cluster.assocs if one not in ids)
+        names = {one.name for one in update.users}
+        gone_users = tuple(name for name in cluster.users if name not in names)
+    if changed or gone or users or gone_users or update.version != cluster.assoc_version:
+        events.append(
+            AssocChanged(
+                now_us,
+                changed=changed,
+                removed=gone,
+                users=users,
+                users_removed=gone_users,
+                version=update.version,
+            )
+        )
+    return events
