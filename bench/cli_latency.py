@@ -15,6 +15,12 @@ RECORDED_PEER_MS = "3.5-6"
 COMMANDS = ("squeue", "sinfo", "sbatch --wrap", "scancel", "scontrol show job", "sacct -j")
 
 
+def scancel_seconds(cluster: Cluster) -> float:
+    """Return the time to cancel one job, which is submitted before the clock runs."""
+    held = cluster.run("sbatch", "--parsable", "--hold", "-o", "/dev/null", "--wrap", "true")
+    return cluster.seconds("scancel", held.strip())
+
+
 def measures(cluster: Cluster, job_id: str) -> dict[str, Callable[[], float]]:
     return {
         "squeue": lambda: cluster.seconds("squeue"),
@@ -22,7 +28,7 @@ def measures(cluster: Cluster, job_id: str) -> dict[str, Callable[[], float]]:
         "sbatch --wrap": lambda: cluster.seconds(
             "sbatch", "--hold", "-o", "/dev/null", "--wrap", "true"
         ),
-        "scancel": lambda: cluster.seconds("scancel", "--state=PENDING", job_id),
+        "scancel": lambda: scancel_seconds(cluster),
         "scontrol show job": lambda: cluster.seconds("scontrol", "show", "job", job_id),
         "sacct -j": lambda: cluster.seconds("sacct", "-j", job_id),
     }

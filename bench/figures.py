@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-BARE = ["python3", "-I", "-S", "-c", "pass"]
+BARE = [os.path.realpath(sys.executable), "-I", "-S", "-c", "pass"]
+"""The interpreter itself: a `python3` on the PATH may be a script that looks for one."""
 
 
 @dataclass(frozen=True)
