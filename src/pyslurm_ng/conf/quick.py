@@ -6,6 +6,8 @@ the same file already.
 
 from __future__ import annotations
 
+import sys
+
 # Built in; the os module takes a millisecond more, which nothing here needs.
 from posix import environ
 
@@ -14,14 +16,22 @@ _DEFAULT_PATH = "/etc/slurm/slurm.conf"
 
 def find_conf() -> str:
     """Return the path of slurm.conf: SLURM_CONF, the installation's, or /etc/slurm/slurm.conf."""
-    path = environ.get(b"SLURM_CONF")
+    path = _slurm_conf_variable()
     if path:
-        return path.decode("utf-8", "surrogateescape")
+        return path
     try:
         from pyslurm_ng import _install  # type: ignore[attr-defined, unused-ignore]
     except ImportError:
         return _DEFAULT_PATH
     return str(_install.SYSCONFDIR) + "/slurm.conf"
+
+
+def _slurm_conf_variable() -> str:
+    """Return SLURM_CONF; posix has the environment of the start, os also what changed since."""
+    os_module = sys.modules.get("os")
+    if os_module is not None:
+        return str(os_module.environ.get("SLURM_CONF", ""))
+    return environ.get(b"SLURM_CONF", b"").decode("utf-8", "surrogateescape")
 
 
 def quick(path: str, keys: tuple[str, ...]) -> dict[str, str]:
@@ -48,11 +58,14 @@ def _scan(
 ) -> None:
     with open(path, encoding="utf-8", errors="surrogateescape") as stream:
         text = stream.read()
-    if "\\\n" in text:
-        text = text.replace("\\\n", "")
+    pending = ""
     for raw in text.split("\n"):
         line = raw.strip()
-
+        if line[-1:] == "\\" and "#" not in line:
+            pending += line[:-1]
+            continue
+        if pending:
+            line, pending = pending + line, ""
         if not line or line[0] == "#":
             continue
         head, equals, value = line.partition("=")

@@ -1,0 +1,133 @@
+"""``slurmctld --check``: all mistakes of all files, and the examples have none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.conf.check import check, check_warnings
+from pyslurm_ng.conf.quick import find_conf, quick
+from pyslurm_ng.conf.tables import keys as tables
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).parent / "golden"
+NAMES = ("slurm", "gres", "topology", "cgroup", "slurmdbd")
+
+
+def copy(directory: Path, source: Path, suffix: str) -> Path:
+    for name in NAMES:
+        target = directory / f"{name}.conf"
+        shutil.copyfile(source / f"{name}.conf{suffix}", target)
+        target.chmod(0o600)
+    return directory / "slurm.conf"
+
+
+def test_the_examples_pass(tmp_path: Path) -> None:
+    path = copy(tmp_path, ROOT / "etc", ".example")
+    assert check(str(path)) == []
+    for name in NAMES:
+        assert check(str(tmp_path / f"{name}.conf")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "table"), [("slurm", "PARAMETERS"), ("slurm", "NODE"), ("slurm", "PARTITION"),
+                        ("gres", "GRES"), ("topology", "TOPOLOGY"), ("cgroup", "CGROUP"),
+                        ("slurmdbd", "SLURMDBD")]
+)  # fmt: skip
+def test_the_examples_name_every_key(name: str, table: str) -> None:
+    text = (ROOT / "etc" / f"{name}.conf.example").read_text()
+    assert [key.name for key in getattr(tables, table) if f"{key.name}=" not in text] == []
+
+
+def test_a_real_cluster_passes(tmp_path: Path) -> None:
+    path = copy(tmp_path, GOLDEN, "")
+    assert check(str(path)) == []
+    assert "accepted without effect yet: " in check_warnings(str(path))[-1]
+
+
+def test_mistakes_of_all_files_are_reported_together(tmp_path: Path) -> None:
+    path = copy(tmp_path, GOLDEN, "")
+    for name, line in (
+        ("slurm", "Bogus=1"),
+        ("gres", "Name=gpu Count=x"),
+        ("topology", "SwitchName=x Switches=x"),
+        ("cgroup", "ConstrainCores=perhaps"),
+        ("slurmdbd", "DbdPort=x"),
+    ):
+        with (tmp_path / f"{name}.conf").open("a") as stream:
+            stream.write(f"\n{line}\n")
+    lines = check(str(path))
+    assert [Path(line.split(":")[0]).stem for line in lines] == [
+        "slurm",
+        "gres",
+        "topology",
+        "cgroup",
+        "slurmdbd",
+    ]
+    assert any("slurm.conf:" in line and "Bogus" in line for line in lines)
+    assert any("cgroup.conf:" in line and "ConstrainCores" in line for line in lines)
+
+
+def test_neighbours_are_checked_against_the_cluster(tmp_path: Path) -> None:
+    path = copy(tmp_path, GOLDEN, "")
+    with (tmp_path / "topology.conf").open("a") as stream:
+        stream.write("SwitchName=x Nodes=z1\n")
+    with (tmp_path / "gres.conf").open("a") as stream:
+        stream.write("Name=fpga\n")
+    assert [line.partition("conf/")[2] or line for line in check(str(path))] == [
+        f"{tmp_path}/gres.conf:3: Name: Name=fpga is not in GresTypes=gpu of slurm.conf",
+        f"{tmp_path}/topology.conf:4: SwitchName: no NodeName line of slurm.conf has z1",
+    ]
+
+
+def test_the_topology_must_be_of_the_plugins_kind(tmp_path: Path) -> None:
+    path = copy(tmp_path, GOLDEN, "")
+    (tmp_path / "topology.conf").write_text("BlockName=b Nodes=n[1-4]\n")
+    assert check(str(path)) == [
+        f"{tmp_path}/topology.conf: describes a block, but TopologyPlugin=topology/tree"
+    ]
+    (tmp_path / "topology.conf").unlink()
+    assert "TopologyPlugin=topology/tree needs this file" in check(str(path))[0]
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    lines = check(str(tmp_path / "slurm.conf"))
+    assert lines[0] == f"{tmp_path}/slurm.conf: cannot be read: No such file or directory"
+
+
+def test_commands_find_their_few_keys(tmp_path: Path) -> None:
+    (tmp_path / "more.conf").write_text("AuthType=auth/slurm # why\nKillWait=1 MinJobAge = 5\n")
+    path = tmp_path / "slurm.conf"
+    path.write_text(
+        "# SlurmctldPort=1 \\\nClusterName=C1\nSlurmctldHost=a(1.2.3.4)\nslurmctldhost=b\n"
+        "SlurmctldPort=\\\n7000\nInclude more.conf\nNodeName=n1 Port=9\n"
+        'PartitionName=p AuthType=no\nMailProg="/bin/my mail"\n'
+    )
+    wanted = ("ClusterName", "SlurmctldHost", "SlurmctldPort", "AuthType", "MinJobAge", "MailProg",
+              "Port", "TmpFS")  # fmt: skip
+    assert quick(str(path), wanted) == {
+        "ClusterName": "C1",
+        "SlurmctldHost": "a(1.2.3.4),b",
+        "SlurmctldPort": "7000",
+        "AuthType": "auth/slurm",
+        "MinJobAge": "5",
+        "MailProg": "/bin/my mail",
+    }
+
+
+def test_commands_read_toml_too(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.toml"
+    path.write_text('SlurmctldPort = 7000\nSlurmctldHost = ["a", "b"]\n[node.n1]\nPort = 9\n')
+    assert quick(str(path), ("SlurmctldPort", "SlurmctldHost", "Port")) == {
+        "SlurmctldPort": "7000",
+        "SlurmctldHost": "a,b",
+    }
+
+
+def test_slurm_conf_in_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", "/some/where/slurm.conf")
+    assert find_conf() == "/some/where/slurm.conf"
+    monkeypatch.delenv("SLURM_CONF")
+    assert find_conf().endswith("/slurm.conf")

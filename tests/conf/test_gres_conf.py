@@ -1,0 +1,84 @@
+"""gres.conf: devices of nodes, and how they must agree with slurm.conf."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, parse_gres_conf
+from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+
+CONF = parse_slurm_conf(
+    "ClusterName=c\nSlurmctldHost=ctl\nGresTypes=gpu,nic,shard\n"
+    "NodeName=n[1-2] Sockets=2 CoresPerSocket=4 Gres=gpu:a100:4\nNodeName=n3 CPUs=4\n"
+)
+
+
+def read(text: str) -> GresConf:
+    return parse_gres_conf(text, CONF.gres_types, CONF.nodes)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfErrors) as caught:
+        read(text)
+    return str(caught.value).splitlines()
+
+
+def test_a_line_gives_devices_to_its_nodes() -> None:
+    conf = read(
+        "AutoDetect=off\n"
+        "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/g[0-1] Cores=0-3 Links=-1,2\n"
+        "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/g2,/dev/g3 Cores=4-7\n"
+        "Name=nic Count=2 Flags=CountOnly\n"
+    )
+    assert conf.auto_detect == "off"
+    near, far, nic = conf.for_node("n1")
+    assert (near.files, near.amount, near.cores) == (("/dev/g0", "/dev/g1"), 2, (0, 1, 2, 3))
+    assert near.links == (-1, 2)
+    assert far.files == ("/dev/g2", "/dev/g3")
+    assert (nic.name, nic.amount, nic.flags) == ("nic", 2, ("CountOnly",))
+    assert [line.name for line in conf.for_node("n3")] == ["nic"]
+
+
+def test_detection_may_differ_by_node() -> None:
+    conf = read("AutoDetect=nvml\nNodeName=n3 AutoDetect=off\n")
+    assert conf.auto_detect_on("n1") == "nvml"
+    assert conf.auto_detect_on("n3") == "off"
+    assert empty_gres_conf().auto_detect_on("n1") == ""
+
+
+def test_counts_take_suffixes() -> None:
+    assert read("NodeName=n3 Name=shard Count=2K\n").lines[0].amount == 2048
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Name=fpga", "1: Name: Name=fpga is not in GresTypes=gpu,nic,shard of slurm.conf"),
+        ("File=/dev/x", "expected Name=, or AutoDetect="),
+        ("NodeName=z9 Name=nic", "slurm.conf has no node z9"),
+        ("Name=nic File=dev/x", "File=dev/x is not an absolute path"),
+        ("Name=nic File=/dev/x[0-1] Count=3", "Count=3 differs from the 2 files"),
+        ("Name=nic File=/dev/x MultipleFiles=/dev/y", "only one of File and MultipleFiles"),
+        ("Name=nic Links=1,2", "expected exactly one -1"),
+        ("Name=nic Links=-1,x", "'x' is not a number"),
+        ("Name=nic Flags=one_sharing,all_sharing", "only one of one_sharing and all_sharing"),
+        ("Name=nic Flags=shiny", "'shiny' is unknown; allowed: CountOnly"),
+        ("AutoDetect=maybe", "'maybe' is unknown; allowed: full"),
+        ("Name=nic Count=many", "'many' is not a count"),
+        ("Name=nic Cores=5-2", "ascending range"),
+        ("Name=nic Cores=8", "core 8: node n1 has 8 cores"),
+        ("Name=nic Wheels=4", "unknown key in gres.conf"),
+        ("Name=nic File=/dev/x\nName=gpu Type=a100 File=/dev/x", "already given in line 1"),
+        (
+            "NodeName=n1 Name=gpu Type=a100 File=/dev/g[0-2]",
+            "node n1 has 3 of the 4 that Gres=gpu:a100:4 of slurm.conf promises",
+        ),
+    ],
+)
+def test_a_mistake_is_named(text: str, expected: str) -> None:
+    assert expected in problems(text + "\n")[0]
+
+
+def test_all_mistakes_are_named() -> None:
+    assert len(problems("Name=fpga\nName=nic Links=1\nBad=1\nName=nic Count=x\n")) >= 4

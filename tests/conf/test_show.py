@@ -1,0 +1,89 @@
+"""``scontrol show config`` against a recording of Slurm 26.11 with the same slurm.conf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyslurm_ng.conf.cgroup_conf import parse_cgroup_conf
+from pyslurm_ng.conf.show import cgroup_lines, config_lines
+from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf, parse_slurm_conf
+from pyslurm_ng.conf.tables.keys import PARAMETERS
+
+GOLDEN = Path(__file__).parent / "golden"
+HEAD = "ClusterName=c\nSlurmctldHost=ctl\nNodeName=n1\n"
+
+
+def shown(conf: SlurmConf) -> list[str]:
+    return config_lines(
+        conf,
+        version="26.11.0-0rc1",
+        boot_time="2026-11-20T12:07:58",
+        next_job_id=1,
+        user_id={"root": 0, "slurm": 999}.__getitem__,
+    )
+
+
+def values(text: str) -> dict[str, str]:
+    lines = shown(parse_slurm_conf(HEAD + text))
+    return {line.partition("=")[0].strip(): line.partition("=")[2].strip() for line in lines}
+
+
+def test_every_line_is_slurms() -> None:
+    """All but two: where plugins lie, of which we have none, and where the file was."""
+    conf = load_slurm_conf(str(GOLDEN / "slurm.conf"))
+    theirs = (GOLDEN / "show_config.txt").read_text().splitlines()
+    ours = shown(conf)
+    different = [left for left, right in zip(theirs, ours, strict=True) if left != right]
+    assert [line.split()[0] for line in different] == ["PluginDir", "SLURM_CONF"]
+
+
+def test_every_key_is_shown() -> None:
+    """Under its own name, or folded into another's as Slurm does."""
+    names = {line.partition("=")[0].strip().lower() for line in shown(parse_slurm_conf(HEAD))}
+    hidden = {key.name for key in PARAMETERS if key.name.lower() not in names}
+    assert hidden == {
+        "AccountingStoragePass", "AccountingStorageUser", "DefCpuPerGPU", "DefMemPerCPU",
+        "DefMemPerGPU", "Epilog", "EpilogSlurmctld", "EpilogTimeout", "JobCompPassScript",
+        "MaxMemPerCPU", "Prolog", "PrologSlurmctld", "PrologTimeout", "SlurmctldHost",
+    }  # fmt: skip
+
+
+def test_units_and_words_follow_the_kind() -> None:
+    found = values(
+        "DefMemPerCPU=100\nMaxMemPerNode=5000\nSuspendTime=60\nOverTimeLimit=UNLIMITED\n"
+        "AccountingStorageEnforce=safe\nPrivateData=users,jobs\nLicenses=a:2,b\n"
+        "RequeueExit=1-3,9\nSlurmctldPort=7000-7003\nPreemptMode=SUSPEND,GANG\n"
+        "PreemptType=preempt/qos\nSlurmctldHost=two(10.0.0.2)\nDefCpuPerGPU=4\n"
+        "PropagateResourceLimitsExcept=MEMLOCK\n"
+    )
+    assert found["DefMemPerCPU"] == "100"
+    assert "DefMemPerNode" not in found
+    assert found["MaxMemPerNode"] == "5000"
+    assert found["SuspendTime"] == "60 sec"
+    assert found["OverTimeLimit"] == "UNLIMITED"
+    assert found["AccountingStorageEnforce"] == "associations,limits,safe"
+    assert found["PrivateData"] == "jobs,users"
+    assert found["Licenses"] == "a:2,b:1"
+    assert found["RequeueExit"] == "1-3,9"
+    assert found["SlurmctldPort"] == "7000-7003"
+    assert found["PreemptMode"] == "GANG,SUSPEND"
+    assert found["SlurmctldHost[1]"] == "two(10.0.0.2)"
+    assert found["JobDefaults"] == "DefCpuPerGPU=4"
+    assert found["PropagateResourceLimits"] == "(null)"
+    assert found["PropagateResourceLimitsExcept"] == "MEMLOCK"
+
+
+def test_cgroup_keys_follow_in_their_own_section() -> None:
+    conf = parse_slurm_conf(HEAD)
+    lines = config_lines(
+        conf,
+        version="x",
+        boot_time="x",
+        next_job_id=1,
+        user_id=lambda name: 0,
+        cgroup=parse_cgroup_conf("ConstrainCores=yes\n"),
+    )
+    start = lines.index("Cgroup Support Configuration:")
+    assert "AllowedRAMSpace         = 100.0%" in lines[start:]
+    assert "ConstrainCores          = yes" in lines[start:]
+    assert cgroup_lines(parse_cgroup_conf("")) == sorted(cgroup_lines(parse_cgroup_conf("")))
