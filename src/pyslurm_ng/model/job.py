@@ -4,7 +4,9 @@
 the journal into the Cluster. `Job` is what became of it.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from .ids import INFINITE, NO_VAL
 
@@ -142,9 +144,10 @@ class JobRequest(
     submit_line: str = ""
     alloc_node: str = ""  # host of the command
     alloc_sid: int = 0
-    argv: tuple[str, ...] = ()  # arguments of the batch script
+    argv: Annotated[tuple[str, ...], Meta(max_length=1 << 20)] = ()  # arguments of the script
     umask: int = 0o22
-    rlimits: tuple[tuple[str, int, int], ...] = ()  # name, soft, hard
+    # Name (`NOFILE`), soft, hard; -1 is no limit.
+    rlimits: Annotated[tuple[tuple[str, int, int], ...], Meta(max_length=32)] = ()
     acctg_freq: str = ""
     profile: str = ""
     cpu_freq: str = ""
@@ -152,7 +155,7 @@ class JobRequest(
     burst_buffer: str = ""
     uid: int = NO_VAL  # --uid, root only
     gid: int = NO_VAL  # --gid
-    spank_env: tuple[str, ...] = ()
+    spank_env: Annotated[tuple[str, ...], Meta(max_length=4096)] = ()
     # salloc and srun: where to tell the outcome; kill command signal for salloc.
     origin: str = ""  # sbatch, salloc, srun
     kill_command_signal: int = 0

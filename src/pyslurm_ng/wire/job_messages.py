@@ -1,0 +1,71 @@
+"""Bringing work: what sbatch, salloc and srun send to have a job made.
+
+A request travels as the map of `model.job.JobRequest`, so a command builds it as a plain dict.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.wire.messages import RequestId, message, reply
+
+MAX_SCRIPT_BYTES = 64 << 20
+"""Above every `max_script_size` an administrator may set; 4 MiB unless he does."""
+MAX_ENVIRONMENT_BYTES = 16 << 20
+"""Slurm's default for MaxBatchEnv is the size of a message; an environment of exec is smaller."""
+
+Script = Annotated[bytes, msgspec.Meta(max_length=MAX_SCRIPT_BYTES)]
+Environment = Annotated[bytes, msgspec.Meta(max_length=MAX_ENVIRONMENT_BYTES)]
+"""`NAME=value` entries, each followed by NUL."""
+
+
+@message(kind="SubmitJob", roles="user", owner_rule="rule", rate="submit",
+         max_bytes=MAX_SCRIPT_BYTES + MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True)  # fmt: skip
+class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """sbatch: queue a batch job."""
+
+    request_id: RequestId
+    request: JobRequest
+    script: Script
+    environment: Environment = b""
+
+
+@message(kind="AllocateJob", roles="user", owner_rule="rule", rate="submit",
+         max_bytes=MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True)  # fmt: skip
+class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """salloc and srun: queue a job without a script; the command starts what runs in it."""
+
+    request_id: RequestId
+    request: JobRequest
+    environment: Environment = b""
+
+
+@message(kind="TestJob", roles="user", owner_rule="rule", rate="submit", max_bytes=8 << 20)
+class TestJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`--test-only`: check a request and say when and where it would start; nothing is made."""
+
+    request: JobRequest
+    # So that pytest does not take the class for a collection of tests.
+    __test__ = False
+
+
+@reply("JobAccepted", max_bytes=1 << 20)
+class JobAccepted(msgspec.Struct, frozen=True):
+    """The job is in the queue, durably; `notes` are lines for the user's stderr."""
+
+    job_id: int
+    notes: list[str] = []
+
+
+@reply("WillRun", max_bytes=16 << 20)
+class WillRun(msgspec.Struct, frozen=True):
+    """When and where a job tested would start; `nodes` is a folded host list."""
+
+    job_id: int
+    start_us: int
+    cpus: int
+    nodes: str
+    partition: str
