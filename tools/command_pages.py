@@ -1,0 +1,260 @@
+"""The manual pages of commands and daemons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from option_status import refused_options
+from roff import Page
+
+from pyslurm_ng import __version__
+
+HERE = Path(__file__).parent
+FACTS: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
+    (HERE / "facts" / "commands.json").read_text()
+)
+CLI = HERE.parent / "src" / "pyslurm_ng" / "cli"
+ARGUMENTS = {"none": "", "required": "=value", "optional": "[=value]"}
+
+# name -> summary, synopsis, paragraphs, example
+TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
+    "sbatch": (
+        "submit a batch script",
+        "[options] [script [arguments]]",
+        (
+            "Submits a script to run later on the nodes it asks for, and prints its job id. "
+            "Without a script it reads one from standard input; --wrap makes one of a command line.",
+            "Options come from the command line, from the environment (SBATCH_...), and from lines "
+            "of the script that begin with #SBATCH and stand before its first command; the first "
+            "of these that says something wins.",
+            "The reply means that the job is on disk: it survives a crash of the controller.",
+        ),
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4\n"
+        "#SBATCH --time=1:00:00 --output=%x-%j.out\nsrun ./train",
+    ),
+    "srun": (
+        "run tasks in parallel",
+        "[options] program [arguments]",
+        (
+            "Inside an allocation, runs a step of it; outside, asks for an allocation first and "
+            "gives it back at the end. Output of all tasks comes to this terminal, standard input "
+            "goes to all of them.",
+            "The exit code is the highest one of the tasks; a task that a signal ended counts as "
+            "128 plus its number.",
+        ),
+        "srun -N4 --ntasks-per-node=2 --label hostname",
+    ),
+    "salloc": (
+        "allocate nodes and run a command there",
+        "[options] [command [arguments]]",
+        (
+            "Waits for an allocation, runs a command (your shell, without one) on this host with "
+            "the allocation in its environment, and gives the allocation back when it ends.",
+        ),
+        "salloc -N2 -t 30 bash",
+    ),
+    "squeue": (
+        "show jobs that wait or run",
+        "[options]",
+        ("Shows jobs, one for each line; tasks of an array that still wait share a line.",),
+        'squeue --me -o "%.10i %.20j %.8T %R"',
+    ),
+    "scancel": (
+        "cancel or signal jobs",
+        "[options] [job[_task][.step] ...]",
+        (
+            "Cancels the jobs named, or those that match every filter given. A job that runs gets "
+            "SIGTERM and, after KillWait, SIGKILL; with --signal only that signal.",
+        ),
+        "scancel --state=PENDING --name=test",
+    ),
+    "sinfo": (
+        "show partitions and nodes",
+        "[options]",
+        ("Shows the nodes of each partition by state, or with -N each node on a line of its own.",),
+        'sinfo -N -o "%n %t %E"',
+    ),
+    "scontrol": (
+        "look at and change the cluster",
+        "[options] [command [arguments]]",
+        (
+            "Without a command it reads commands from standard input. Commands and keys may be "
+            "shortened while they stay unique.",
+            "`scontrol check FILE` validates a configuration and names every error in it.",
+        ),
+        "scontrol update NodeName=n[1-4] State=DRAIN Reason=memory",
+    ),
+    "sacct": (
+        "show accounting of jobs and steps",
+        "[options]",
+        ("Shows jobs from the accounting database: today's, unless a time or jobs are given.",),
+        "sacct -X -S now-7days -o JobID,JobName,State,ExitCode,Elapsed",
+    ),
+    "sacctmgr": (
+        "manage accounts, users and their limits",
+        "[options] command",
+        (
+            "Shows and changes what accounting knows: clusters, accounts, users, associations, "
+            "QOS. Changes are shown and asked about first, unless -i is given; they reach the "
+            "controller at once.",
+        ),
+        "sacctmgr -i add account physics Organization=science\n"
+        "sacctmgr -i add user alice Account=physics",
+    ),
+    "sdiag": (
+        "show the controller's counters",
+        "[options]",
+        ("Shows what the controller did since it started or since midnight: requests by kind and "
+         "user, jobs, scheduling passes.",),
+        "sdiag --sort-by-time",
+    ),
+}  # fmt: skip
+
+DAEMONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]] = {
+    "slurmctld": (
+        "the controller",
+        "[options]",
+        (
+            "Keeps the cluster's state, schedules jobs, and answers commands. It goes to the "
+            "background and returns to the shell once it can be talked to; an error in the "
+            "configuration ends it with file, line and what is allowed.",
+            "Every change is in a journal in StateSaveLocation, synced, before anybody hears of "
+            "it. SIGTERM ends it in an orderly way, SIGHUP reads the configuration again.",
+        ),
+        (
+            ("-D", "Stay in the foreground and log to standard error, too."),
+            ("-f file", "Configuration file, instead of SLURM_CONF or the built-in place."),
+            ("-c", "Forget the saved state, jobs included."),
+            ("-i", "Start although saved state is damaged, with what can be read of it."),
+            ("-L file", "Log file."),
+            ("-v", "Log more; repeat for still more."),
+            ("--check", "Validate the configuration, print all errors, and end."),
+            ("-V", "Print the version."),
+        ),
+    ),
+    "slurmd": (
+        "the node daemon",
+        "[options]",
+        (
+            "Runs on each node: registers it, launches and ends jobs. Each job step has a "
+            "supervisor of its own that survives a restart of slurmd.",
+        ),
+        (
+            ("-D", "Stay in the foreground."),
+            ("-N name", "Act as this node; several may run on one host."),
+            ("-f file", "Configuration file."),
+            ("-c", "Forget what is in SlurmdSpoolDir."),
+            ("-C", "Print this host's hardware as a line for slurm.conf, and end."),
+            ("-L file", "Log file."),
+            ("-v", "Log more."),
+            ("-V", "Print the version."),
+        ),
+    ),
+    "slurmdbd": (
+        "the accounting daemon",
+        "[options]",
+        (
+            "Turns the controller's journal into rows of a database, each batch with its place in "
+            "the journal in one transaction: stopped for hours, it goes on where it was.",
+        ),
+        (
+            ("-D", "Stay in the foreground."),
+            ("-f file", "slurmdbd.conf to read; without any, records go to an SQLite file."),
+            ("-v", "Log more."),
+            ("-V", "Print the version."),
+        ),
+    ),
+}
+
+
+def option_tag(option: dict[str, Any]) -> str:
+    short = f"-{option['short']}, " if option.get("short") else ""
+    return f"{short}--{option['long']}{ARGUMENTS.get(option.get('arg', 'none'), '')}"
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else "No description."
+
+
+def command_page(name: str) -> Page:
+    summary, synopsis, paragraphs, example = TEXTS[name]
+    facts = FACTS[name]
+    page = Page(name, 1, __version__, summary)
+    page.heading("SYNOPSIS")
+    page.synopsis(name, synopsis)
+    page.heading("DESCRIPTION")
+    for paragraph in paragraphs:
+        page.paragraph(paragraph)
+    refused = refused_options(name)
+    page.heading("OPTIONS")
+    for option in facts.get("option", []):
+        if option["long"] in refused:
+            continue
+        environment = ", ".join(option.get("env", []))
+        more = f" Environment: {environment}." if environment else ""
+        page.item(option_tag(option), sentence(option.get("help", "")) + more)
+    if refused:
+        page.heading("NOT YET")
+        page.paragraph("These are refused by name: " + ", ".join(f"--{x}" for x in sorted(refused)))
+    listing(page, "COMMANDS", facts.get("subcommand", []))
+    listing(page, "SHOW", facts.get("show_entity", []))
+    listing(page, "FIELDS", facts.get("field", []))
+    page.heading("EXAMPLE")
+    page.example(example)
+    page.heading("SEE ALSO")
+    page.paragraph(", ".join(f"{other}(1)" for other in TEXTS if other != name))
+    return page
+
+
+def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:
+    if not entries:
+        return
+    page.heading(heading)
+    for entry in entries:
+        letter = f" (%{entry['letter']})" if entry.get("letter") else ""
+        arguments = f" {entry['args']}" if entry.get("args") else ""
+        page.item(f"{entry['name']}{arguments}{letter}", sentence(entry.get("help", "")))
+
+
+def daemon_page(name: str) -> Page:
+    summary, synopsis, paragraphs, options = DAEMONS[name]
+    page = Page(name, 8, __version__, summary)
+    page.heading("SYNOPSIS")
+    page.synopsis(name, synopsis)
+    page.heading("DESCRIPTION")
+    for paragraph in paragraphs:
+        page.paragraph(paragraph)
+    page.heading("OPTIONS")
+    for tag, text in options:
+        page.item(tag, text)
+    page.heading("SEE ALSO")
+    page.paragraph("slurm.conf(5), scontrol(1), sdiag(1)")
+    return page
+
+
+def management_page() -> Page:
+    """The page of `pyslurm-ng`, from the help texts of its options."""
+    import click
+
+    from pyslurm_ng.up.__main__ import commands
+
+    page = Page("pyslurm-ng", 1, __version__, "run whole clusters on this host")
+    page.heading("SYNOPSIS")
+    page.synopsis("pyslurm-ng", "up|status|down [options]")
+    for name, command in sorted(commands.commands.items()):
+        page.heading(name.upper())
+        page.paragraph(command.help or "")
+        for option in command.params:
+            assert isinstance(option, click.Option)
+            page.item(", ".join(option.opts), option.help or "")
+    return page
+
+
+def pages() -> dict[str, Page]:
+    """Return the pages by file name; only of commands that are there."""
+    found = {f"{name}.1": command_page(name) for name in TEXTS if (CLI / f"{name}.py").exists()}
+    found |= {f"{name}.8": daemon_page(name) for name in DAEMONS}
+    found["pyslurm-ng.1"] = management_page()
+    return found

@@ -1,0 +1,22 @@
+"""Write all manual pages: generate_man.py DIRECTORY."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import command_pages
+import conf_pages
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) != 1:
+        sys.exit("usage: generate_man.py DIRECTORY")
+    for name, page in {**conf_pages.pages(), **command_pages.pages()}.items():
+        place = Path(arguments[0]) / f"man{name[-1]}" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(page.text())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
