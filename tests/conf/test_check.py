@@ -92,6 +92,14 @@ def test_the_topology_must_be_of_the_plugins_kind(tmp_path: Path) -> None:
     assert "TopologyPlugin=topology/tree needs this file" in check(str(path))[0]
 
 
+def test_a_topology_that_cannot_be_read_yet_is_refused(tmp_path: Path) -> None:
+    path = copy(tmp_path, GOLDEN, "")
+    (tmp_path / "topology.yaml").write_text("- topology: x\n")
+    assert [line.partition(": ")[2] for line in check(str(path))] == [
+        "not supported yet; describe the network in topology.conf and remove this file"
+    ]
+
+
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     lines = check(str(tmp_path / "slurm.conf"))
     assert lines[0] == f"{tmp_path}/slurm.conf: cannot be read: No such file or directory"

@@ -264,6 +264,12 @@ def test_keys_of_the_past_and_repeats_only_warn() -> None:
     )
 
 
+def test_the_old_name_of_the_controller_counts_when_it_is_the_only_one() -> None:
+    text = "ClusterName=c\nControlMachine=old\nControlAddr=10.0.0.9\n" + NODES
+    assert parse_slurm_conf(text).slurmctld_host == (ControllerHost("old", "10.0.0.9"),)
+    assert parse_slurm_conf(text + "SlurmctldHost=new\n").slurmctld_host[0].name == "new"
+
+
 def test_keys_without_effect_are_listed() -> None:
     conf = read("SuspendRate=5\nKillWait=1\n" + NODES)
     assert conf.unsupported == ("SuspendRate",)

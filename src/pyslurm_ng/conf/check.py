@@ -19,7 +19,6 @@ _NOT_READ = (
     "oci.conf",
     "plugstack.conf",
     "resources.yaml",
-    "topology.yaml",
 )
 
 
@@ -81,6 +80,7 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     directory = os.path.dirname(path) or "."
     gres = os.path.join(directory, "gres.conf")
     topology = os.path.join(directory, "topology.conf")
+    yaml = os.path.join(directory, "topology.yaml")
     cgroup = os.path.join(directory, "cgroup.conf")
     slurmdbd = os.path.join(directory, "slurmdbd.conf")
     errors: list[ConfError] = []
@@ -93,8 +93,11 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
         errors += _topology_kind(topology, conf)
     elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
-        if not os.path.exists(os.path.join(directory, "topology.yaml")):
-            errors.append(ConfError(topology, 0, "", problem))
+        errors.append(ConfError(topology, 0, "", problem))
+    if os.path.exists(yaml):
+        # Slurm would let it replace topology.conf; to pass over it would place jobs wrongly.
+        problem = "not supported yet; describe the network in topology.conf and remove this file"
+        errors.append(ConfError(yaml, 0, "", problem))
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
     if os.access(slurmdbd, os.R_OK):  # only its owner can, and only for them is it checked

@@ -114,6 +114,8 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
         values["def_cpu_per_gpu"] = parameters["def_cpu_per_gpu"]
     if "disable_root_jobs" not in given:
         values["disable_root_jobs"] = parameters["disable_root_jobs"]
+    if values["alloc_nodes"].upper() == "ALL":
+        values["alloc_nodes"] = ""
     if not values["preempt_mode"]:
         values["preempt_mode"] = parameters["preempt_mode"]
     if values["over_subscribe"] == "EXCLUSIVE":

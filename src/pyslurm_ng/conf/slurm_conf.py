@@ -20,7 +20,7 @@ from pyslurm_ng.conf.node_lines import (
 )
 from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions
 from pyslurm_ng.conf.schema import Table, read_line
-from pyslurm_ng.conf.tables.key import Key
+from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.keys import PARAMETERS, POWERACTION
 from pyslurm_ng.conf.tables.records import SlurmParameters
 from pyslurm_ng.conf.toml_text import read_toml
@@ -46,7 +46,6 @@ PARAMETER_TABLE = Table(
     {
         "JobContainerType": "NamespaceType",
         "JobContainerPlugin": "NamespaceType",
-        "ControlMachine": "SlurmctldHost",
     },
 )
 _POWERACTION_TABLE = Table(POWERACTION)
@@ -66,6 +65,7 @@ _REMOVED = {
         "CacheGroups": "",
         "CheckpointType": "",
         "ControlAddr": "use SlurmctldHost=name(address)",
+        "ControlMachine": "use SlurmctldHost",
         "CoreSpecPlugin": "",
         "CryptoType": "use CredType",
         "DefaultStorageHost": "",
@@ -218,6 +218,7 @@ def _parameters(
     """Return the cluster-wide values by attribute, and where each given key stands by name."""
     values = PARAMETER_TABLE.defaults()
     places: dict[str, Entry] = {}
+    old: dict[str, Entry] = {}
     for entry in entries:
         key = PARAMETER_TABLE.find(entry.key)
         where = f"{entry.file}:{entry.line}: {entry.key}"
@@ -227,6 +228,7 @@ def _parameters(
                 near = PARAMETER_TABLE.suggest(entry.key)
                 text.fail(entry, f"unknown key in slurm.conf{near}")
             else:
+                old[entry.key.lower()] = entry
                 warnings.append(f"{where}: no longer exists and is ignored{hint and '; ' + hint}")
             continue
         try:
@@ -242,6 +244,12 @@ def _parameters(
         places[key.name] = entry
         for word in unknown_options(key, entry.value):
             warnings.append(f"{where}: '{word}' is unknown and ignored")
+    if "SlurmctldHost" not in places and "controlmachine" in old:
+        # The one removed key that old files cannot do without; Slurm honours it in this case, too.
+        place = old["controlmachine"]
+        address = old["controladdr"].value if "controladdr" in old else ""
+        values["slurmctld_host"] = (ControllerHost(place.value, address),)
+        places["SlurmctldHost"] = place
     return values, places
 
 
@@ -272,10 +280,8 @@ def _derive(values: dict[str, Any], node_count: int) -> None:
         values["max_node_count"] = node_count
     if values["unkillable_step_timeout"] == NO_VALUE:
         values["unkillable_step_timeout"] = max(60, 5 * values["message_timeout"])
-    if not values["slurmctld_addr"] and len(values["slurmctld_host"]) == 1:
-        pass  # one controller needs no address that moves
-    if values["slurmd_user"] == "":
-        values["slurmd_user"] = "root"
+    if values["enforce_part_limits"] == "YES":
+        values["enforce_part_limits"] = "ANY"
 
 
 def _check(
