@@ -25,7 +25,7 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "[options] [script [arguments]]",
         (
             "Submits a script to run later on the nodes it asks for, and prints its job id. "
-            "Without a script it reads one from standard input; --wrap makes one of a command line.",
+            "Without a script it reads one from standard input; --wrap makes one of a command.",
             "Options come from the command line, from the environment (SBATCH_...), and from lines "
             "of the script that begin with #SBATCH and stand before its first command; the first "
             "of these that says something wins.",

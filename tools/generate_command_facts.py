@@ -1,8 +1,8 @@
 """Collect what is documented of each command: generate_command_facts.py SPEC_DIR.
 
 SPEC_DIR holds one TOML file for each command, with its options, fields and subcommands. What manual
-pages and the compatibility table need of them goes to tools/facts/commands.json, which is committed,
-so that the project builds without that directory.
+pages and the compatibility table need of them goes to tools/facts/commands.json, which is
+committed, so that the project builds without that directory.
 """
 
 from __future__ import annotations
