@@ -1,6 +1,6 @@
 """Write the compatibility table: generate_compat.py FILE.
 
-What a key or an option does here comes from the tables the daemons and commands themselves use, so the
+What a key or an option does here comes from the tables that daemons and commands use, so the
 table cannot promise what the code does not do.
 """
 
