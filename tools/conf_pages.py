@@ -44,7 +44,7 @@ SYNTAX = (
     "One Key=Value, or one line of several, separated by blanks. Keys are found without regard to "
     "case. # begins a comment, a backslash at the end of a line continues it, a value with blanks "
     "stands in double quotes. Include FILE reads another file at that place. A key that is unknown "
-    "or a value that is not allowed keeps the daemons from starting and is named with file and line."
+    "or a value not allowed keeps the daemons from starting, and is named with file and line."
 )
 
 
