@@ -102,6 +102,13 @@ class Identities:
             pid=peer.pid,
         )
 
+    def name_of(self, uid: int) -> str:
+        """Return the name of a user who has asked for something lately, or ""."""
+        for (known_uid, _), (_, person) in self._known.items():
+            if known_uid == uid:
+                return person.user_name
+        return ""
+
     def forget(self) -> None:
         """Ask the directory anew for everybody, as a reconfigure does."""
         self._known.clear()

@@ -115,6 +115,12 @@ class Scheduler:
         if not self._is_running:
             self._edges.call_soon(self._begin)
 
+    def failed(self) -> None:
+        """Go on after a pass that ended with an error; the caller has waited a little."""
+        self._is_running = False
+        self._is_due = False
+        self.due()
+
     def stop(self) -> None:
         """Begin no more passes."""
         self._is_stopped = True

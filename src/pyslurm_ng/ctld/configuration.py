@@ -1,0 +1,86 @@
+"""Everything the controller knows from files: slurm.conf and its neighbours, read as one."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+
+from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
+from pyslurm_ng.conf.check import check, check_warnings
+from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf
+from pyslurm_ng.conf.topology_conf import TopologyConf, load_topology_conf
+from pyslurm_ng.sched.policy import Policy, policy
+
+
+class BadConfiguration(Exception):
+    """The files cannot be used; `lines` name every problem."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(lines[0] if lines else "bad configuration")
+        self.lines = lines
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One consistent reading of the files; replaced whole by a reconfigure.
+
+    `warnings` are for the log: what is accepted without effect.
+    """
+
+    conf: SlurmConf
+    policy: Policy
+    topology: TopologyConf | None
+    cgroup: CgroupConf
+    service_uid: int
+    warnings: tuple[str, ...]
+
+    @property
+    def directory(self) -> str:
+        """Where slurm.conf and slurm.key lie."""
+        return os.path.dirname(self.conf.path) or "."
+
+    def host_index(self, host: str) -> int:
+        """Return the place of a host among the controllers, -1 when it is none of them."""
+        short = host.partition(".")[0]
+        for index, controller in enumerate(self.conf.slurmctld_host):
+            if controller.name in (host, short, "localhost"):
+                return index
+        return -1
+
+
+def load_configuration(path: str) -> Configuration:
+    """Read and check slurm.conf, topology.conf and cgroup.conf beside it.
+
+    Raises:
+        BadConfiguration: with every problem of every file.
+    """
+    problems = check(path)
+    if problems:
+        raise BadConfiguration(problems)
+    conf = load_slurm_conf(path)
+    directory = os.path.dirname(path) or "."
+    topology_path = os.path.join(directory, "topology.conf")
+    cgroup_path = os.path.join(directory, "cgroup.conf")
+    topology = None
+    if not conf.topology_plugin.endswith(("/flat", "/default")) and os.path.exists(topology_path):
+        topology = load_topology_conf(topology_path, tuple(node.name for node in conf.nodes))
+    has_cgroup = os.path.exists(cgroup_path)
+    cgroup = load_cgroup_conf(cgroup_path) if has_cgroup else parse_cgroup_conf("")
+    return Configuration(
+        conf=conf,
+        policy=policy(conf),
+        topology=topology,
+        cgroup=cgroup,
+        service_uid=_uid_of(conf.slurm_user),
+        warnings=tuple(check_warnings(path)),
+    )
+
+
+def _uid_of(user: str) -> int:
+    if user.isdigit():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise BadConfiguration([f"Invalid user for SlurmUser {user}, ignored"]) from None

@@ -1,0 +1,236 @@
+"""Requests of commands: who asks, which rule or query answers, and the daemon's own few."""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, cast
+
+from msgspec import Struct
+
+from pyslurm_ng import __version__
+from pyslurm_ng.base.dates import format_date
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.show import config_lines
+from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration
+from pyslurm_ng.ctld.identities import Identities, Person
+from pyslurm_ng.ctld.queries import misc
+from pyslurm_ng.ctld.queries.jobs import script_of
+from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.scripts import ScriptStore
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.journal.reserve import is_full
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.messages import Done, Pong, Shutdown, row
+from pyslurm_ng.wire.query_messages import BatchScript, ConfigText, GetBatchScript, ShowTopology
+from pyslurm_ng.wire.stream import Call
+
+VERSION_TEXT = f"slurm {__version__}"
+_INTERNAL = "Slurm internal error, contact system administrator"
+
+
+class Control(Protocol):
+    """What only the daemon itself can do."""
+
+    def shutdown(self, *, controller_only: bool) -> None:
+        """Stop, when the answers are out; with all node daemons unless `controller_only`."""
+
+    def reconfigure(self) -> list[str]:
+        """Read the files again; return notes.
+
+        Raises:
+            BadConfiguration: nothing has changed.
+        """
+
+    def bug(self, text: str, error: BaseException) -> None:
+        """Log an error that nobody foresaw."""
+
+
+class Service:
+    """Answers the calls of the stream server.
+
+    Attributes:
+        configuration: in force now; the daemon replaces it.
+        more: handlers of further kinds (waiting allocations, steps), by kind.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        soft: Soft,
+        *,
+        configuration: Configuration,
+        clock: Clock,
+        identities: Identities,
+        scripts: ScriptStore,
+        control: Control,
+        host: str,
+    ) -> None:
+        self.configuration = configuration
+        self.more: dict[str, Callable[[Call, Caller], None]] = {
+            "GetBatchScript": self._batch_script,
+            "Ping": self._ping,
+            "Reconfigure": self._reconfigure,
+            "ResetDiagnostics": self._reset_diagnostics,
+            "ShowConfig": self._show_config,
+            "ShowDiagnostics": self._show_diagnostics,
+            "ShowTopology": self._show_topology,
+            "Shutdown": self._shutdown,
+        }
+        self._writer = writer
+        self._soft = soft
+        self._clock = clock
+        self._identities = identities
+        self._scripts = scripts
+        self._control = control
+        self._host = host
+        self.started_us = clock.now_us()
+
+    def handle(self, call: Call) -> None:
+        """Answer a call, now or when its state is durable or its user is known."""
+        now_us = self._clock.now_us()
+        self._identities.find(call.peer, now_us, partial(self._known, call, now_us))
+
+    def context(self, caller: Caller) -> Context:
+        """Return what a rule may know now."""
+        return Context(self.configuration.conf, self._clock.now_us(), caller)
+
+    def _known(self, call: Call, begun_us: int, person: Person) -> None:
+        caller = self._identities.caller(self._writer.cluster, person, call.peer)
+        try:
+            self._route(call, caller)
+        except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
+            self._control.bug(f"bug while handling {call.kind} of uid {caller.uid}", error)
+            call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
+        self._soft.count_call(call.kind, caller.uid, self._clock.now_us() - begun_us)
+
+    def _route(self, call: Call, caller: Caller) -> None:
+        kind, writer = call.kind, self._writer
+        rule = RULES.get(kind)
+        if rule is not None:
+            self.change(call, rule, self.context(caller))
+            return
+        query = QUERIES.get(kind)
+        if query is not None:
+            conf, now_us = self.configuration.conf, self._clock.now_us()
+            asked = partial(query, writer.cluster, self._soft, conf, call.request, caller, now_us)
+            writer.look(asked, call)
+            return
+        other = self.more.get(kind)
+        if other is None:
+            writer.refuse(call, Reject(Errno.ESLURM_NOT_SUPPORTED, f"{kind}: not supported yet"))
+            return
+        other(call, caller)
+
+    def change(self, call: Call, rule: RuleFunction, context: Context) -> None:
+        """Let a rule decide; what brings a script is refused first while the disk is full."""
+        if row(call.kind).rate == "submit" or hasattr(call.request, "script"):
+            refusal = self._writer.refusal_now()
+            if refusal is not None:
+                self._writer.refuse(call, refusal)
+                return
+            rule = partial(self._with_scripts, rule)
+        self._writer.change(rule, call.request, context, call)
+
+    def _with_scripts(
+        self, rule: RuleFunction, cluster: Cluster, request: Struct, context: Context
+    ) -> Decision | Reject:
+        """Keep script and environment of an accepted job before anything names them."""
+        outcome = rule(cluster, request, context)
+        if isinstance(outcome, Reject) or not outcome.events:
+            return outcome
+        stored: list[ev.AnyEvent] = []
+        try:
+            for name in ("script", "environment"):
+                stored += self._scripts.put(getattr(request, name, b""), context.now_us)
+        except OSError as error:
+            why = "No space left in StateSaveLocation" if is_full(error) else str(error)
+            return Reject(Errno.ESLURM_WRITING_TO_FILE, why)
+        return Decision([*stored, *outcome.events], outcome.reply, outcome.notes)
+
+    # The daemon's own ---------------------------------------------------------------------------
+
+    def _ping(self, call: Call, caller: Caller) -> None:
+        pong = Pong(self._host, "primary", VERSION_TEXT, self._clock.now_us())
+        self._writer.when_durable(lambda: call.reply(pong))
+
+    def _batch_script(self, call: Call, caller: Caller) -> None:
+        request = cast(GetBatchScript, call.request)
+
+        def query() -> Struct | Reject:
+            found = script_of(self._writer.cluster, request, caller)
+            if isinstance(found, Reject):
+                return found
+            try:
+                return BatchScript(found[0], self._scripts.get(found[1]))
+            except OSError:
+                return Reject(Errno.ESLURM_JOB_SCRIPT_MISSING)
+
+        self._writer.look(query, call)
+
+    def _show_config(self, call: Call, caller: Caller) -> None:
+        configuration, now_us = self.configuration, self._clock.now_us()
+        lines = config_lines(
+            configuration.conf,
+            version=__version__,
+            boot_time=format_date(self.started_us // 1_000_000),
+            next_job_id=self._writer.cluster.next_job_id,
+            user_id=_user_id,
+            cgroup=configuration.cgroup,
+        )
+        answer = ConfigText(lines=lines, now_us=now_us)
+        self._writer.when_durable(lambda: call.reply(answer))
+
+    def _show_topology(self, call: Call, caller: Caller) -> None:
+        request = cast(ShowTopology, call.request)
+        topology = self.configuration.topology
+        self._writer.look(
+            lambda: misc.topology_lines(self._writer.cluster, topology, request), call
+        )
+
+    def _show_diagnostics(self, call: Call, caller: Caller) -> None:
+        names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}
+        asked = partial(
+            misc.show_diagnostics,
+            self._writer.cluster,
+            self._soft,
+            self.configuration.conf,
+            call.request,  # type: ignore[arg-type]
+            caller,
+            self._clock.now_us(),
+            user_names=names,
+        )
+        self._writer.look(asked, call)
+
+    def _reset_diagnostics(self, call: Call, caller: Caller) -> None:
+        self._soft.reset(self._clock.now_us())
+        call.reply(Done())
+
+    def _reconfigure(self, call: Call, caller: Caller) -> None:
+        try:
+            notes = self._control.reconfigure()
+        except BadConfiguration as error:
+            call.error(Errno.SLURM_ERROR, "\n".join(error.lines))
+            return
+        self._writer.when_durable(lambda: call.reply(Done(notes=notes)))
+
+    def _shutdown(self, call: Call, caller: Caller) -> None:
+        request = cast(Shutdown, call.request)
+
+        def done() -> None:
+            call.reply(Done())
+            self._control.shutdown(controller_only=request.controller_only)
+
+        self._writer.when_durable(done)
+
+
+def _user_id(name: str) -> int:
+    try:
+        return int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return -1
