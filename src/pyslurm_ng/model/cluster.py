@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
-from .job import Job, NodeAlloc
+from .job import Job, JobRequest, NodeAlloc
 from .node import Node, NodeSpec
 from .partition import Partition
 from .reservation import Reservation
@@ -114,6 +114,17 @@ class ClusterImage(Struct, array_like=True, gc=False):
 
 
 IMAGE_FORMAT = 1
+_SHARED_WORDS = (
+    "user_name",
+    "group_name",
+    "account",
+    "qos",
+    "partition",
+    "script_hash",
+    "env_hash",
+    "comment",
+    "alloc_host",
+)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ClusterImage)
 
@@ -158,6 +169,8 @@ class Cluster:
         self.licenses_used: dict[str, int] = {}
         self.assoc_by_key: dict[tuple[str, str, str], int] = {}
         self.user_jobs: dict[int, dict[int, None]] = {}
+        self._requests: dict[JobRequest, JobRequest] = {}
+        self._words: dict[str, str] = {}
 
     # Look-ups ---------------------------------------------------------------------------------
 
@@ -287,8 +300,20 @@ class Cluster:
             for assoc in self.assocs.values()
         }
 
+    def share_values(self, job: Job) -> None:
+        """Let equal requests and words of many jobs be one object: most of a job's memory."""
+        if len(self._requests) > 2 * len(self.jobs) + 1000:
+            self._requests = {other.request: other.request for other in self.jobs.values()}
+            self._words = {}
+        job.request = self._requests.setdefault(job.request, job.request)
+        share = self._words.setdefault
+        for name in _SHARED_WORDS:
+            word = getattr(job, name)
+            setattr(job, name, share(word, word))
+
     def index_job(self, job: Job) -> None:
         """Enter one job into all indexes; its node uses still have to be counted."""
+        self.share_values(job)
         self.user_jobs.setdefault(job.uid, {})[job.job_id] = None
         self.index_job_state(job)
         if job.array_job_id and job.array_task_id < 4294967294:
