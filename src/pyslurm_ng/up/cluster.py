@@ -185,7 +185,10 @@ def status(layout: Layout) -> tuple[list[str], bool]:
             lines.append(f"{item.name}: running, pid {item.process.pid}")
     directories = programs.program_directories()
     env = environment(layout, directories)
-    states = node_states(programs.find_program("sinfo", directories), env)
+    try:
+        states = node_states(programs.find_program("sinfo", directories), env)
+    except programs.StartFailed:
+        states = {}
     counts: dict[str, int] = {}
     for state in states.values():
         counts[state] = counts.get(state, 0) + 1

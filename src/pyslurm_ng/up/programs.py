@@ -148,6 +148,20 @@ def step_daemons(layout: Layout) -> list[psutil.Process]:
     return found
 
 
+def is_over(process: psutil.Process) -> bool:
+    """Return whether a process has ended; in containers, process 1 may leave it a zombie."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def wait_for_end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]:
+    """Return those that have not ended after `limit_s`."""
+    wait_until(lambda: all(map(is_over, processes)), limit_s, pause_s=0.01)
+    return [process for process in processes if not is_over(process)]
+
+
 def end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]:
     """Ask processes to end, wait for them, kill those that stay; return the killed."""
     for process in processes:
@@ -155,28 +169,26 @@ def end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]
             process.terminate()
         except psutil.NoSuchProcess:
             continue
-    _, alive = psutil.wait_procs(processes, timeout=limit_s)
-    for process in alive:
+    alive = wait_for_end(processes, limit_s)
+    kill(alive)
+    return alive
+
+
+def kill(processes: list[psutil.Process], limit_s: float = 5.0) -> None:
+    for process in processes:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(alive, timeout=limit_s)
-    return alive
+    wait_for_end(processes, limit_s)
 
 
 def end_tree(process: psutil.Process) -> None:
     """Kill a step's supervisor and all that it started."""
     try:
-        family = [*process.children(recursive=True), process]
+        kill([*process.children(recursive=True), process])
     except psutil.NoSuchProcess:
         return
-    for member in family:
-        try:
-            member.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(family, timeout=5)
 
 
 def wait_until(done: Callable[[], bool], limit_s: float, pause_s: float = 0.05) -> bool:
