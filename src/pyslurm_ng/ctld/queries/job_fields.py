@@ -18,7 +18,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import job_sizes
-from pyslurm_ng.model.states import JobState, reason_text
+from pyslurm_ng.model.states import JobState, Reason, reason_text
 
 BRIEF = (
     "job_id",
@@ -224,6 +224,8 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
         if found is not None:
             reason = int(found[0])
     start_us = soft.expected_start_us.get(job_id, 0)
+    if not start_us and reason == Reason.BeginTime:
+        start_us = job.begin_us
     planned = soft.sched_nodes.get(job_id)
     names = ""
     if planned:

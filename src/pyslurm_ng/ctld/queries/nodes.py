@@ -254,7 +254,7 @@ def _node_values(
         int(base),
         int(flags),
         spec.cpus,
-        effective_cpus(node),
+        effective_cpus(spec),
         use.cpus,
         spec.boards,
         spec.sockets,

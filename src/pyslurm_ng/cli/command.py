@@ -1,0 +1,206 @@
+"""What all looking and steering commands share: options, the controller, error lines."""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from pyslurm_ng.wire.client import Client
+
+NONE, REQUIRED, OPTIONAL = 0, 1, 2
+"""Whether an option takes an argument."""
+
+Option = tuple[str, str, int]
+"""Long name, short letter or "", and one of the three above."""
+
+
+class UsageError(Exception):
+    """Options that cannot be read; the text is getopt's, without the command's name."""
+
+
+def parse_options(
+    argv: list[str], options: tuple[Option, ...]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return (long name, value) pairs in order, and the operands, by getopt_long's rules.
+
+    Long names may be abbreviated while unique, options and operands may alternate, `--` ends the
+    options. An option that takes none has the value "".
+
+    Raises:
+        UsageError: unknown or ambiguous option, argument missing or not allowed.
+    """
+    by_name = {name: arg for name, _, arg in options}
+    by_letter = {letter: (name, arg) for name, letter, arg in options if letter}
+    found: list[tuple[str, str]] = []
+    operands: list[str] = []
+    position = 0
+    while position < len(argv):
+        word = argv[position]
+        position += 1
+        if word == "--":
+            operands += argv[position:]
+            break
+        if word.startswith("--"):
+            text, equals, value = word[2:].partition("=")
+            name = _long_name(text, by_name)
+            arg = by_name[name]
+            if equals and arg == NONE:
+                raise UsageError(f"option '--{name}' doesn't allow an argument")
+            if arg == REQUIRED and not equals:
+                if position == len(argv):
+                    raise UsageError(f"option '--{name}' requires an argument")
+                value = argv[position]
+                position += 1
+            found.append((name, value))
+        elif word.startswith("-") and word != "-":
+            position = _letters(word, argv, position, by_letter, found)
+        else:
+            operands.append(word)
+    return found, operands
+
+
+def _long_name(text: str, by_name: "dict[str, int]") -> str:
+    if text in by_name:
+        return text
+    matches = [name for name in by_name if name.startswith(text)]
+    if not matches:
+        raise UsageError(f"unrecognized option '--{text}'")
+    if len(matches) > 1:
+        shown = " ".join(f"'--{name}'" for name in matches)
+        raise UsageError(f"option '--{text}' is ambiguous; possibilities: {shown}")
+    return matches[0]
+
+
+def _letters(
+    word: str,
+    argv: list[str],
+    position: int,
+    by_letter: "dict[str, tuple[str, int]]",
+    found: "list[tuple[str, str]]",
+) -> int:
+    """Read one word of short options; return where to go on."""
+    for index in range(1, len(word)):
+        letter = word[index]
+        entry = by_letter.get(letter)
+        if entry is None:
+            raise UsageError(f"invalid option -- '{letter}'")
+        name, arg = entry
+        if arg == NONE:
+            found.append((name, ""))
+            continue
+        value = word[index + 1 :]
+        if arg == REQUIRED and not value:
+            if position == len(argv):
+                raise UsageError(f"option requires an argument -- '{letter}'")
+            value = argv[position]
+            position += 1
+        found.append((name, value))
+        break
+    return position
+
+
+def usage_failure(command: str, problem: UsageError, code: int = 1) -> int:
+    """Print getopt's text and where help is; return the exit code."""
+    say(f'{command}: {problem}\nTry "{command} --help" for more information')
+    return code
+
+
+def say(text: str) -> None:
+    """Print a line on stderr, after what was printed on stdout."""
+    sys.stdout.flush()
+    sys.stderr.write(text + "\n")
+
+
+def version_line() -> str:
+    """Return what -V prints."""
+    from pyslurm_ng import __version__
+
+    return f"slurm {__version__}"
+
+
+def read_conf(command: str, *more_keys: str) -> "dict[str, str]":
+    """Return the keys of slurm.conf needed to talk to the controller, and `more_keys`.
+
+    Leaves with exit code 1 when the file cannot be read.
+    """
+    from pyslurm_ng.conf.quick import find_conf, quick
+    from pyslurm_ng.wire.client import QUICK_KEYS
+
+    path = find_conf()
+    try:
+        return quick(path, (*QUICK_KEYS, *more_keys))
+    except OSError as problem:
+        fail(
+            f"{command}: error: s_p_parse_file: unable to read {path!r}: {problem.strerror}\n"
+            f"{command}: fatal: Could not establish a configuration source"
+        )
+
+
+def connect(conf: "dict[str, str]") -> "Client":
+    """Return a client of the controller; it connects with the first request."""
+    from pyslurm_ng.wire.client import Client
+
+    return Client(conf)
+
+
+def fail(text: str, code: int = 1) -> "NoReturn":
+    """Print lines on stderr and leave."""
+    say(text)
+    raise SystemExit(code)
+
+
+def uid_of(text: str) -> int:
+    """Return the uid of a user's name or number, -1 for an unknown one."""
+    import pwd
+
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except (KeyError, ValueError):
+        pass
+    return int(text) if text.isdigit() and len(text) <= 10 else -1
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a uid, or the number where it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)
+
+
+def split_list(text: str) -> list[str]:
+    """Return the words of a comma list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def write_bytes(output: bytes) -> None:
+    """Write rendered text to stdout behind what was printed before."""
+    sys.stdout.flush()
+    view = memoryview(output)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+class Table:
+    """The rows of a reply: columns by name, fetched by one pass over the packed records."""
+
+    def __init__(self, fields: list[str], blob: bytes, wanted: "list[str]") -> None:
+        from pyslurm_ng._records import project
+
+        where = {name: index for index, name in enumerate(fields)}
+        self.names = wanted
+        self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in wanted])
+        self.at = {name: index for index, name in enumerate(wanted)}
+
+    def column(self, name: str) -> "list[Any]":
+        """Return one column."""
+        index = self.at[name]
+        return [row[index] for row in self.rows]
+
+    def dicts(self) -> "list[dict[str, Any]]":
+        """Return the rows by field name."""
+        return [dict(zip(self.names, row, strict=False)) for row in self.rows]

@@ -1,0 +1,508 @@
+"""squeue: jobs and steps in the queue."""
+
+import os
+from time import time
+
+from pyslurm_ng.base.state_names import job_state_list, parse_job_state
+from pyslurm_ng.cli.command import (
+    NONE,
+    OPTIONAL,
+    REQUIRED,
+    Table,
+    UsageError,
+    connect,
+    fail,
+    parse_options,
+    read_conf,
+    say,
+    split_list,
+    uid_of,
+    usage_failure,
+    version_line,
+    write_bytes,
+)
+from pyslurm_ng.cli.fmt import NO_VALUE, Format, date_line, parse_long, parse_short
+from pyslurm_ng.cli.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.command import Option
+    from pyslurm_ng.wire.client import Client
+
+OPTIONS: "tuple[Option, ...]" = (
+    ("accounts", "A", REQUIRED),
+    ("all", "a", NONE),
+    ("array", "r", NONE),
+    ("autocomplete", "", REQUIRED),
+    ("cluster", "M", REQUIRED),
+    ("clusters", "M", REQUIRED),
+    ("expand-patterns", "", NONE),
+    ("federation", "", NONE),
+    ("Format", "O", REQUIRED),
+    ("format", "o", REQUIRED),
+    ("help", "", NONE),
+    ("helpformat", "", NONE),
+    ("helpFormat", "", NONE),
+    ("helpstate", "", NONE),
+    ("hide", "", NONE),
+    ("iterate", "i", REQUIRED),
+    ("jobs", "j", OPTIONAL),
+    ("json", "", OPTIONAL),
+    ("licenses", "L", REQUIRED),
+    ("local", "", NONE),
+    ("long", "l", NONE),
+    ("me", "", NONE),
+    ("name", "n", REQUIRED),
+    ("node", "w", REQUIRED),
+    ("nodelist", "w", REQUIRED),
+    ("nodes", "w", REQUIRED),
+    ("noconvert", "", NONE),
+    ("noheader", "h", NONE),
+    ("notme", "", NONE),
+    ("only-job-state", "", NONE),
+    ("partitions", "p", REQUIRED),
+    ("priority", "P", NONE),
+    ("qos", "q", REQUIRED),
+    ("reservation", "R", REQUIRED),
+    ("running-over", "", REQUIRED),
+    ("running-under", "", REQUIRED),
+    ("sib", "", NONE),
+    ("sibling", "", NONE),
+    ("sort", "S", REQUIRED),
+    ("start", "", NONE),
+    ("states", "t", REQUIRED),
+    ("steps", "s", OPTIONAL),
+    ("usage", "", NONE),
+    ("user", "u", REQUIRED),
+    ("users", "u", REQUIRED),
+    ("verbose", "v", NONE),
+    ("version", "V", NONE),
+    ("yaml", "", OPTIONAL),
+)
+_ALIASES = {
+    "cluster": "clusters",
+    "node": "nodelist",
+    "nodes": "nodelist",
+    "sib": "sibling",
+    "user": "users",
+}
+_ENVIRONMENT = (
+    ("SQUEUE_ACCOUNT", "accounts"),
+    ("SQUEUE_ALL", "all"),
+    ("SQUEUE_ARRAY", "array"),
+    ("SLURM_CLUSTERS", "clusters"),
+    ("SQUEUE_FORMAT", "format"),
+    ("SQUEUE_FORMAT2", "Format"),
+    ("SQUEUE_LICENSES", "licenses"),
+    ("SQUEUE_NAMES", "name"),
+    ("SQUEUE_PARTITION", "partitions"),
+    ("SQUEUE_PRIORITY", "priority"),
+    ("SQUEUE_QOS", "qos"),
+    ("SQUEUE_SORT", "sort"),
+    ("SQUEUE_STATES", "states"),
+    ("SQUEUE_USERS", "users"),
+)
+USAGE = """\
+Usage: squeue [-A account] [--clusters names] [-i seconds] [--job jobid]
+              [-n name] [-o format] [--only-job-state] [-p partitions]
+              [--qos qos] [--reservation reservation] [--sort fields] [--start]
+              [--step step_id] [-t states] [-u user_name] [--usage]
+              [-L licenses] [-w nodes] [--federation] [--local] [--sibling]
+              [--expand-patterns] [--json=data_parser] [--yaml=data_parser]
+              [--running-over=time] [--running-under=time] [-ahjlrsv]"""
+
+DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+LONG_FORMAT = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+STATE_FORMAT = "%.18i %.2t"
+SHOW_ALL, SHOW_DETAIL = 1, 2
+# What the controller sends without SHOW_DETAIL; a test holds this against its list.
+BRIEF_FIELDS = frozenset(
+    "job_id array_job_id array_task_id array_tasks array_limit het_job_id het_offset user_id "
+    "user_name name partition account qos state flags submit_us start_us end_us suspend_us "
+    "suspended_us time_limit_min node_count cpus tasks nodes priority reason reason_text "
+    "expected_start_us sched_nodes".split()
+)
+
+
+def main(argv: "list[str]") -> int:
+    """Run squeue; return its exit code."""
+    try:
+        found, operands = parse_options(argv, OPTIONS)
+    except UsageError as problem:
+        return usage_failure("squeue", problem)
+    given: dict[str, str] = {}
+    for variable, name in _ENVIRONMENT:
+        if variable in os.environ:
+            given[name] = os.environ[variable]
+    for name, value in found:
+        _take(given, _ALIASES.get(name, name), value)
+    if operands:
+        print(USAGE)
+        say(f"squeue: error: Unrecognized option: {operands[0]}")
+        return 1
+    for name in ("help", "usage", "version", "helpformat", "helpFormat", "helpstate"):
+        if name in given:
+            return _tell(name)
+    refused = _refused(given)
+    if refused:
+        say(f"squeue: error: {refused}")
+        return 1
+    return _run(given)
+
+
+def _take(given: "dict[str, str]", name: str, value: str) -> None:
+    """Note one option; of each pair of opposites the last one counts."""
+    for one, other in (("format", "Format"), ("me", "users"), ("all", "hide")):
+        if name == one:
+            given.pop(other, None)
+        elif name == other:
+            given.pop(one, None)
+    given[name] = value
+
+
+def _refused(given: "dict[str, str]") -> str:
+    for name in ("yaml", "autocomplete", "federation", "sibling"):
+        if name in given:
+            return f"--{name} is not supported yet"
+    return ""
+
+
+def _tell(name: str) -> int:
+    if name == "version":
+        print(version_line())
+    elif name == "helpformat":
+        for letter in ALL_LETTERS:
+            print(f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}")
+    elif name == "helpFormat":
+        print(" ".join(sorted(FIELDS)))
+    elif name == "helpstate":
+        print("\n".join(job_state_list().split(",")))
+    else:
+        print(USAGE)
+        if name == "help":
+            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
+    return 0
+
+
+def _run(given: "dict[str, str]") -> int:
+    conf = read_conf("squeue")
+    if "clusters" in given:
+        own = conf.get("ClusterName", "cluster")
+        for cluster in split_list(given["clusters"]):
+            if cluster not in (own, "all"):
+                fail(
+                    f"squeue: error: '{cluster}' can't be reached now, or it is an invalid entry "
+                    "for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
+                )
+        if "noheader" not in given and "json" not in given:
+            print(f"CLUSTER: {own}")
+    job_filter = filter_of(given)
+    if "verbose" in given:
+        _show_parameters(given)
+    client = connect(conf)
+    interval = given.get("iterate")
+    if interval is None:
+        return _show(given, client, job_filter)
+    if not interval.isdigit() or not int(interval):
+        fail(f"squeue: error: Error: invalid entry for --iterate: '{interval}'")
+    from time import sleep
+
+    while True:
+        print(date_line(int(time() * 1e6)))
+        _show(given, client, job_filter)
+        print(flush=True)
+        sleep(int(interval))
+
+
+def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
+    """Return the wire's JobFilter that the options stand for."""
+    wanted: dict[str, Any] = {}
+    for option, field in (
+        ("accounts", "accounts"),
+        ("name", "names"),
+        ("partitions", "partitions"),
+        ("qos", "qos"),
+        ("licenses", "licenses"),
+        ("reservation", "reservations"),
+    ):
+        if given.get(option):
+            wanted[field] = split_list(given[option])
+    if given.get("nodelist"):
+        wanted["nodes"] = given["nodelist"]
+    if "me" in given:
+        wanted["uids"] = [os.getuid()]
+    elif given.get("users"):
+        wanted["uids"] = _uids(given["users"])
+    if "notme" in given:
+        wanted["not_uids"] = [os.getuid()]
+    if given.get("jobs"):
+        from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+
+        wanted["jobs"] = split_job_ids(given["jobs"])
+        for text in wanted["jobs"]:
+            try:
+                parse_job_id(text)
+            except JobIdError:
+                fail(f"squeue: error: Invalid job id: {text}")
+    for option, field in (("running-over", "running_over_s"), ("running-under", "running_under_s")):
+        if option in given:
+            wanted[field] = _seconds(option, given[option])
+    wanted.update(_states(given))
+    return wanted
+
+
+def _uids(text: str) -> "list[int]":
+    uids = []
+    for word in split_list(text):
+        uid = uid_of(word)
+        if uid < 0:
+            say(f"squeue: error: Invalid user: {word}\n")
+        uids.append(uid)
+    return uids
+
+
+def _seconds(option: str, text: str) -> int:
+    from pyslurm_ng.base.units import UnitError, parse_time_limit_s
+
+    try:
+        return parse_time_limit_s(text)
+    except UnitError:
+        fail(f"squeue: error: Invalid time specification: --{option}={text}")
+
+
+def _states(given: "dict[str, str]") -> "dict[str, Any]":
+    text = given.get("states", "")
+    if not text:
+        if "start" in given:
+            return {"states": [0]}
+        # All that are not over; a job that is over but cleans up counts as completing.
+        return {"states": [0, 1, 2], "state_flags": 1 << 15}
+    states: list[int] = []
+    flags = 0
+    for word in split_list(text):
+        if word.lower() == "all":
+            return {"all_states": True}
+        found = parse_job_state(word)
+        if found is None:
+            fail(
+                f"squeue: error: Invalid job state specified: {word}\n"
+                f"squeue: error: Valid job states include: {job_state_list()}\n"
+            )
+        if found[0] >= 0:
+            states.append(found[0])
+        flags |= found[1]
+    return {"states": states, "state_flags": flags}
+
+
+def _show_parameters(given: "dict[str, str]") -> None:
+    say("-----------------------------")
+    for name in ("all", "array", "format", "iterate", "jobs", "names", "partitions", "start",
+                 "states", "steps", "users", "verbose"):  # fmt: skip
+        value = given.get(name)
+        say(f"{name:<12}= {'(null)' if value is None else value or 1}")
+    say("-----------------------------")
+
+
+# Jobs -----------------------------------------------------------------------------------------
+
+
+def _show(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
+    try:
+        if "steps" in given:
+            from pyslurm_ng.cli.squeue_steps import show_steps
+
+            return show_steps(given, client, job_filter)
+        if "json" in given:
+            from pyslurm_ng.cli.job_json import print_jobs
+
+            return print_jobs("squeue", client, job_filter, "all" in given)
+        return show_jobs(given, client, job_filter)
+    except SlurmError as error:
+        return failed(error)
+
+
+def failed(error: SlurmError) -> int:
+    """Print why the controller gave no answer; return the exit code."""
+    detail, _, text = error.text.rpartition("\n")
+    if text == "Invalid node name specified" and detail:
+        say(f"squeue: error: Invalid node name {detail}")
+    else:
+        say(f"slurm_load_jobs error: {text}")
+    return 1
+
+
+def format_of(given: "dict[str, str]") -> Format:
+    """Return the format that the options choose, keyed by long names; say what is wrong."""
+    text = given.get("Format")
+    if text is not None:
+        chosen = parse_long(text, FIELDS)
+    else:
+        if "format" in given:
+            text = given["format"]
+        elif "long" in given:
+            text = LONG_FORMAT
+        elif "start" in given:
+            text = START_FORMAT
+        elif "only-job-state" in given:
+            text = STATE_FORMAT
+        else:
+            text = DEFAULT_FORMAT
+        chosen = parse_short(text, BY_LETTER, ALL_LETTERS)
+        for column in chosen.columns:
+            column.key = BY_LETTER[column.key]
+    for word in chosen.bad:
+        say(f"squeue: error: Invalid job format specification: {word}")
+    return chosen
+
+
+def sort_keys(given: "dict[str, str]") -> "list[tuple[str, bool]]":
+    """Return (long field name, descending) from the most to the least important."""
+    text = given.get("sort") or ("S" if "start" in given else "P,t,-p")
+    keys = []
+    for word in split_list(text):
+        descending = word.startswith("-")
+        for letter in word.lstrip("+-#"):
+            name = BY_LETTER.get(letter)
+            if name is None:
+                fail(f"squeue: error: Invalid sort specification: {letter}")
+            keys.append((name, descending))
+    return keys
+
+
+# Fields that sort by what they mean, not by what is printed.
+_SORT_FIELDS = {
+    "jobarrayid": ("array_job_id", "job_id", "array_task_id"),
+    "jobid": ("job_id",),
+    "state": ("state", "flags"),
+    "statecompact": ("state", "flags"),
+    "priority": ("priority",),
+    "prioritylong": ("priority",),
+    "timeused": ("start_us",),
+    "timeleft": ("time_limit_min", "start_us"),
+    "starttime": ("expected_start_us", "start_us"),
+    "reasonlist": ("nodes", "reason"),
+}
+
+
+def show_jobs(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
+    """Ask for jobs and print them."""
+    chosen = format_of(given)
+    keys = sort_keys(given)
+    wanted: dict[str, None] = {}
+    for column in chosen.columns:
+        wanted.update(dict.fromkeys(FIELDS[column.key][2]))
+    sort_fields = [_SORT_FIELDS.get(name) or FIELDS[name][2] for name, _ in keys]
+    for fields in sort_fields:
+        wanted.update(dict.fromkeys(fields))
+    wanted.update(dict.fromkeys((*ID_FIELDS, "partition", "state")))
+    flags = SHOW_ALL if "all" in given else 0
+    if not BRIEF_FIELDS.issuperset(wanted):
+        flags |= SHOW_DETAIL
+    reply = client.call("ShowJobs", {"filter": job_filter, "flags": flags})
+    table = Table(reply["fields"], reply["records"], list(wanted))
+    if "array" in given:
+        _expand_arrays(table)
+    if "priority" in given:
+        _expand_partitions(table, job_filter.get("partitions"))
+    _sort(table, keys, sort_fields)
+    context = Context(reply["now_us"], reply["cluster_name"])
+    out = []
+    if "long" in given and "iterate" not in given:
+        out.append(f"{date_line(context.now_us)}\n".encode())
+    out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in given))
+    write_bytes(b"".join(out))
+    return 0
+
+
+def lines_of(
+    chosen: Format, table: Table, context: Context, fields: "dict[str, Any]", header: bool
+) -> bytes:
+    """Return the heading and all rows as text."""
+    if not chosen.columns:
+        # Nothing but what was not understood: one line each, as it is.
+        return f"{chosen.head}\n".encode() * (len(table.rows) + header)
+    out = b""
+    if header:
+        out = chosen.header({column.key: fields[column.key][1] for column in chosen.columns})
+    if not table.rows:
+        return out
+    columns = list(zip(*table.rows, strict=False))
+    cells = []
+    for column in chosen.columns:
+        _, _, needed, maker = fields[column.key]
+        cells.append(maker(context, *[columns[table.at[name]] for name in needed]))
+    return out + chosen.lines(cells)
+
+
+def _sort(
+    table: Table, keys: "list[tuple[str, bool]]", sort_fields: "list[tuple[str, ...]]"
+) -> None:
+    """Sort the rows, by the least important key first; ties stay in order of job id."""
+    rows = table.rows
+    job_id = table.at["job_id"]
+    rows.sort(key=lambda row: row[job_id])
+    for (name, descending), fields in zip(reversed(keys), reversed(sort_fields), strict=False):
+        places = [table.at[field] for field in fields]
+        if name == "starttime":
+            # A start nobody knows comes last.
+            planned, started = places
+            rows.sort(
+                key=lambda row: row[started] or row[planned] or NO_VALUE << 32,
+                reverse=descending,
+            )
+        elif name == "jobarrayid":
+            array_id, own_id, task_id = places
+            rows.sort(
+                key=lambda row: (row[array_id] or row[own_id], row[task_id]), reverse=descending
+            )
+        elif len(places) == 1:
+            place = places[0]
+            rows.sort(key=lambda row: row[place], reverse=descending)
+        else:
+            rows.sort(key=lambda row: [row[place] for place in places], reverse=descending)
+
+
+def _expand_arrays(table: Table) -> None:
+    """Put one row in the place of each waiting task of an array's record."""
+    tasks_at, task_at = table.at["array_tasks"], table.at["array_task_id"]
+    rows = []
+    for row in table.rows:
+        if not row[tasks_at]:
+            rows.append(row)
+            continue
+        values = list(row)
+        values[tasks_at] = ""
+        for task_id in _task_ids(row[tasks_at]):
+            values[task_at] = task_id
+            rows.append(tuple(values))
+    table.rows = rows
+
+
+def _task_ids(text: str) -> "list[int]":
+    ids: list[int] = []
+    for part in text.split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        ids.extend(range(int(first), int(last or first) + 1, int(step or 1)))
+    return ids
+
+
+def _expand_partitions(table: Table, only: "list[str] | None") -> None:
+    """Put one row for each partition in the place of a pending job that names several."""
+    partition_at, state_at = table.at["partition"], table.at["state"]
+    rows = []
+    for row in table.rows:
+        if row[state_at] or "," not in row[partition_at]:
+            rows.append(row)
+            continue
+        values = list(row)
+        for name in row[partition_at].split(","):
+            if only and name not in only:
+                continue
+            values[partition_at] = name
+            rows.append(tuple(values))
+    table.rows = rows
