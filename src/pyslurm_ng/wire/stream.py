@@ -162,6 +162,7 @@ class StreamServer:
         self.privileged = frozenset((0, service_uid))
         self._roles_of = roles_of
         self._servers: list[asyncio.Server] = []
+        self._listeners: list[socket.socket] = []
         self._paths: list[tuple[str, int]] = []
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._to_sweep: list[_Connection] = []
@@ -189,10 +190,18 @@ class StreamServer:
 
     async def close(self) -> None:
         """Stop listening, cut every connection, remove our Unix sockets."""
-        for server in self._servers:
-            server.close()
-        for connection in list(self.connections):
-            connection.cut()
+        loop = asyncio.get_running_loop()
+        # A socket that was accepted just now becomes a connection two turns of the loop later,
+        # and asyncio loses it if its server is closed by then.
+        for listener in self._listeners:
+            loop.remove_reader(listener)
+        for turn in range(6):
+            for connection in list(self.connections):
+                connection.cut()
+            if turn == 3:
+                for server in self._servers:
+                    server.close()
+            await asyncio.sleep(0)
         for path, inode in self._paths:
             try:
                 if os.stat(path).st_ino == inode:
@@ -202,7 +211,6 @@ class StreamServer:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
-        await asyncio.sleep(0)
 
     async def _serve(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -217,6 +225,7 @@ class StreamServer:
                 lambda: _Connection(self, loop), sock=listener, backlog=backlog
             )
         self._servers.append(server)
+        self._listeners.append(listener)
 
     def watch(self, connection: _Connection) -> None:
         """Take a new connection into the time-out sweep."""
@@ -352,7 +361,7 @@ class _Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         """End the connection without sending what is buffered."""
-        if self._transport is not None and not self.is_closed:
+        if self._transport is not None:
             self._transport.abort()
 
     def check_time(self, now: float) -> None:
