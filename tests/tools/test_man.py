@@ -1,0 +1,90 @@
+"""Manual pages and the compatibility table say what the code's tables say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.tables import keys
+
+ROOT = Path(__file__).resolve().parents[2]
+CLI = ROOT / "src" / "pyslurm_ng" / "cli"
+
+
+def run_tool(name: str, target: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / name), str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return every page's text by file name."""
+    place = tmp_path_factory.mktemp("man")
+    run_tool("generate_man.py", place)
+    return {path.name: path.read_text() for path in place.glob("man*/*")}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    place = tmp_path_factory.mktemp("docs") / "compat.md"
+    run_tool("generate_compat.py", place)
+    return place.read_text().splitlines()
+
+
+def plain(page: str) -> str:
+    return page.replace("\\-", "-")
+
+
+def test_each_command_has_a_page(pages: dict[str, str]) -> None:
+    """A command without a page is not finished."""
+    facts = json.loads((ROOT / "tools" / "facts" / "commands.json").read_text())
+    wanted = {f"{name}.1" for name in facts if (CLI / f"{name}.py").exists()}
+    assert wanted | {"pyslurm-ng.1", "slurmctld.8", "slurmd.8", "slurmdbd.8"} <= pages.keys()
+
+
+def test_each_key_is_described(pages: dict[str, str]) -> None:
+    page = plain(pages["slurm.conf.5"])
+    for key in (*keys.PARAMETERS, *keys.NODE, *keys.PARTITION):
+        assert f"\\fB{key.name}=\\fR" in page
+
+
+def test_keys_without_effect_say_so(pages: dict[str, str]) -> None:
+    page = plain(pages["slurm.conf.5"])
+    for key in keys.PARAMETERS:
+        entry = page.split(f"\\fB{key.name}=\\fR", 1)[1].split("\n.TP", 1)[0].split("\n.SH", 1)[0]
+        assert ("without effect" in entry) == (key.name not in EFFECTIVE_KEYS), key.name
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_pages_are_good_roff(pages: dict[str, str]) -> None:
+    """A stray dot or backslash swallows text without an error, so warnings count."""
+    for name, page in pages.items():
+        done = subprocess.run(
+            ["groff", "-man", "-ww", "-Tutf8"],
+            input=page,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        # Long words that cannot be broken at the margin are no fault of the page.
+        complaints = [line for line in done.stderr.splitlines() if "cannot" not in line]
+        assert not complaints, f"{name}: {complaints[:3]}"
+        assert "NAME" in done.stdout
+
+
+def test_compatibility_of_keys_is_what_the_code_knows(table: list[str]) -> None:
+    found = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", "\n".join(table), re.MULTILINE))
+    for key in keys.PARAMETERS:
+        assert found[key.name] == ("same" if key.name in EFFECTIVE_KEYS else "accepted")
