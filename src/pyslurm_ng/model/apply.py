@@ -503,6 +503,7 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
 
 @applies(ev.NodeRegistered)
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
+    cluster.memo.clear()
     node = cluster.node(event.node_id)
     node.facts = event.facts
     node.registered_us = event.time_us
@@ -524,6 +525,7 @@ def _set_node_state(node: Node, state: int, flags: int, reason: str, time_us: in
 
 @applies(ev.NodeUpdated)
 def _node_updated(cluster: Cluster, event: ev.NodeUpdated) -> None:
+    cluster.memo.clear()
     for node_id in event.node_ids:
         _set_fields(cluster.node(node_id), event.fields, _NODE_TYPES)
         cluster.touch_node(node_id)
@@ -603,6 +605,7 @@ _INITIAL_STATES = {
 
 @applies(ev.ConfigLoaded)
 def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
+    cluster.memo.clear()
     cluster.cluster_name = event.cluster_name
     cluster.conf_hash = event.conf_hash
     cluster.first_job_id, cluster.max_job_id = event.first_job_id, event.max_job_id
@@ -660,6 +663,7 @@ def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) ->
 
 @applies(ev.PartitionUpdated)
 def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> None:
+    cluster.memo.clear()
     changed = event.partition
     if changed.is_default:
         for name, other in cluster.partitions.items():
@@ -670,6 +674,7 @@ def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> None:
 
 @applies(ev.PartitionDeleted)
 def _partition_deleted(cluster: Cluster, event: ev.PartitionDeleted) -> None:
+    cluster.memo.clear()
     del cluster.partitions[event.name]
 
 

@@ -282,7 +282,7 @@ class Cluster:
         self.columns = NodeColumns()
         for name in ("pending", "ineligible", "active", "suspended", "ended", "arrays"):
             setattr(self, name, {})
-        self.array_active = {}
+        self.array_active, self.array_heads, self.memo = {}, {}, {}
         self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
         self.index_assocs()
         by_end = sorted(self.jobs.values(), key=lambda job: (job.end_us, job.job_id))
@@ -345,8 +345,11 @@ class Cluster:
         job_id = job.job_id
         for index in (self.pending, self.ineligible, self.active, self.ended, self.suspended):
             index.pop(job_id, None)
+        self.array_heads.pop(job_id, None)
         if job.state == JobState.PENDING:
             self.pending[job_id] = None
+            if job.array_pending:
+                self.array_heads[job_id] = None
             if not job.eligible_us:
                 self.ineligible[job_id] = None
         elif job.state in TERMINAL_STATES and not is_completing(job):

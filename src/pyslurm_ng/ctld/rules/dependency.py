@@ -1,9 +1,14 @@
-"""Dependencies: what the start or end of one job means for those that wait for it."""
+"""Dependencies: what users may write, and what the start or end of a job means for its dependents.
+
+Source: the dependency forms of the sbatch manual; what is refused follows a running Slurm.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
 from pyslurm_ng.model.ids import NO_VAL
@@ -12,6 +17,129 @@ from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 
 OPEN, MET, NEVER = 0, 1, 2
 _MINUTE_US = 60_000_000
+_KINDS = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer")
+_MAX_DIGITS = 10
+Parsed: TypeAlias = "tuple[tuple[Dependency, ...], bool]"
+"""Terms, and whether any one of them is enough."""
+
+
+def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
+    """Return the terms of `afterok:12:13,afterany:14` or `after:12+5?singleton`.
+
+    A job that is unknown has ended long ago and needs no waiting for; only its success cannot be
+    told, so `afterok` and `afternotok` of it are refused, as in Slurm.
+    """
+    is_any = "?" in text
+    if is_any and "," in text:
+        return Reject(Errno.ESLURM_DEPENDENCY)
+    terms: list[Dependency] = []
+    is_met = False
+    for word in text.split("?" if is_any else ","):
+        found = _parse_word(word.strip())
+        if found is None:
+            return Reject(Errno.ESLURM_DEPENDENCY)
+        for term in found:
+            if term.job_id and not _exists(cluster, term):
+                if term.kind in ("afterok", "afternotok"):
+                    return Reject(Errno.ESLURM_DEPENDENCY)
+                is_met = True
+            elif term not in terms:
+                terms.append(term)
+    if is_any and is_met:
+        terms = []
+    return tuple(terms), is_any
+
+
+def _parse_word(word: str) -> list[Dependency] | None:
+    """Return the terms of one `type:id[:id...]`; None if it cannot be read."""
+    kind, _, ids = word.partition(":")
+    kind = kind.lower()
+    if kind == "singleton":
+        return [Dependency("singleton")] if not ids else None
+    if not ids and kind[:1].isdigit():
+        kind, ids = "afterany", kind
+    if kind not in _KINDS or not ids:
+        return None
+    terms = [_parse_id(kind, text) for text in ids.split(":")]
+    return None if None in terms else [term for term in terms if term is not None]
+
+
+def _parse_id(kind: str, text: str) -> Dependency | None:
+    id_text, plus, delay = text.partition("+")
+    job_text, underline, task = id_text.partition("_")
+    if plus and (kind != "after" or not _is_number(delay)):
+        return None
+    if not _is_number(job_text) or not int(job_text):
+        return None
+    if underline and task != "*" and not _is_number(task):
+        return None
+    task_id = int(task) if underline and task != "*" else NO_VAL
+    return Dependency(kind, int(job_text), task_id, int(delay) if plus else 0)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+
+
+def _exists(cluster: Cluster, term: Dependency) -> bool:
+    if term.task_id == NO_VAL:
+        return term.job_id in cluster.jobs or term.job_id in cluster.arrays
+    if term.task_id in cluster.arrays.get(term.job_id, ()):
+        return True
+    head = cluster.jobs.get(term.job_id)
+    return head is not None and task_ranges.contains(head.array_pending, term.task_id)
+
+
+def for_update(cluster: Cluster, job: Job, text: str) -> Parsed | Reject:
+    """Return the terms that `scontrol update Dependency=` gives a job; empty or 0 clears them."""
+    if text in ("", "0", "(null)"):
+        return (), False
+    found = parse_dependency(cluster, text)
+    if isinstance(found, Reject):
+        return found
+    terms, is_any = found
+    ours = {job.job_id, job.array_job_id or job.job_id}
+    if any(term.job_id in ours for term in terms):
+        return Reject(Errno.ESLURM_DEPENDENCY)
+    if _reaches(cluster, terms, ours):
+        return Reject(Errno.ESLURM_CIRCULAR_DEPENDENCY)
+    return terms, is_any
+
+
+def _reaches(cluster: Cluster, terms: tuple[Dependency, ...], ours: set[int]) -> bool:
+    """Return whether following dependencies from `terms` leads back to one of `ours`."""
+    seen: set[int] = set()
+    queue = [term.job_id for term in terms if term.job_id]
+    while queue:
+        job_id = queue.pop()
+        if job_id in ours:
+            return True
+        if job_id in seen:
+            continue
+        seen.add(job_id)
+        members = [job_id, *cluster.arrays.get(job_id, {}).values()]
+        for member in members:
+            other = cluster.jobs.get(member)
+            if other is not None and other.state == JobState.PENDING:
+                queue += [term.job_id for term in other.dependencies if term.job_id]
+    return False
+
+
+def judge(
+    cluster: Cluster, job: Job, settled: dict[int, JobState], now_us: int
+) -> tuple[tuple[Dependency, ...], bool]:
+    """Return the terms of `job` that are left, and whether they can never be met."""
+    states = [term_state(cluster, job, term, settled, now_us) for term in job.dependencies]
+    if job.dependency_any:
+        is_never = bool(states) and all(state == NEVER for state in states)
+        return (() if MET in states else job.dependencies), is_never
+    is_never = NEVER in states
+    left = tuple(
+        term
+        for term, state in zip(job.dependencies, states, strict=True)
+        if state != MET or is_never
+    )
+    return left, is_never
 
 
 def after_end(
@@ -82,18 +210,7 @@ def _settle(
         split = _split_corresponding(cluster, job, cause, settled, now_us, taken)
         if split is not None:
             return split
-    states = [term_state(cluster, job, term, settled, now_us) for term in job.dependencies]
-    if job.dependency_any:
-        is_met = MET in states
-        is_never = bool(states) and all(state == NEVER for state in states)
-        left = () if is_met else job.dependencies
-    else:
-        is_never = NEVER in states
-        left = tuple(
-            term
-            for term, state in zip(job.dependencies, states, strict=True)
-            if state != MET or is_never
-        )
+    left, is_never = judge(cluster, job, settled, now_us)
     if is_never and job.request.flags & REQ_KILL_INVALID_DEP:
         return [
             ev.JobEnded(

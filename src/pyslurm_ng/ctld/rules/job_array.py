@@ -1,0 +1,81 @@
+"""Array specifications: `--array=0-9:2,15%4` as ranges of task ids.
+
+A range stays one triple whatever its length, so an array of 100,000 tasks costs what one task
+costs.
+
+Source: the array forms of the sbatch manual; what is refused follows a running Slurm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.task_ranges import TaskRange, TaskRanges
+
+_MAX_DIGITS = 9
+
+
+class ArrayError(ValueError):
+    """A specification that cannot be read or goes beyond what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobArray:
+    """The tasks of an array, ascending, and how many may run at once (0: any number)."""
+
+    ranges: TaskRanges
+    limit: int
+
+    @property
+    def count(self) -> int:
+        """How many tasks there are."""
+        return task_ranges.count(self.ranges)
+
+
+def parse_array(text: str, max_array_size: int) -> JobArray:
+    """Return the tasks that `text` names; ids lie below `max_array_size`.
+
+    Raises:
+        ArrayError: not a list of `n`, `a-b`, `a-b:step` with an optional `%limit`, or too large.
+    """
+    body, percent, limit_text = text.strip().partition("%")
+    if body.startswith("[") and body.endswith("]"):
+        body = body[1:-1]
+    limit = _number(limit_text) if percent else 0
+    parts = [_range(word) for word in body.split(",")]
+    if any(last >= max_array_size for _, last, _ in parts):
+        raise ArrayError(f"a task id is not below MaxArraySize={max_array_size}")
+    return JobArray(_merged(parts), limit)
+
+
+def _range(word: str) -> TaskRange:
+    first_text, dash, rest = word.partition("-")
+    first = _number(first_text)
+    if not dash:
+        return (first, first, 1)
+    last_text, colon, step_text = rest.partition(":")
+    last = _number(last_text)
+    step = _number(step_text) if colon else 1
+    if last < first or step < 1:
+        raise ArrayError(f"{word}: the range is empty")
+    last -= (last - first) % step
+    return (first, last, step if last > first else 1)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
+        raise ArrayError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _merged(parts: list[TaskRange]) -> TaskRanges:
+    """Return ascending ranges without repeats; long ones are not taken apart unless they meet."""
+    ordered = sorted(parts)
+    are_apart = all(
+        left[1] < right[0] for left, right in zip(ordered, ordered[1:], strict=False)
+    )
+    if are_apart and any(last > first for first, last, _ in ordered):
+        return tuple(ordered)
+    tasks = (task for first, last, step in ordered for task in range(first, last + 1, step))
+    return task_ranges.from_tasks(tasks)
