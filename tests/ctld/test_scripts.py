@@ -1,0 +1,94 @@
+"""Scripts: kept once, as long as a job names them, and found again after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+
+SCRIPT = b"#!/bin/sh\ntrue\n"
+
+
+def submitted(job_id: int, script: bytes = SCRIPT) -> ev.JobSubmitted:
+    return ev.JobSubmitted(
+        time_us=1, job_id=job_id, request=JobRequest(), uid=1, gid=1, user_name="u",
+        group_name="g", account="", qos="", assoc_id=0, partition="p", time_limit_min=1,
+        script_hash=digest_of(script),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ScriptStore:
+    return ScriptStore(tmp_path / "scripts")
+
+
+def test_the_same_content_is_journaled_once(store: ScriptStore) -> None:
+    """A thousand jobs of one script cost one file and one event."""
+    stored = store.put(SCRIPT, 1)
+    store.applied([*stored, submitted(1)])
+    assert len(stored) == 1
+    assert store.put(SCRIPT, 2) == []
+    assert store.get(digest_of(SCRIPT)) == SCRIPT
+
+
+def test_no_script_is_no_file(store: ScriptStore) -> None:
+    """salloc has none."""
+    assert store.put(b"", 1) == []
+    assert digest_of(b"") == ""
+    assert store.get("") == b""
+
+
+def test_a_file_goes_with_its_last_job_once_that_is_durable(store: ScriptStore) -> None:
+    """Two jobs name it; the second purge lets it go, but only when it is on disk."""
+    later: list[Callable[[], None]] = []
+    store.when_durable = later.append
+    store.applied([*store.put(SCRIPT, 1), submitted(1), submitted(2)])
+    path = store.path(digest_of(SCRIPT))
+    store.applied([ev.JobPurged(time_us=2, job_ids=(1,))])
+    assert later == []
+    store.applied([ev.JobPurged(time_us=2, job_ids=(2,))])
+    assert path.exists()
+    later[0]()
+    assert not path.exists()
+
+
+def test_a_file_named_again_meanwhile_stays(store: ScriptStore) -> None:
+    """Between the purge and its durability a new job may bring the same script."""
+    later: list[Callable[[], None]] = []
+    store.when_durable = later.append
+    store.applied([*store.put(SCRIPT, 1), submitted(1)])
+    store.applied([ev.JobPurged(time_us=2, job_ids=(1,))])
+    store.applied([*store.put(SCRIPT, 3), submitted(2)])
+    later[0]()
+    assert store.get(digest_of(SCRIPT)) == SCRIPT
+    assert store.path(digest_of(SCRIPT)).exists()
+
+
+def test_split_array_tasks_name_their_arrays_script(store: ScriptStore) -> None:
+    """The script outlives the array's record while a task needs it."""
+    store.applied([*store.put(SCRIPT, 1), submitted(1)])
+    store.applied([ev.ArrayTaskSplit(time_us=2, array_job_id=1, task_id=0, job_id=2)])
+    store.applied([ev.JobPurged(time_us=3, job_ids=(1,))])
+    assert store.path(digest_of(SCRIPT)).exists()
+
+
+def test_recovery_writes_what_the_crash_lost_and_removes_what_nobody_names(
+    store: ScriptStore,
+) -> None:
+    """The journal has the content; files of refused or purged jobs are strays."""
+    stray = store.put(b"stray", 1)
+    assert stray
+    event = ev.ScriptStored(time_us=1, digest=digest_of(SCRIPT), content=SCRIPT)
+    path = store.path(event.digest)
+    path.write_bytes(b"#!/bin")
+    store.restore(event)
+    assert path.read_bytes() == SCRIPT
+    assert store.begin(Cluster()) == []
+    assert not path.exists()
+    assert not store.path(digest_of(b"stray")).exists()

@@ -1,0 +1,38 @@
+"""Soft state: measured, counted, never part of the Cluster."""
+
+from __future__ import annotations
+
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import JobState
+
+
+def test_a_heartbeat_keeps_measures_it_does_not_bring() -> None:
+    """A message without a load says only that the node lives."""
+    soft = Soft(started_us=1)
+    soft.heard(3, 100, load=250, free_mem_mib=900)
+    soft.heard(3, 200)
+    measures = soft.node_load[3]
+    assert (measures.cpu_load_hundredths, measures.free_mem_mib) == (250, 900)
+    assert soft.last_seen_us == {3: 200}
+
+
+def test_ends_of_jobs_are_counted_by_kind() -> None:
+    """sdiag's five numbers."""
+    soft = Soft(started_us=1)
+    states = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.TIMEOUT)
+    soft.applied([ev.JobEnded(time_us=1, job_id=n, state=s) for n, s in enumerate(states)])
+    assert (soft.jobs.completed, soft.jobs.cancelled, soft.jobs.failed) == (1, 1, 2)
+
+
+def test_calls_are_counted_by_kind_and_by_user_until_reset() -> None:
+    """`sdiag -r` sets them to zero; what the nodes said stays."""
+    soft = Soft(started_us=1)
+    soft.count_call("Ping", 0, 10)
+    soft.count_call("Ping", 1000, 20)
+    soft.heard(1, 5)
+    assert (soft.calls["Ping"].count, soft.calls["Ping"].total_us) == (2, 30)
+    assert soft.callers[1000].total_us == 20
+    soft.reset(9)
+    assert (soft.calls, soft.callers, soft.reset_us) == ({}, {}, 9)
+    assert soft.last_seen_us == {1: 5}

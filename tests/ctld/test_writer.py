@@ -1,0 +1,238 @@
+"""The one law: nothing leaves before the batch it depends on is durable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.messages import Done, Pong, encode
+
+CONF = parse_slurm_conf("ClusterName=t\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n")
+CALLER = Caller(uid=1000, gid=1000, user_name="alice")
+CONTEXT = Context(CONF, 5, CALLER)
+
+
+class MemoryJournal:
+    """A disk that is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+        self.space_low = False
+        self.is_stalled = False
+        self.is_busy = False
+
+    @property
+    def appended(self) -> int:
+        return len(self.payloads)
+
+    def append(self, payload: bytes) -> int:
+        self.payloads.append(payload)
+        return len(self.payloads)
+
+
+class Heard:
+    """A command that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def reply(self, answer: Any) -> None:
+        self.told.append(answer)
+
+    def error(self, code: int, text: str) -> None:
+        self.told.append((code, text))
+
+
+class Request(msgspec.Struct):
+    """Any changing request."""
+
+    name: str
+    request_id: bytes = bytes(range(16))
+
+
+class Room:
+    """A writer with edges of memory; `turn` ends one turn of the loop."""
+
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+        self.soon: list[Callable[[], None]] = []
+        self.bugs: list[str] = []
+        self.writer = Writer(
+            Cluster(),
+            self.journal,
+            call_soon=self.soon.append,
+            on_bug=lambda text, error: self.bugs.append(text),
+        )
+
+    def turn(self) -> None:
+        due, self.soon[:] = list(self.soon), []
+        for function in due:
+            function()
+
+    def ask(self, name: str, request_id: bytes = bytes(range(16))) -> Heard:
+        heard = Heard()
+        self.writer.change(create_partition, Request(name, request_id), CONTEXT, heard)
+        return heard
+
+
+def create_partition(cluster: Cluster, request: Any, context: Context) -> Decision | Reject:
+    """A rule as small as a rule can be: licences stand for any state."""
+    if request.name in cluster.licenses:
+        return Reject(Errno.ESLURM_INVALID_LICENSES)
+    licenses = (*cluster.licenses.items(), (request.name, 1))
+    return Decision([ev.LicensesUpdated(time_us=context.now_us, licenses=licenses)])
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_an_answer_waits_for_the_disk(room: Room) -> None:
+    """Applied and journaled, but not told until the batch is durable."""
+    heard = room.ask("a")
+    assert "a" in room.writer.cluster.licenses
+    assert (heard.told, room.journal.payloads) == ([], [])
+    room.turn()
+    assert (heard.told, len(room.journal.payloads)) == ([], 1)
+    room.writer.on_durable(1)
+    assert heard.told == [Done()]
+
+
+def test_one_turn_is_one_batch(room: Room) -> None:
+    """Requests of one turn share a record, and replaying it gives the same state."""
+    for number in range(5):
+        room.ask(f"l{number}", bytes([number]) * 16)
+    room.turn()
+    assert len(room.journal.payloads) == 1
+    other = Cluster()
+    for event in ev.decode_batch(room.journal.payloads[0]):
+        apply(other, event)
+    assert other.digest() == room.writer.cluster.digest()
+
+
+def test_a_query_waits_for_what_it_saw(room: Room) -> None:
+    """Rows are taken when asked and told when durable; later batches do not matter."""
+    room.ask("a")
+    heard = Heard()
+    room.writer.look(lambda: Pong("n", "primary", "v", len(room.writer.cluster.licenses)), heard)
+    room.turn()
+    room.ask("b", b"b" * 16)
+    room.turn()
+    assert heard.told == []
+    room.writer.on_durable(1)
+    assert [pong.now_us for pong in heard.told] == [1]
+
+
+def test_an_idle_query_is_answered_at_once(room: Room) -> None:
+    """Nothing is waited for when everything seen is durable."""
+    heard = Heard()
+    room.writer.look(lambda: Done(), heard)
+    assert heard.told == [Done()]
+
+
+def test_a_refusal_waits_for_its_reason(room: Room) -> None:
+    """That the name is taken is news, too."""
+    room.ask("a")
+    heard = room.ask("a", b"other request id")
+    assert heard.told == []
+    room.turn()
+    room.writer.on_durable(1)
+    assert heard.told == [(2048, "Invalid license specification")]
+
+
+def test_answers_leave_in_order_and_only_their_own(room: Room) -> None:
+    """A sync releases what waited for it and no more."""
+    heard = []
+    for number in range(3):
+        heard.append(room.ask(f"l{number}", bytes([number]) * 16))
+        room.turn()
+    room.writer.on_durable(2)
+    assert [len(one.told) for one in heard] == [1, 1, 0]
+    assert room.writer.waiting_count == 1
+
+
+def test_a_repeated_request_gets_its_first_answer(room: Room) -> None:
+    """A command that lost its answer asks again with the same id: one effect, one reply."""
+    first = room.ask("a")
+    again = room.ask("a")
+    assert again.told == []
+    room.turn()
+    room.writer.on_durable(1)
+    assert first.told == [Done()]
+    assert again.told == [encode(Done())]
+    assert list(room.writer.cluster.licenses) == ["a"]
+
+
+def test_the_first_answer_survives_a_restart(room: Room) -> None:
+    """The reply is in the journal with the effect."""
+    room.ask("a")
+    room.turn()
+    restarted = Room()
+    for event in ev.decode_batch(room.journal.payloads[0]):
+        apply(restarted.writer.cluster, event)
+    heard = restarted.ask("a")
+    assert heard.told == [encode(Done())]
+
+
+def test_another_user_with_the_same_request_id_is_another_request(room: Room) -> None:
+    """Ids belong to users; nobody learns another's reply."""
+    room.ask("a")
+    heard = Heard()
+    stranger = Context(CONF, 6, Caller(uid=2000, gid=2000, user_name="bob"))
+    room.writer.change(create_partition, Request("a"), stranger, heard)
+    room.turn()
+    room.writer.on_durable(1)
+    assert heard.told == [(2048, "Invalid license specification")]
+
+
+def test_a_refused_request_leaves_nothing(room: Room) -> None:
+    """No event, no remembered reply, no batch."""
+    room.ask("a")
+    room.turn()
+    room.ask("a", b"b" * 16)
+    room.turn()
+    assert len(room.journal.payloads) == 1
+    assert len(room.writer.cluster.replies) == 1
+
+
+def test_an_event_that_does_not_fit_stops_the_controller(room: Room) -> None:
+    """A broken invariant is a bug: memory is ahead of the disk, so nothing may leave."""
+    with pytest.raises(AssertionError):
+        room.writer.record([ev.EpochStarted(time_us=1, epoch=0, host="h")])
+    assert "EpochStarted" in room.bugs[0]
+    room.turn()
+    assert room.journal.payloads == []
+
+
+def test_observers_see_events_at_once_and_followers_durability(room: Room) -> None:
+    """Views are made new before the next query of the same turn; followers after the disk."""
+    seen: list[int] = []
+    durable: list[int] = []
+    room.writer.observe(lambda events: seen.append(len(events)))
+    room.writer.follow(durable.append)
+    room.ask("a")
+    assert (seen, durable) == ([2], [])
+    room.turn()
+    room.writer.on_durable(1)
+    room.writer.on_durable(1)
+    assert durable == [1]
+
+
+def test_a_nearly_full_disk_is_a_reason_to_refuse(room: Room) -> None:
+    """Submissions are refused with the cause before the reserve is touched."""
+    assert room.writer.refusal_now() is None
+    room.journal.space_low = True
+    refusal = room.writer.refusal_now()
+    assert refusal is not None
+    assert "No space left" in refusal.detail
