@@ -169,6 +169,9 @@ class Cluster:
         self.licenses_used: dict[str, int] = {}
         self.assoc_by_key: dict[tuple[str, str, str], int] = {}
         self.user_jobs: dict[int, dict[int, None]] = {}
+        self.array_heads: dict[int, None] = {}  # pending records that may hold several tasks
+        # Answers that follow from nodes and partitions alone; emptied when one of them changes.
+        self.memo: dict[object, object] = {}
         self._requests: dict[JobRequest, JobRequest] = {}
         self._words: dict[str, str] = {}
 

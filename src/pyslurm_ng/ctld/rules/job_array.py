@@ -9,6 +9,7 @@ Source: the array forms of the sbatch manual; what is refused follows a running 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.task_ranges import TaskRange, TaskRanges
@@ -73,7 +74,7 @@ def _merged(parts: list[TaskRange]) -> TaskRanges:
     """Return ascending ranges without repeats; long ones are not taken apart unless they meet."""
     ordered = sorted(parts)
     are_apart = all(
-        left[1] < right[0] for left, right in zip(ordered, ordered[1:], strict=False)
+        left[1] < right[0] for left, right in pairwise(ordered)
     )
     if are_apart and any(last > first for first, last, _ in ordered):
         return tuple(ordered)
