@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.dbd import amounts
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
@@ -62,18 +63,13 @@ def finish(row: Row) -> None:
         row["array_tasks"] = task_ranges.text(pending) + limit
 
 
-def sluid_number(cluster_id: int, submit_us: int, job_id: int) -> int:
-    """Return the 64-bit id whose text is Slurm's SLUID: cluster, milliseconds, a running part."""
-    return ((cluster_id & 0x1FF) << 54) | ((submit_us // 1000) << 10) | (job_id & 0x3FF)
-
-
 def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     request = event.request
     row = session.new_job(event.job_id)
     nodes, cpus, tres = amounts.requested_tres(
         request, session.tracked, session.billing_weights.get(event.partition, "")
     )
-    sluid = sluid_number(session.cluster_id, event.time_us, event.job_id)
+    sluid = sluid_number(event.time_us, event.job_id)
     row.update(
         submit_us=event.time_us,
         sluid=sluid,
@@ -207,7 +203,7 @@ def _split(session: Session, event: ev.ArrayTaskSplit) -> None:
         array[PENDING_RANGES] = task_ranges.remove(pending, event.task_id)
     row = session.new_job(event.job_id)
     row.update({name: array[name] for name in SUBMISSION_COLUMNS})
-    sluid = sluid_number(session.cluster_id, event.time_us, event.job_id)
+    sluid = sluid_number(event.time_us, event.job_id)
     row.update(
         state=array["state"],
         flags=array["flags"],
@@ -340,7 +336,7 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
     _close_steps(session, old, event.time_us)
     row = session.new_job(event.job_id)
     row.update({name: old[name] for name in SUBMISSION_COLUMNS})
-    sluid = sluid_number(session.cluster_id, event.time_us, event.job_id)
+    sluid = sluid_number(event.time_us, event.job_id)
     row.update(
         attempt=event.attempt,
         requeue_count=event.attempt,

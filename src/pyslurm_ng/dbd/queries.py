@@ -56,6 +56,7 @@ def list_job_records(
         f"{row.type}/{row.name}" if row.name else row.type: row.id
         for row in connection.execute(sa.select(schema.tres))
     }
+    qos = {row.name: row.id for row in connection.execute(sa.select(schema.qos))}
     for first in range(0, max(1, len(indexes)), PART_JOBS):
         part = indexes[first : first + PART_JOBS]
         records, step_records = _records(connection, request, part)
@@ -67,6 +68,7 @@ def list_job_records(
             step_fields=["job_position", *request.step_columns],
             step_records=step_records,
             tres=tres,
+            qos=qos,
         )
 
 

@@ -180,7 +180,7 @@ class JobRecords(msgspec.Struct, frozen=True):
     """One part of the answer to `ListJobRecords`, in the bulk format of the house.
 
     Jobs are in print order. A step record begins with the position of its job in this part's
-    `records`. `tres` gives the ids of the TRES names.
+    `records`. `tres` and `qos` give the ids of the names.
     """
 
     now_us: int
@@ -190,6 +190,7 @@ class JobRecords(msgspec.Struct, frozen=True):
     step_fields: list[str]
     step_records: bytes
     tres: dict[str, int]
+    qos: dict[str, int]
 
 
 @message(kind="GetJobScript", roles="user", max_bytes=4096)
