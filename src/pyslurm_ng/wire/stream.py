@@ -325,6 +325,10 @@ class _Connection(asyncio.Protocol):
             self._origin = f"uid {self._peer.uid}"
             most = server.limits.connections_per_uid
         else:
+            # asyncio sets it only where the listener was made with IPPROTO_TCP, which the
+            # standard library's `create_server` does not; without it answers wait 40 ms.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             name = transport.get_extra_info("peername")
             self._address = name[0] if name else "unknown"
             self._origin = f"address {self._address}"
