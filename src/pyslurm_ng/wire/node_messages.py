@@ -1,0 +1,476 @@
+"""Messages between the controller and its nodes, and from srun to a node.
+
+**Orders** (controller -> node) are the wire form of duties. They travel in `NodeOrders`, several
+at a time, one-way: what a node did comes back as **reports**. Orders are idempotent by duty id and
+(job, attempt): a node that has seen one before only reports again. A node obeys no order of an
+epoch older than the newest it knows (kept on its disk).
+
+**Reports** (node -> controller) travel in `NodeReports`, a request whose reply `Done` says that
+they are durable; until then the node keeps them and sends them again. Reports, too, are
+idempotent: a rule ignores what no longer concerns the attempt that runs.
+
+The script of a job that ends quickly costs one message each way: a node holds back the report
+"launched" for some milliseconds, and `BatchEnded` stands for it (`duty_id`). With `CLEAN` nothing
+of the job is left on that node and no terminate order is needed for it.
+
+**Credentials** (`JobCredential`) say what may be started: signed by the controller
+(`wire.auth.CredentialSigner.sign_credential`), carried by LaunchBatch and PrepareJob, and given to
+srun in the reply to its CreateStep, which hands it to each node in `LaunchStep`. Everything used
+at a start comes from the credential; the request adds only what is the user's own business
+(argv, environment, files).
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.model.job import JobRequest, NodeAlloc, Usage
+from pyslurm_ng.wire.table import message, reply
+
+ORDERS_AT_ONCE = 4_096
+REPORTS_AT_ONCE = 4_096
+ORDER_BYTES = 16 << 20
+"""Largest NodeOrders; a sender begins another message before it is reached."""
+CREDENTIAL_LIFE_US = 120_000_000
+
+_Text = Annotated[str, Meta(max_length=4096)]
+_Blob = Annotated[bytes, Meta(max_length=ORDER_BYTES)]
+_Key = Annotated[bytes, Meta(min_length=16, max_length=64)]
+_Argv = Annotated[list[Annotated[str, Meta(max_length=1 << 20)]], Meta(max_length=65536)]
+_TaskIds = Annotated[list[int], Meta(max_length=1 << 20)]
+
+
+# Credentials ----------------------------------------------------------------------------------
+
+
+class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What the controller allows to be started, and all that a node needs to know of the job.
+
+    `nodes` and `allocs` are the job's, in node order, position by position; the `step_*` fields
+    are those of the step: `step_tasks` holds the global task ids on each of its nodes. For a batch
+    script the step is the batch host with task 0.
+    """
+
+    cluster: str
+    epoch: int
+    job_id: int
+    attempt: int
+    uid: int
+    gid: int
+    user_name: str
+    group_name: str
+    request: JobRequest
+    nodes: tuple[str, ...]
+    allocs: tuple[NodeAlloc, ...]
+    step_id: int = STEP_BATCH
+    step_nodes: tuple[str, ...] = ()
+    step_allocs: tuple[NodeAlloc, ...] = ()
+    step_tasks: tuple[tuple[int, ...], ...] = ()
+    step_name: str = ""
+    step_flags: int = 0  # model.job.STEP_*
+    step_cpus_per_task: int = 0  # as asked; 0: not asked
+    step_distribution: str = ""
+    step_gpus_per_task: int = 0
+    step_tres_bind: str = ""
+    gids: tuple[int, ...] = ()  # supplementary groups; empty: the node looks them up
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    job_name: str = ""
+    reservation: str = ""
+    licenses: str = ""
+    wckey: str = ""
+    start_us: int = 0
+    end_us: int = 0  # planned end; 0 for no limit
+    array_job_id: int = 0
+    array_task_id: int = NO_VAL
+    array_count: int = 0
+    array_min: int = 0
+    array_max: int = 0
+    array_step: int = 0
+    het_job_id: int = 0
+    het_offset: int = 0
+    dependency: str = ""
+    oversubscribe: str = "NO"  # as SLURM_JOB_OVERSUBSCRIBE says it
+    exclusive: str = "NO"  # NO, NODE, USER, MCS, TOPO
+    batch_host: str = ""
+    node_addresses: tuple[str, ...] = ()  # topology paths `spine.leaf.n1`, parallel to `nodes`
+    address_pattern: str = ""
+    script_digest: bytes = b""  # BLAKE2b of the script and environment in LaunchBatch
+    environment_digest: bytes = b""
+    issued_us: int = 0
+    expires_us: int = 0
+    nonce: bytes = b""
+
+
+_credential_encoder = msgspec.msgpack.Encoder()
+_credential_decoder = msgspec.msgpack.Decoder(JobCredential)
+
+
+def encode_credential(credential: JobCredential) -> bytes:
+    """Return the payload to sign."""
+    return _credential_encoder.encode(credential)
+
+
+def decode_credential(payload: bytes) -> JobCredential:
+    """Return what a verified payload says.
+
+    Raises:
+        msgspec.DecodeError: it was signed by another version.
+    """
+    return _credential_decoder.decode(payload)
+
+
+# Orders ---------------------------------------------------------------------------------------
+
+
+class _Order(Struct, array_like=True, frozen=True, gc=False):
+    duty_id: int
+
+
+class PrepareJob(_Order, tag=1):
+    """Run the prolog and make the job known: an allocation without a script here."""
+
+    credential: _Blob
+
+
+class LaunchBatch(_Order, tag=2):
+    """Run the prolog if it has not run, then the script.
+
+    `environment` holds NAME=VALUE entries, each ended by NUL, as /proc/PID/environ does.
+    """
+
+    credential: _Blob
+    script: _Blob
+    environment: _Blob = b""
+
+
+class SignalJob(_Order, tag=3):
+    """Signal a step (`step_id`), or by `flags` (model.duty.SIGNAL_*) script, steps, or both."""
+
+    job_id: int
+    attempt: int
+    step_id: int
+    signal: int
+    flags: int = 0
+
+
+class TerminateJob(_Order, tag=4):
+    """End what is left of a job here (SIGCONT, SIGTERM, after KillWait SIGKILL), run the epilog.
+
+    `flags` says why, for the line in the job's stderr; `force` skips the wait. The credential
+    tells the epilog whose job it was, on a node that never started anything of it.
+    """
+
+    job_id: int
+    attempt: int
+    flags: int = 0
+    credential: _Blob = b""
+    force: bool = False
+
+
+class SuspendJob(_Order, tag=5):
+    """Stop every process of the job here."""
+
+    job_id: int
+    attempt: int
+
+
+class ResumeJob(_Order, tag=6):
+    """Continue every process of the job here."""
+
+    job_id: int
+    attempt: int
+
+
+class TerminateStep(_Order, tag=7):
+    """End one step as `TerminateJob` ends all; the job goes on."""
+
+    job_id: int
+    attempt: int
+    step_id: int
+    flags: int = 0
+
+
+class RebootNode(_Order, tag=8):
+    """Run RebootProgram."""
+
+    reason: _Text = ""
+
+
+Order = (
+    PrepareJob
+    | LaunchBatch
+    | SignalJob
+    | TerminateJob
+    | SuspendJob
+    | ResumeJob
+    | TerminateStep
+    | RebootNode
+)
+
+
+@message(kind="NodeOrders", roles="slurmctld", max_bytes=ORDER_BYTES + (1 << 20))
+class NodeOrders(Struct, array_like=True, frozen=True):
+    """Orders to one node, in the order in which their duties were made; one-way."""
+
+    epoch: int
+    orders: Annotated[list[Order], Meta(max_length=ORDERS_AT_ONCE)]
+
+
+@message(kind="NodeReconfigure", roles="slurmctld", max_bytes=4096)
+class NodeReconfigure(Struct, array_like=True, frozen=True):
+    """Read the configuration again and register; one-way."""
+
+    epoch: int
+
+
+@message(kind="NodeShutdown", roles="slurmctld", max_bytes=4096)
+class NodeShutdown(Struct, array_like=True, frozen=True):
+    """Leave; steps go on. One-way."""
+
+    epoch: int
+
+
+@message(kind="NodeRegisterAgain", roles="slurmctld", max_bytes=4096)
+class NodeRegisterAgain(Struct, array_like=True, frozen=True):
+    """A controller that does not know this node's state asks for a registration; one-way."""
+
+    epoch: int
+
+
+# Reports --------------------------------------------------------------------------------------
+
+END_OUT_OF_MEMORY = 1  # the kernel (or OverMemoryKill) killed a task for its memory
+END_CLEAN = 2  # nothing of the job is left on this node
+END_LOST = 4  # the supervisor vanished; the status is made up
+END_KILLED = 8  # by an order of ours: time limit, cancel
+
+
+class _Report(Struct, array_like=True, frozen=True, gc=False):
+    job_id: int
+    attempt: int
+
+
+class DutyDone(_Report, tag=1):
+    """An order was carried out: prepared, launched, signalled, suspended, resumed, rebooting."""
+
+    duty_id: int
+
+
+class BatchEnded(_Report, tag=2):
+    """The script ended with wait status `status`.
+
+    `duty_id` is the launch's, which this report settles too; 0 when it was settled before.
+    `error` says why a script could not be started; its status is then as Slurm has it (0:53 for
+    files).
+    """
+
+    duty_id: int
+    status: int
+    start_us: int
+    end_us: int
+    flags: int = 0  # END_*
+    usage: Usage | None = None
+    error: _Text = ""
+
+
+class StepEnded(_Report, tag=3):
+    """All tasks of a step on this node ended; `status` is the worst wait status."""
+
+    step_id: int
+    status: int
+    start_us: int
+    end_us: int
+    flags: int = 0
+    usage: Usage | None = None
+    error: _Text = ""
+
+
+class JobTerminated(_Report, tag=4):
+    """Nothing of a job is left here and the epilog ran; settles the terminate duty."""
+
+    duty_id: int
+    epilog_status: int = 0
+
+
+class LaunchFailed(_Report, tag=5):
+    """A job could not be prepared or launched through no fault of its user.
+
+    With `drain` the node asks to be drained for that reason (a failed prolog does).
+    """
+
+    duty_id: int
+    code: int
+    text: _Text
+    drain: _Text = ""
+
+
+class NodeTrouble(_Report, tag=6):
+    """The node asks to be drained: `Kill task failed`, `Epilog error`; no job: ids are 0."""
+
+    reason: _Text
+
+
+Report = DutyDone | BatchEnded | StepEnded | JobTerminated | LaunchFailed | NodeTrouble
+
+
+@message(kind="NodeReports", roles="node", max_bytes=4 << 20)
+class NodeReports(Struct, array_like=True, frozen=True):
+    """Reports of one node in order; the reply is `Done` when they are durable."""
+
+    reports: Annotated[list[Report], Meta(max_length=REPORTS_AT_ONCE)]
+
+
+class RunningJob(Struct, array_like=True, frozen=True, gc=False):
+    """An attempt of a job that a node has processes of, or owes a report about."""
+
+    job_id: int
+    attempt: int
+    step_ids: Annotated[list[int], Meta(max_length=65536)]
+
+
+@message(kind="RegisterNode", roles="node", max_bytes=4 << 20)
+class RegisterNode(Struct, array_like=True, frozen=True):
+    """A node daemon has come up, or its hardware or configuration changed.
+
+    `facts` is an encoded model.node.NodeFacts. The node's name is in the credential.
+    """
+
+    facts: _Blob
+    jobs: Annotated[list[RunningJob], Meta(max_length=65536)]
+    epoch: int = 0  # the newest it has obeyed
+    conf_hash: _Text = ""
+    load_hundredths: int = -1
+    free_mem_mib: int = -1
+
+
+@reply("NodeRegistered")
+class NodeRegistered(Struct, frozen=True):
+    """It is known now. Open orders follow in NodeOrders."""
+
+    epoch: int
+    heartbeat_s: int
+    now_us: int
+
+
+@message(kind="Heartbeat", roles="node", max_bytes=4096)
+class Heartbeat(Struct, array_like=True, frozen=True):
+    """The node lives; one-way."""
+
+    load_hundredths: int = -1
+    free_mem_mib: int = -1
+    epoch: int = 0
+
+
+# srun and commands -> node --------------------------------------------------------------------
+
+
+class Program(Struct, frozen=True, forbid_unknown_fields=True):
+    """What some tasks run; no `tasks` means all that no other program names."""
+
+    argv: _Argv
+    tasks: _TaskIds = []
+
+
+class RouteToSrun(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where stepd connects to: one connection for streams, exits and signals (wire.step_io)."""
+
+    host: _Text
+    port: int
+    key: _Key
+
+
+@message(kind="LaunchStep", roles="user", owner_rule="owner", rate="change")
+class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Start this node's tasks of a step; the sender's uid must be the credential's.
+
+    `std_in`, `std_out`, `std_err`: "" routes the stream to srun, `/dev/null` or `none` closes it,
+    anything else is a file name pattern that stepd expands and opens as the user. An empty
+    `std_err` with a `std_out` file means "where stdout goes". `stdin_task` is -1 for all tasks,
+    `stdout_task`, `stderr_task` -1 for all or the only task whose output is kept.
+    """
+
+    credential: _Blob
+    programs: Annotated[list[Program], Meta(min_length=1, max_length=65536)]
+    environment: _Blob = b""
+    cwd: Annotated[str, Meta(max_length=65536)] = "/"
+    route: RouteToSrun | None = None
+    std_in: _Text = ""
+    std_out: _Text = ""
+    std_err: _Text = ""
+    stdin_task: int = -1
+    stdout_task: int = -1
+    stderr_task: int = -1
+    append: bool = False
+    label: bool = False  # prefix lines in files with the task number
+    pty: bool = False
+    pty_rows: int = 0
+    pty_columns: int = 0
+    umask: int = 0o22
+    rlimits: Annotated[
+        list[tuple[Annotated[str, Meta(max_length=32)], int, int]], Meta(max_length=32)
+    ] = []
+    cpu_bind: _Text = ""
+    gpu_bind: _Text = ""
+    mem_bind: _Text = ""
+    task_prolog: _Text = ""
+    task_epilog: _Text = ""
+    nice: int = 0
+    kill_wait_s: int = -1
+    oom_kill_step: bool = False
+    acctg_freq: _Text = ""
+    no_kill: bool = False  # the step survives srun's death
+    host_ip: _Text = ""  # srun's, for SLURM_LAUNCH_NODE_IPADDR
+
+
+@reply("StepLaunched")
+class StepLaunched(Struct, frozen=True):
+    """The supervisor runs; that each task has begun comes over its connection to srun."""
+
+    node: str
+    pid: int
+
+
+@message(kind="SignalStep", roles="user", owner_rule="owner", rate="change", max_bytes=4096)
+class SignalStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """Signal the tasks of a step here; signal 9 ends the step."""
+
+    job_id: int
+    step_id: int
+    signal: int
+
+
+@message(kind="ListPids", roles="user", max_bytes=4096)
+class ListPids(Struct, frozen=True, forbid_unknown_fields=True):
+    """`scontrol listpids`: processes of a job (0: all jobs) and step here."""
+
+    job_id: int = 0
+    step_id: int = INFINITE
+
+
+@reply("PidList")
+class PidList(Struct, frozen=True):
+    """Rows of pid, job id, step id, local id and global id of its task; ids -1 where unknown."""
+
+    node: str
+    rows: list[tuple[int, int, int, int, int]]
+
+
+@message(kind="StepStatus", roles="user", owner_rule="owner", max_bytes=4096)
+class StepStatus(Struct, frozen=True, forbid_unknown_fields=True):
+    """`sstat`: what the tasks of a running step have used so far on this node."""
+
+    job_id: int
+    step_id: int
+
+
+@reply("StepUsage")
+class StepUsage(Struct, frozen=True):
+    """Usage up to now, and the processes it was taken from."""
+
+    node: str
+    usage: Usage
+    pids: list[int]
