@@ -140,6 +140,10 @@ def main(argv: "list[str]") -> int:
             given[name] = os.environ[variable]
     for name, value in found:
         _take(given, _ALIASES.get(name, name), value)
+    for name in ("jobs", "steps"):
+        # Their argument is optional, so getopt leaves one that stands apart among the operands.
+        if operands and given.get(name) == "":
+            given[name] = operands.pop(0)
     if operands:
         print(USAGE)
         say(f"squeue: error: Unrecognized option: {operands[0]}")
