@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog, level_number
+from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog, level_number
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_configuration
 from pyslurm_ng.ctld.identities import Identities
@@ -510,6 +510,9 @@ def open_log(log: DaemonLog, options: Options, configuration: Configuration) -> 
     path = options.log_path or conf.slurmctld_log_file
     if not path:
         return
+    if not options.foreground:
+        # On the way to the background a terminal is told only what went wrong.
+        log.stderr_level = min(level, ERROR)
     form = conf.log_time_format[0] if conf.log_time_format else "iso8601_ms"
     try:
         log.open(path, min(level, 9), form)

@@ -1,0 +1,136 @@
+"""A real slurmctld in a directory of its own, for tests of its life."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyslurm_ng.wire.client import Client
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+LIMIT_S = 30.0
+
+
+def free_ports() -> int:
+    """Return a port that is free, and the one ten thousand above it (ZeroMQ's) too."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            if port >= 55_000:
+                continue
+            try:
+                other.bind(("127.0.0.1", port + 10_000))
+            except OSError:
+                continue
+            return port
+
+
+class Controller:
+    """Starts, asks, kills and starts again."""
+
+    def __init__(self, directory: Path, extra: str = "") -> None:
+        self.directory = directory
+        self.state = directory / "state"
+        self.log_file = directory / "slurmctld.log"
+        self.pid_file = directory / "slurmctld.pid"
+        self.conf_path = directory / "slurm.conf"
+        host = os.uname().nodename.partition(".")[0]
+        self.state.mkdir(exist_ok=True)
+        key = directory / "slurm.key"
+        key.write_bytes(os.urandom(48))
+        key.chmod(0o600)
+        self.port = free_ports()
+        self.text = (
+            f"ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={self.port}\n"
+            f"SlurmUser={os.geteuid()}\nAuthType=auth/slurm\nCredType=cred/slurm\n"
+            f"StateSaveLocation={self.state}\nSlurmctldPidFile={self.pid_file}\n"
+            f"SlurmctldLogFile={self.log_file}\nSlurmdSpoolDir={directory}/spool\n"
+            f"SlurmdParameters=config_overrides\nReturnToService=2\n"
+            "NodeName=n[1-4] CPUs=4 RealMemory=1000\n"
+            f"PartitionName=debug Nodes=ALL Default=YES State=UP\n{extra}"
+        )
+        self.conf_path.write_text(self.text)
+
+    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run slurmctld until it is in the background or has ended."""
+        return subprocess.run(
+            [sys.executable, "-m", "pyslurm_ng.ctld", "-f", str(self.conf_path), *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+            cwd=self.directory,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+
+    def start(self, *options: str) -> None:
+        """Start it and see that it runs."""
+        ran = self.run(*options)
+        assert ran.returncode == 0, ran.stderr + self.log()
+
+    def client(self) -> Client:
+        """Return a command's connection."""
+        conf = dict(line.split("=", 1) for line in self.text.splitlines() if "Name=n" not in line)
+        return Client(conf)
+
+    def call(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """Ask one thing."""
+        client = self.client()
+        try:
+            return client.call(kind, fields)
+        finally:
+            client.close()
+
+    def change(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """Change one thing."""
+        client = self.client()
+        try:
+            return client.change(kind, fields)
+        finally:
+            client.close()
+
+    def pid(self) -> int:
+        """Return the daemon's process id."""
+        return int(self.pid_file.read_text())
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal and wait until the process is gone."""
+        pid = self.pid()
+        os.kill(pid, number)
+        wait_for(lambda: not _is_alive(pid))
+
+    def stop(self) -> None:
+        """End it if it runs."""
+        try:
+            pid = self.pid()
+        except (OSError, ValueError):
+            return
+        if _is_alive(pid):
+            self.kill(signal.SIGKILL)
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return self.log_file.read_text() if self.log_file.exists() else ""
+
+
+def wait_for(condition: Any) -> None:
+    """Wait for something another process does."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,180 @@
+"""slurmctld as a process: starting, being asked, being killed, starting again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng import __version__
+from pyslurm_ng.wire.client import SlurmError
+from tests.ctld.controller import Controller, wait_for
+
+pytestmark = pytest.mark.daemons
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[Controller]:
+    room = Controller(tmp_path)
+    yield room
+    room.stop()
+
+
+def drain(controller: Controller, node: str, reason: str) -> None:
+    controller.change("UpdateNodes", nodes=node, settings={"state": "DRAIN", "reason": reason})
+
+
+def nodes_text(controller: Controller) -> bytes:
+    return bytes(controller.call("ShowNodes")["records"])
+
+
+def test_it_returns_when_it_can_be_talked_to(controller: Controller) -> None:
+    """The next command of a script finds it ready; nothing is printed on the way."""
+    ran = controller.run()
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert controller.call("Ping")["version"] == f"slurm {__version__}"
+    assert f"slurmctld version {__version__} started on cluster test" in controller.log()
+
+
+def test_one_runs_per_state_directory(controller: Controller) -> None:
+    """The second is told who holds it, and leaves the first one's pid file alone."""
+    controller.start()
+    pid = controller.pid()
+    ran = controller.run("-D")
+    assert ran.returncode == 1
+    assert f"in use by another slurmctld (pid {pid}" in ran.stderr
+    assert controller.pid() == pid
+    assert controller.call("Ping")["role"] == "primary"
+
+
+def test_what_was_acknowledged_survives_a_kill(controller: Controller) -> None:
+    """No dump, no grace: the reply itself is the promise."""
+    controller.start()
+    drain(controller, "n3", "broken fan")
+    controller.kill()
+    controller.start()
+    assert b"broken fan" in nodes_text(controller)
+    assert "(2)" in controller.log()
+
+
+def test_sigterm_ends_it_in_order(controller: Controller) -> None:
+    """Exit, pid file and socket gone, nothing to cut at the next start."""
+    controller.start()
+    drain(controller, "n1", "x")
+    controller.kill(signal.SIGTERM)
+    assert "Terminate signal (SIGINT or SIGTERM) received" in controller.log()
+    assert not controller.pid_file.exists()
+    assert not list(controller.directory.glob("*.sock"))
+    controller.start()
+    assert "cut at offset" not in controller.log()
+
+
+def test_shutdown_by_command_is_answered_first(controller: Controller) -> None:
+    """`scontrol shutdown` gets its reply before the process ends."""
+    controller.start()
+    pid_file = controller.pid_file
+    assert controller.change("Shutdown", controller_only=True) == {"notes": []}
+    wait_for(lambda: not pid_file.exists())
+
+
+def test_a_bad_configuration_stops_the_start(controller: Controller) -> None:
+    """Every problem with its file and line, `fatal:`, exit 1."""
+    controller.conf_path.write_text(
+        controller.text.replace("State=UP", "State=UPP") + "NoSuchKey=1\n"
+    )
+    ran = controller.run()
+    assert ran.returncode == 1
+    lines = ran.stderr.splitlines()
+    assert [line for line in lines if "State" in line and str(controller.conf_path) in line]
+    assert [line for line in lines if "NoSuchKey" in line]
+    assert lines[-1] == "slurmctld: fatal: Unable to process configuration file"
+
+
+def test_a_bad_reconfigure_changes_nothing(controller: Controller) -> None:
+    """The old configuration stays, the command gets file and line; a good one is taken."""
+    controller.start()
+    good = controller.text
+    controller.conf_path.write_text(good.replace("CPUs=4", "CPUs=four"))
+    with pytest.raises(SlurmError, match=rf"{controller.conf_path}:\d+: "):
+        controller.change("Reconfigure")
+    assert controller.call("Ping")["role"] == "primary"
+    controller.conf_path.write_text(good + "PartitionName=extra Nodes=n1\n")
+    controller.change("Reconfigure")
+    assert b"extra" in bytes(controller.call("ShowPartitions")["records"])
+
+
+def test_hang_up_reads_the_files_again(controller: Controller) -> None:
+    """As init scripts do it."""
+    controller.start()
+    controller.conf_path.write_text(controller.text + "PartitionName=extra Nodes=n1\n")
+    pid = controller.pid()
+    controller_log = controller.log
+
+    os.kill(pid, signal.SIGHUP)
+    wait_for(lambda: "reconfigured from" in controller_log())
+    assert b"extra" in bytes(controller.call("ShowPartitions")["records"])
+
+
+def test_damage_is_refused_by_name_and_set_aside_on_request(controller: Controller) -> None:
+    """File, offset and command in one line, exit 1; with -i it starts and keeps the file."""
+    controller.start()
+    for number in range(6):
+        drain(controller, "n1", f"reason {number}")
+    controller.kill()
+    segment = next((controller.state / "journal").glob("*.journal"))
+    raw = bytearray(segment.read_bytes())
+    raw[raw.index(b"reason 2")] ^= 1
+    segment.write_bytes(raw)
+    ran = controller.run()
+    assert ran.returncode == 1
+    assert f"fatal: {segment}: damaged at offset" in ran.stderr
+    assert "'slurmctld -i'" in ran.stderr
+    assert segment.read_bytes() == raw
+    controller.start("-i")
+    assert b"reason 1" in nodes_text(controller)
+    assert segment.with_name(segment.name + ".damaged").read_bytes() == raw
+
+
+def test_a_torn_end_is_cut_with_a_line_in_the_log(controller: Controller) -> None:
+    """Garbage behind the last record was never acknowledged."""
+    controller.start()
+    drain(controller, "n1", "kept")
+    controller.kill(signal.SIGTERM)
+    segment = next((controller.state / "journal").glob("*.journal"))
+    with segment.open("ab") as file:
+        file.write(b"PSJF torn")
+    controller.start()
+    assert b"kept" in nodes_text(controller)
+    assert "cut at offset" in controller.log()
+
+
+def test_clearing_forgets_node_states_but_not_the_history(controller: Controller) -> None:
+    """`slurmctld -c`."""
+    controller.start()
+    drain(controller, "n1", "forget me")
+    controller.kill(signal.SIGTERM)
+    controller.start("-c")
+    assert b"forget me" not in nodes_text(controller)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("-V",), 0, f"slurm {__version__}\n"),
+        (("-h",), 0, "Usage: slurmctld [OPTIONS]"),
+        (("-Z",), 1, "slurmctld: invalid option -- 'Z'"),
+        (("-n", "low"), 1, "a niceness from -20 to 19 is allowed"),
+        (("--check",), 0, "no problems found"),
+    ],
+)
+def test_options_that_do_not_start_it(
+    controller: Controller, options: tuple[str, ...], code: int, said: str
+) -> None:
+    """Version, help, mistakes and --check end at once with Slurm's exit codes."""
+    ran = controller.run(*options)
+    assert ran.returncode == code
+    assert said in ran.stdout + ran.stderr
+    assert not controller.pid_file.exists()
