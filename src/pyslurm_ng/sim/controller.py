@@ -1,0 +1,114 @@
+"""The controller of a simulated cluster: real writer, rules and scheduler between pretend edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.scheduler import Outcome, PlanFunction, Scheduler
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeState
+from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sim.disk import MemoryJournal
+from pyslurm_ng.sim.world import World
+
+
+class SimBug(AssertionError):
+    """A rule's events broke the cluster: a bug in the program, found by the simulator."""
+
+
+class _Edges:
+    """The scheduler's surroundings: its thread answers at once, or after the pass's cost."""
+
+    def __init__(self, world: World, pass_us: int) -> None:
+        self._world = world
+        self._pass_us = pass_us
+
+    def now_us(self) -> int:
+        return self._world.now_us
+
+    def monotonic_us(self) -> int:
+        return self._world.now_us
+
+    def call_soon(self, function: Callable[[], None], /) -> object:
+        self._world.call_soon(function)
+        return None
+
+    def call_later(self, delay_s: float, function: Callable[[], None], /) -> object:
+        self._world.after(int(delay_s * 1e6), function)
+        return None
+
+    def run(self, work: Callable[[], Outcome], done: Callable[[Outcome], None], /) -> None:
+        outcome = work()
+        if self._pass_us:
+            self._world.after(self._pass_us, lambda: done(outcome))
+        else:
+            done(outcome)
+
+
+class SimController:
+    """One life of a controller; after a crash a new one is made from what the disk kept."""
+
+    def __init__(
+        self,
+        world: World,
+        conf: SlurmConf,
+        plan: PlanFunction,
+        *,
+        cluster: Cluster | None = None,
+        rules: Policy | None = None,
+        latency_us: int = 0,
+        pass_us: int = 0,
+        keep_journal: bool = True,
+    ) -> None:
+        self.world = world
+        self.conf = conf
+        self.cluster = cluster or _fresh_cluster(conf, world.now_us)
+        self.start_image = self.cluster.to_bytes() if keep_journal else b""
+        self.journal = MemoryJournal(world, self._durable, latency_us=latency_us, keep=keep_journal)
+        self.writer = Writer(
+            self.cluster, self.journal, call_soon=world.call_soon, on_bug=self._bug
+        )
+        self.soft = Soft(started_us=world.now_us)
+        self.scheduler = Scheduler(
+            self.writer,
+            self.soft,
+            _Edges(world, pass_us),
+            plan=plan,
+            policy=rules or policy(conf),
+            runs_prolog=False,
+        )
+        self.writer.observe(self.scheduler.applied)
+        self.writer.observe(self.soft.applied)
+
+    def _durable(self, sequence: int) -> None:
+        # The writer counts a batch as appended only when append returns.
+        self.world.call_soon(lambda: self.writer.on_durable(sequence))
+
+    def _bug(self, text: str, error: BaseException) -> None:
+        raise SimBug(text) from error
+
+    def tick(self) -> None:
+        """Do what the daemon's timer does about once a second."""
+        self.writer.record(
+            timers.due(self.cluster, self.conf, self.soft.last_seen_us, self.world.now_us)
+        )
+
+
+def _fresh_cluster(conf: SlurmConf, now_us: int) -> Cluster:
+    """Return a cluster with every node registered and idle."""
+    cluster = Cluster()
+    apply_all(cluster, configure(cluster, conf, now_us))
+    registered: list[ev.AnyEvent] = [
+        ev.NodeRegistered(now_us, node.node_id, NodeFacts(), NodeState.IDLE)
+        for node in cluster.living_nodes()
+    ]
+    apply_all(cluster, registered)
+    return cluster

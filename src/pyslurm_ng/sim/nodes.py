@@ -1,0 +1,111 @@
+"""Pretend node daemons: they do their duties after a while and let jobs run as long as told.
+
+They see the cluster only through the events that became durable, and answer only with the events
+that the rules make of a node's reports, so a controller cannot tell them from real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import is_completing
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sim.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How pretend nodes behave; times in microseconds, rates per job."""
+
+    launch_us: int = 0
+    clean_us: int = 0
+    fail_rate: float = 0.0
+
+
+class PretendNodes:
+    """All nodes of a simulated cluster.
+
+    `run_time_us(job_id)` says how long a job's script takes; it is asked once per attempt.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        writer: Writer,
+        run_time_us: Callable[[int], int],
+        behaviour: Behaviour | None = None,
+    ) -> None:
+        self._world = world
+        self._writer = writer
+        self._run_time_us = run_time_us
+        self._behaviour = behaviour or Behaviour()
+        writer.observe(self.applied)
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Take notice of orders once they are durable."""
+        for event in events:
+            if isinstance(event, ev.JobAllocated):
+                job = self._writer.cluster.jobs[event.job_id]
+                self._writer.when_durable(self._launch(event.job_id, job.attempt))
+            elif isinstance(event, ev.JobCompleting) and event.node_ids:
+                job = self._writer.cluster.jobs[event.job_id]
+                self._writer.when_durable(
+                    self._clean(event.job_id, job.attempt, event.node_ids, event.first_duty_id)
+                )
+
+    def _launch(self, job_id: int, attempt: int) -> Callable[[], None]:
+        def launch() -> None:
+            delay_us = self._behaviour.launch_us + self._run_time_us(job_id)
+            self._world.after(delay_us, lambda: self._ended(job_id, attempt))
+
+        return launch
+
+    def _ended(self, job_id: int, attempt: int) -> None:
+        """A script has ended: its nodes cleaned up and say so in one report."""
+        cluster = self._writer.cluster
+        job = cluster.jobs.get(job_id)
+        if job is None or job.attempt != attempt or job_id not in cluster.active:
+            return
+        if is_completing(job) or job.state != JobState.RUNNING:
+            return
+        failed = self._behaviour.fail_rate > self._world.random.random()
+        self._writer.record(
+            job_end.complete(
+                cluster,
+                job,
+                JobState.FAILED if failed else JobState.COMPLETED,
+                self._world.now_us,
+                exit_code=256 if failed else 0,
+                clean_nodes=frozenset(alloc.node_id for alloc in job.nodes),
+            )
+        )
+
+    def _clean(
+        self, job_id: int, attempt: int, node_ids: tuple[int, ...], first_duty_id: int
+    ) -> Callable[[], None]:
+        def clean() -> None:
+            self._world.after(self._behaviour.clean_us, done)
+
+        def done() -> None:
+            cluster = self._writer.cluster
+            job = cluster.jobs.get(job_id)
+            if job is None or job.attempt != attempt or not is_completing(job):
+                return
+            now_us = self._world.now_us
+            pairs = tuple(
+                (node_id, duty_id)
+                for duty_id, node_id in enumerate(node_ids, first_duty_id)
+                if node_id in job.nodes_pending
+            )
+            self._writer.record([ev.DutiesDone(now_us, pairs)])
+            if not job.nodes_pending:
+                state = JobState(job.state)
+                self._writer.record(
+                    job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us)
+                )
+
+        return clean
