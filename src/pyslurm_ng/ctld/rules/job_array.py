@@ -73,9 +73,7 @@ def _number(text: str) -> int:
 def _merged(parts: list[TaskRange]) -> TaskRanges:
     """Return ascending ranges without repeats; long ones are not taken apart unless they meet."""
     ordered = sorted(parts)
-    are_apart = all(
-        left[1] < right[0] for left, right in pairwise(ordered)
-    )
+    are_apart = all(left[1] < right[0] for left, right in pairwise(ordered))
     if are_apart and any(last > first for first, last, _ in ordered):
         return tuple(ordered)
     tasks = (task for first, last, step in ordered for task in range(first, last + 1, step))

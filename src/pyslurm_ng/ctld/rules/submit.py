@@ -1,0 +1,289 @@
+"""Submission: defaults filled in, every check that needs no waiting, one `JobSubmitted`.
+
+Source: sbatch's manual and what a running Slurm refuses, in which order and with which number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules import dependency, submit_limits
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
+from pyslurm_ng.ctld.rules.submit_account import Standing, standing_of
+from pyslurm_ng.ctld.rules.submit_place import check_names, check_partitions
+from pyslurm_ng.model import events as ev, job as mj, task_ranges
+from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.job import Dependency, Job, JobRequest
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
+
+_MINUTE_US = 60_000_000
+_TRY_AGAIN = 11
+"""EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that passed all checks, with what was filled in."""
+
+    request: JobRequest
+    partitions: tuple[Partition, ...]
+    standing: Standing
+    time_limit_min: int
+    array: JobArray | None
+    dependencies: tuple[Dependency, ...]
+    dependency_any: bool
+
+
+def submit_job(cluster: Cluster, message: SubmitJob, context: Context) -> Decision | Reject:
+    """sbatch: accept a batch job. The writer stores script and environment by their digests."""
+    if not message.script:
+        return Reject(Errno.ESLURM_JOB_SCRIPT_MISSING)
+    if len(message.script) > script_limit(context):
+        return Reject(Errno.ESLURM_PATHNAME_TOO_LONG)
+    return _enter(cluster, message.request, context, message.script, message.environment)
+
+
+def allocate_job(cluster: Cluster, message: AllocateJob, context: Context) -> Decision | Reject:
+    """salloc, srun: accept a job without a script."""
+    if message.request.array:
+        return Reject(Errno.ESLURM_INVALID_ARRAY)
+    return _enter(cluster, message.request, context, b"", message.environment)
+
+
+def script_limit(context: Context) -> int:
+    """Return the largest batch script in bytes: `max_script_size`, 4 MiB by default."""
+    return _parameter(context, "max_script_size", 4 << 20)
+
+
+def digest_of(content: bytes) -> str:
+    """Return the name a script or environment is kept under; "" for none."""
+    return blake2b(content, digest_size=16).hexdigest() if content else ""
+
+
+def _parameter(context: Context, name: str, default: int) -> int:
+    for word in context.conf.scheduler_parameters:
+        key, _, value = word.partition("=")
+        if key.lower() == name and value.isdigit():
+            return int(value)
+    return default
+
+
+def _enter(
+    cluster: Cluster, request: JobRequest, context: Context, script: bytes, environment: bytes
+) -> Decision | Reject:
+    found = check(cluster, request, context)
+    if isinstance(found, Reject):
+        return found
+    return _decide(cluster, found, context, digest_of(script), digest_of(environment))
+
+
+def check(cluster: Cluster, request: JobRequest, context: Context) -> Accepted | Reject:
+    """Check a request and fill in what it leaves open; `--test-only` stops here."""
+    caller, conf = context.caller, context.conf
+    if not caller.user_name:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    refusal = _check_caller(request, context)
+    if refusal is not None:
+        return refusal
+    names = check_names(cluster, request, conf)
+    if isinstance(names, Reject):
+        return names
+    standing = standing_of(cluster, request, names, context)
+    if isinstance(standing, Reject):
+        return standing
+    array = _array(cluster, request, context)
+    if isinstance(array, Reject):
+        return array
+    request = _with_defaults(request, context)
+    times = _times(request, names[0], context.now_us)
+    if isinstance(times, Reject):
+        return times
+    partitions = check_partitions(cluster, request, names, standing, times, context)
+    if isinstance(partitions, Reject):
+        return partitions
+    terms = dependency.parse_dependency(cluster, request.dependency) if request.dependency else None
+    if isinstance(terms, Reject):
+        return terms
+    count = array.count if array is not None else 1
+    refusal = submit_limits.check(cluster, request, partitions[0], standing, times, count, context)
+    if refusal is not None:
+        return refusal
+    left, is_any = terms or ((), False)
+    return Accepted(request, partitions, standing, times, array, left, is_any)
+
+
+def _check_caller(request: JobRequest, context: Context) -> Reject | None:
+    """Refuse what only operators and root may ask for, and being somebody else."""
+    caller = context.caller
+    if request.uid not in (NO_VAL, caller.uid):
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    if request.gid not in (NO_VAL, caller.gid) and not caller.is_admin:
+        return Reject(Errno.ESLURM_GROUP_ID_MISSING)
+    if request.nice < 0 and not caller.is_operator:
+        return Reject(Errno.ESLURM_INVALID_NICE)
+    if request.priority not in (NO_VAL, 0) and not caller.is_operator:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
+        return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
+    if request.flags & mj.REQ_REBOOT and not caller.is_admin:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    return None
+
+
+def _with_defaults(request: JobRequest, context: Context) -> JobRequest:
+    """Fill in what does not hang on the partition: what to do with a hopeless dependency."""
+    kills = "kill_invalid_depend" in context.conf.dependency_parameters
+    either = mj.REQ_KILL_INVALID_DEP | mj.REQ_KEEP_INVALID_DEP
+    if kills and not request.flags & either:
+        return msgspec.structs.replace(request, flags=request.flags | mj.REQ_KILL_INVALID_DEP)
+    return request
+
+
+def _array(cluster: Cluster, request: JobRequest, context: Context) -> JobArray | Reject | None:
+    """Read the array and see whether its tasks fit into MaxJobCount."""
+    conf = context.conf
+    array = None
+    if request.array:
+        try:
+            array = parse_array(request.array, conf.max_array_size)
+        except ArrayError:
+            return Reject(Errno.ESLURM_INVALID_ARRAY)
+        if array.count > _parameter(context, "max_array_tasks", conf.max_array_size):
+            return Reject(Errno.ESLURM_INVALID_ARRAY)
+    waiting = sum(
+        task_ranges.count(cluster.jobs[head].array_pending) - 1
+        for head in cluster.array_heads
+        if cluster.jobs[head].array_pending
+    )
+    more = array.count if array is not None else 1
+    if len(cluster.jobs) + waiting + more > conf.max_job_count:
+        return Reject(_TRY_AGAIN)
+    return array
+
+
+def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reject:
+    """Return the time limit in minutes; refuse moments that contradict one another."""
+    limit = request.time_limit_min
+    is_given = limit != NO_VAL
+    if not is_given:
+        limit = partition.default_time_min
+        if limit == NO_VAL:
+            limit = partition.max_time_min
+    if request.deadline_us:
+        if request.deadline_us <= now_us:
+            return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+        begin_us = max(now_us, request.begin_us)
+        if begin_us > request.deadline_us:
+            return Reject(
+                Errno.ESLURM_INVALID_TIME_LIMIT,
+                "Incompatible begin and deadline time specification",
+            )
+        left_min = (request.deadline_us - begin_us) // _MINUTE_US
+        least = request.time_min_min if request.time_min_min != NO_VAL else limit
+        if not is_given:
+            limit = min(max(1, left_min), partition.max_time_min)
+        elif least > left_min:
+            return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    if request.time_min_min != NO_VAL and request.time_min_min > limit:
+        return Reject(Errno.ESLURM_INVALID_TIME_MIN_LIMIT)
+    return limit
+
+
+def _decide(
+    cluster: Cluster, found: Accepted, context: Context, script_hash: str, env_hash: str
+) -> Decision:
+    """Return the events of an accepted job and the reply that names it."""
+    request, caller, now_us = found.request, context.caller, context.now_us
+    job_id = free_job_id(cluster)
+    begin_us = request.begin_us if request.begin_us > now_us else 0
+    terms, is_never = _terms_left(cluster, found, context, job_id)
+    is_held = bool(request.flags & mj.REQ_HOLD) or request.priority == 0
+    if is_held:
+        reason = Reason.JobHeldUser
+    elif is_never:
+        reason = Reason.DependencyNeverSatisfied
+    elif terms:
+        reason = Reason.Dependency
+    else:
+        reason = Reason.BeginTime if begin_us else Reason.NONE
+    submitted = ev.JobSubmitted(
+        time_us=now_us,
+        job_id=job_id,
+        request=request,
+        uid=caller.uid,
+        gid=request.gid if request.gid != NO_VAL else caller.gid,
+        user_name=caller.user_name,
+        group_name=caller.group_name,
+        account=found.standing.account,
+        qos=found.standing.qos,
+        assoc_id=found.standing.assoc_id,
+        partition=",".join(partition.name for partition in found.partitions),
+        time_limit_min=found.time_limit_min,
+        script_hash=script_hash,
+        env_hash=env_hash,
+        reason=int(reason),
+        priority=0 if is_held else request.priority,
+        begin_us=begin_us,
+        eligible_us=0 if terms or begin_us else now_us,
+        array_pending=found.array.ranges if found.array is not None else (),
+        array_limit=found.array.limit if found.array is not None else 0,
+        array_count=found.array.count if found.array is not None else 0,
+        dependencies=terms,
+        dependency_any=found.dependency_any,
+        requeue=bool(script_hash) and _may_requeue(request, context),
+        alloc_host=request.alloc_node or caller.host,
+    )
+    events: list[ev.AnyEvent] = [submitted]
+    if is_never and request.flags & mj.REQ_KILL_INVALID_DEP:
+        events.append(
+            ev.JobEnded(
+                time_us=now_us,
+                job_id=job_id,
+                state=JobState.CANCELLED,
+                reason=Reason.DependencyNeverSatisfied,
+            )
+        )
+    return Decision(events=events, reply=JobAccepted(job_id))
+
+
+def _may_requeue(request: JobRequest, context: Context) -> bool:
+    if request.flags & (mj.REQ_REQUEUE | mj.REQ_NO_REQUEUE):
+        return bool(request.flags & mj.REQ_REQUEUE)
+    return context.conf.job_requeue
+
+
+def _terms_left(
+    cluster: Cluster, found: Accepted, context: Context, job_id: int
+) -> tuple[tuple[Dependency, ...], bool]:
+    """Return the dependencies not met already, and whether they can never be met."""
+    if not found.dependencies:
+        return (), False
+    probe = Job(
+        job_id=job_id,
+        request=found.request,
+        uid=context.caller.uid,
+        gid=context.caller.gid,
+        user_name=context.caller.user_name,
+        group_name=context.caller.group_name,
+        submit_us=context.now_us,
+        account=found.standing.account,
+        qos=found.standing.qos,
+        assoc_id=found.standing.assoc_id,
+        partition=found.partitions[0].name,
+        time_limit_min=min(found.time_limit_min, INFINITE),
+        array_pending=found.array.ranges if found.array is not None else (),
+        dependencies=found.dependencies,
+        dependency_any=found.dependency_any,
+    )
+    return dependency.judge(cluster, probe, {}, context.now_us)
+
+
+__all__ = ["Accepted", "allocate_job", "check", "digest_of", "script_limit", "submit_job"]

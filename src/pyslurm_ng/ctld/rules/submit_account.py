@@ -1,0 +1,106 @@
+"""For whom a job runs: account, association and quality of service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.model.assoc import Association, Qos
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.partition import Partition
+
+# What else each word of AccountingStorageEnforce stands for.
+_IMPLIED = {
+    "associations": ("associations",),
+    "limits": ("limits", "associations"),
+    "qos": ("qos", "associations"),
+    "safe": ("safe", "limits", "associations"),
+    "wckeys": ("wckeys", "associations"),
+    "all": ("associations", "limits", "qos", "wckeys"),
+}
+_DEFAULT_QOS = "normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What accounting says of one request; without accounting `assoc` and `qos_record` are None."""
+
+    account: str
+    qos: str
+    assoc: Association | None
+    qos_record: Qos | None
+
+    @property
+    def assoc_id(self) -> int:
+        """The association's id, 0 for none."""
+        return self.assoc.assoc_id if self.assoc is not None else 0
+
+
+def enforced(conf: SlurmConf) -> frozenset[str]:
+    """Return which of associations, limits, qos, safe and wckeys are enforced."""
+    return frozenset(
+        implied
+        for word in conf.accounting_storage_enforce
+        for implied in _IMPLIED.get(word.lower(), ())
+    )
+
+
+def standing_of(
+    cluster: Cluster, request: JobRequest, partitions: Sequence[Partition], context: Context
+) -> Standing | Reject:
+    """Find account, association and QOS of a request, with the user's defaults."""
+    enforce = enforced(context.conf)
+    user = cluster.users.get(context.caller.user_name)
+    account = request.account.lower()
+    if not account and user is not None:
+        account = user.default_account
+    assoc = _association(cluster, account, context.caller.user_name, partitions)
+    if assoc is None and "associations" in enforce:
+        return Reject(Errno.ESLURM_INVALID_ACCOUNT)
+    return _with_qos(cluster, request, account, assoc, enforce)
+
+
+def _association(
+    cluster: Cluster, account: str, user_name: str, partitions: Sequence[Partition]
+) -> Association | None:
+    """Return the association for the first partition, else the one for all partitions."""
+    for name in (partitions[0].name, ""):
+        assoc_id = cluster.assoc_by_key.get((account, user_name, name))
+        if assoc_id is not None:
+            return cluster.assocs[assoc_id]
+    return None
+
+
+def _with_qos(
+    cluster: Cluster,
+    request: JobRequest,
+    account: str,
+    assoc: Association | None,
+    enforce: frozenset[str],
+) -> Standing | Reject:
+    name = request.qos
+    if not name and assoc is not None:
+        name = assoc.default_qos
+        if not name and assoc.qos:
+            name = _DEFAULT_QOS if _DEFAULT_QOS in assoc.qos else assoc.qos[0]
+    if not name and _DEFAULT_QOS in cluster.qos:
+        name = _DEFAULT_QOS
+    record = cluster.qos.get(name)
+    if record is None and name and (cluster.qos or "qos" in enforce):
+        return Reject(Errno.ESLURM_INVALID_QOS)
+    if "qos" in enforce and assoc is not None and assoc.qos and name not in assoc.qos:
+        return Reject(Errno.ESLURM_INVALID_QOS)
+    return Standing(account, name, assoc, record)
+
+
+def lineage(cluster: Cluster, assoc: Association | None) -> list[Association]:
+    """Return an association and all above it, lowest first."""
+    found: list[Association] = []
+    while assoc is not None and len(found) <= len(cluster.assocs):
+        found.append(assoc)
+        assoc = cluster.assocs.get(assoc.parent_id)
+    return found

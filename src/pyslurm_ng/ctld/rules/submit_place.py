@@ -1,0 +1,277 @@
+"""Where a job may run: partitions, nodes, features, generic resources, licences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.tres import Gres, TresError, parse_gres
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.feasible import feasible, size_of
+from pyslurm_ng.ctld.rules.submit_account import Standing
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.sched import features
+from pyslurm_ng.sched.policy import policy
+
+_MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
+
+
+# What the request names -----------------------------------------------------------------------
+
+
+def check_names(
+    cluster: Cluster, request: JobRequest, conf: SlurmConf
+) -> tuple[Partition, ...] | Reject:
+    """Refuse names that do not exist and counts out of range; return the partitions wanted."""
+    partitions = _partitions(cluster, request)
+    if isinstance(partitions, Reject):
+        return partitions
+    refusal = (
+        _check_counts(request)
+        or _check_nodes(cluster, request)
+        or _check_features(cluster, request)
+        or _check_gres(request, conf)
+        or _check_licenses(cluster, request)
+    )
+    if refusal is not None:
+        return refusal
+    for name in request.reservation.split(","):
+        if name and name not in cluster.reservations:
+            return Reject(Errno.ESLURM_RESERVATION_INVALID)
+    return partitions
+
+
+def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] | Reject:
+    if not request.partition:
+        default = cluster.default_partition()
+        if default is None:
+            return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
+        return (default,)
+    found: dict[str, Partition] = {}
+    for name in request.partition.split(","):
+        partition = cluster.partitions.get(name)
+        if partition is None:
+            detail = f"invalid partition specified: {request.partition}"
+            return Reject(Errno.ESLURM_INVALID_PARTITION_NAME, detail)
+        found[name] = partition
+    return tuple(found.values())
+
+
+def _check_counts(request: JobRequest) -> Reject | None:
+    if request.flags & mj.REQ_NODES_SET and not request.nodes_min:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if request.nodes_max and request.nodes_max < request.nodes_min:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if not 0 <= request.nodes_min <= _MAX_COUNT or not 0 <= request.nodes_max <= _MAX_COUNT:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if not 0 <= request.ntasks <= _MAX_COUNT * 1024 or not 0 <= request.ntasks_per_node <= 65535:
+        return Reject(Errno.ESLURM_BAD_TASK_COUNT)
+    if not 0 <= request.cpus_per_task <= 65535 or not 0 <= request.mincpus <= 65535:
+        return Reject(Errno.ESLURM_INVALID_CPU_COUNT)
+    amounts = (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gpu_mib)
+    if any(not 0 <= amount < 1 << 53 for amount in amounts) or sum(map(bool, amounts)) > 1:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return None
+
+
+def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
+    for text in (request.node_list, request.exclude):
+        if not text:
+            continue
+        try:
+            names = hostlist.expand(text)
+        except hostlist.HostlistError:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+        if any(name not in cluster.node_by_name for name in names):
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    return None
+
+
+def _check_features(cluster: Cluster, request: JobRequest) -> Reject | None:
+    for text in (request.constraint, request.prefer, request.batch_features):
+        if not text:
+            continue
+        refusal = _check_expression(cluster, text)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _check_expression(cluster: Cluster, text: str) -> Reject | None:
+    plain = text.replace("[", "(").replace("]", ")")
+    words = features.names(plain)
+    bare = [word.partition("*")[0] for word in words]
+    for word, name in zip(words, bare, strict=True):
+        plain = plain.replace(word, name)
+    try:
+        features.parse(plain)
+    except features.FeatureError:
+        return Reject(Errno.ESLURM_INVALID_FEATURE)
+    known = _known_features(cluster)
+    if any(name not in known for name in bare):
+        return Reject(Errno.ESLURM_INVALID_FEATURE)
+    if "[" in text or bare != words:
+        detail = "counts and brackets in feature expressions are not implemented yet"
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    return None
+
+
+def _known_features(cluster: Cluster) -> frozenset[str]:
+    known = cluster.memo.get("features")
+    if known is None:
+        known = frozenset(
+            name
+            for node in cluster.living_nodes()
+            for name in (*node.features, *node.features_active)
+        )
+        cluster.memo["features"] = known
+    assert isinstance(known, frozenset)
+    return known
+
+
+def requested_resources(request: JobRequest) -> list[Gres]:
+    """Return every generic resource a request names.
+
+    Raises:
+        TresError: one of the texts cannot be read.
+    """
+    found = list(parse_gres(request.gres)) if request.gres else []
+    for text in (
+        request.gpus,
+        request.gpus_per_node,
+        request.gpus_per_socket,
+        request.gpus_per_task,
+    ):
+        for part in text.split(",") if text else ():
+            kind, _, count = part.rpartition(":")
+            if not (count.isascii() and count.isdigit() and len(count) < 10):
+                raise TresError(f"{part}: expected [type:]count")
+            found.append(Gres("gpu", kind, int(count)))
+    return found
+
+
+def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
+    try:
+        resources = requested_resources(request)
+    except TresError:
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    if any(resource.name not in conf.gres_types for resource in resources):
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    return None
+
+
+def _check_licenses(cluster: Cluster, request: JobRequest) -> Reject | None:
+    if not request.licenses:
+        return None
+    if "|" in request.licenses:
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, "licenses joined by | are not implemented yet")
+    try:
+        wanted = license_counts(request.licenses)
+    except ValueError:
+        return Reject(Errno.ESLURM_INVALID_LICENSES)
+    for name, count in wanted:
+        if count < 1 or count > cluster.licenses.get(name, 0):
+            return Reject(Errno.ESLURM_INVALID_LICENSES)
+    return None
+
+
+# What the partitions allow --------------------------------------------------------------------
+
+
+def check_partitions(
+    cluster: Cluster,
+    request: JobRequest,
+    partitions: Sequence[Partition],
+    standing: Standing,
+    time_limit_min: int,
+    context: Context,
+) -> tuple[Partition, ...] | Reject:
+    """Return the partitions a request may wait in, or why none is left.
+
+    EnforcePartLimits: with ALL each partition named has to allow it, with ANY one of them, and
+    with NO limits only make it wait; access and what can never run count always.
+    """
+    enforce = context.conf.enforce_part_limits
+    with_memory = policy(context.conf).memory_consumable
+    allowed: list[Partition] = []
+    first: Reject | None = None
+    for partition in partitions:
+        refusal = _check_access(partition, request, context)
+        if refusal is None and enforce != "NO":
+            refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
+        if refusal is None:
+            refusal = feasible(cluster, request, partition, with_memory)
+        if refusal is None:
+            allowed.append(partition)
+        elif enforce == "ALL":
+            return refusal
+        else:
+            first = first or refusal
+    if not allowed:
+        assert first is not None
+        return first
+    return tuple(allowed)
+
+
+def _check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
+    """Who may send work there at all."""
+    caller = context.caller
+    if partition.state in ("DRAIN", "INACTIVE"):
+        return Reject(Errno.ESLURM_PARTITION_NOT_AVAIL)
+    if partition.root_only and caller.uid != 0:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    no_root = partition.disable_root_jobs or context.conf.disable_root_jobs
+    if caller.uid == 0 and no_root:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if partition.req_resv and not request.reservation:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    groups = partition.allow_groups
+    if groups and caller.uid != 0 and not set(groups) & {*caller.groups, caller.group_name}:
+        return Reject(Errno.ESLURM_JOB_MISSING_REQUIRED_PARTITION_GROUP)
+    if partition.alloc_nodes and request.alloc_node:
+        try:
+            hosts = hostlist.expand(partition.alloc_nodes)
+        except hostlist.HostlistError:
+            hosts = []
+        if request.alloc_node not in hosts:
+            return Reject(Errno.ESLURM_ACCESS_DENIED)
+    return None
+
+
+def _check_limits(
+    cluster: Cluster,
+    partition: Partition,
+    request: JobRequest,
+    standing: Standing,
+    time_limit_min: int,
+) -> Reject | None:
+    """What EnforcePartLimits refuses at once instead of letting it wait."""
+    account, qos = standing.account, standing.qos
+    allow, deny = partition.allow_accounts, partition.deny_accounts
+    if (allow and account not in allow) or account in deny:
+        return Reject(Errno.ESLURM_INVALID_ACCOUNT)
+    if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
+        return Reject(Errno.ESLURM_INVALID_QOS)
+    sizes = job_sizes(request, None)
+    nodes, cpus = size_of(cluster, partition)
+    if sizes.nodes_min > min(nodes, partition.max_nodes):
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if request.nodes_max and request.nodes_max < partition.min_nodes:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if sizes.cpus > cpus and not request.flags & mj.REQ_OVERCOMMIT:
+        return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
+    limit = partition.max_time_min
+    shortest = request.time_min_min if request.time_min_min < INFINITE - 1 else time_limit_min
+    if limit != INFINITE and min(shortest, time_limit_min) > limit:
+        return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    most = partition.max_mem_per_node_mib
+    if most and sizes.mem_per_node_mib > most:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return None
