@@ -41,7 +41,7 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     control_host: Name
     control_port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
     journal_id: Name
-    rpc_version: Count = 0
+    rpc_version: Count = 11776  # the protocol number of 26.11
     tres: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
     store_flags: Annotated[list[Name], msgspec.Meta(max_length=100)] = []
 
