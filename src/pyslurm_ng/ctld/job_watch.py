@@ -1,0 +1,57 @@
+"""Who waits for something to happen to a job: salloc and srun for their allocation, `sbatch -W`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.touched import EVERYTHING, touched
+
+Changed = Callable[["Job | None"], bool]
+
+
+class JobWatch:
+    """Calls back when an event has touched a job, until the callback has seen enough.
+
+    Callbacks run as soon as events are applied; what they let out goes through
+    `Writer.when_durable`.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._watched: dict[int, list[Changed]] = {}
+
+    def watch(self, job_id: int, changed: Changed) -> None:
+        """Call `changed` now and after each event about the job, until it returns True.
+
+        It is given the job's record, or None once that is gone.
+        """
+        if not changed(self._cluster.jobs.get(job_id)):
+            self._watched.setdefault(job_id, []).append(changed)
+
+    def forget(self, job_id: int, changed: Changed) -> None:
+        """Stop calling; nothing happens if it has ended already."""
+        waiting = self._watched.get(job_id, [])
+        if changed in waiting:
+            waiting.remove(changed)
+            if not waiting:
+                del self._watched[job_id]
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Tell those whose jobs were touched."""
+        if not self._watched:
+            return
+        due: dict[int, None] = {}
+        for event in events:
+            job_ids = touched(event)[0]
+            if job_ids == EVERYTHING:
+                due.update(dict.fromkeys(self._watched))
+            else:
+                due.update((job_id, None) for job_id in job_ids if job_id in self._watched)
+        for job_id in due:
+            job = self._cluster.jobs.get(job_id)
+            left = [changed for changed in self._watched.pop(job_id, []) if not changed(job)]
+            if left:
+                self._watched.setdefault(job_id, []).extend(left)
