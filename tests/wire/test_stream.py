@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,56 @@ def test_bodies_beyond_the_room_wait_and_all_are_answered(tmp_path: Path) -> Non
         assert most <= 64 // len(body) + 1
         assert room.server.admitted_bytes == 0
         assert not room.server.held
+
+
+def test_a_users_flood_waits_behind_another_users_request(room: Room) -> None:
+    """RELIABILITY 46: turns go by uid, not by connection or by arrival."""
+    order: list[int] = []
+
+    def note(call: Call) -> None:
+        order.append(call.peer.uid)
+        call.reply({})
+
+    room.server.handler = note
+    flood = [room.raw_tcp() for _ in range(10)]
+    alone = room.raw_tcp()
+    for client in (*flood, alone):
+        # Connections are accepted before the loop is stopped.
+        client.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING, uid=1002)))
+        assert read_frame(client)
+    order.clear()
+    stopped, go = threading.Event(), threading.Event()
+    room.loop.call_soon_threadsafe(lambda: (stopped.set(), go.wait(10)))
+    assert stopped.wait(10)
+    for client in flood:
+        tokens = [room.token("Ping", PING) for _ in range(20)]
+        client.sendall(
+            b"".join(pack_frame("Ping", n, PING, 0, token) for n, token in enumerate(tokens, 1))
+        )
+    alone.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING, uid=1001)))
+    go.set()
+    assert read_frame(alone)
+    assert order.index(1001) <= 1
+
+
+def test_a_full_lane_slows_its_user_and_loses_nothing(tmp_path: Path) -> None:
+    """What waits per uid is bounded; the rest waits in the sender's kernel."""
+    most = 0
+
+    def slow(call: Call) -> None:
+        nonlocal most
+        most = max(most, len(room.server.lanes))
+        call.reply({})
+
+    with Room(tmp_path, StreamLimits(waiting_per_uid=10), slow) as room:
+        clients = [room.raw_unix() for _ in range(3)]
+        for client in clients:
+            client.sendall(b"".join(pack_frame("Ping", n, PING) for n in range(1, 501)))
+        for client in clients:
+            got = [read_frame(client) for _ in range(500)]
+            assert [one[2] for one in got if one] == list(range(1, 501))
+        assert most <= 10
+        assert not room.server.held_in_lane
 
 
 def test_a_clock_far_off_is_named(tmp_path: Path) -> None:

@@ -42,11 +42,8 @@ ALL_FLAGS = FLAG_REPLY | FLAG_MORE | FLAG_ERROR
 class BadFrame(Exception):
     """The bytes are not an acceptable frame; the connection cannot go on.
 
-    `cause` is a short word for counters, `sequence` that of the frame when it is known,
-    `finished` the frames that one `Parser.feed` had completed before the bad one.
+    `cause` is a short word for counters, `sequence` that of the frame when it is known.
     """
-
-    finished: list[tuple[str, int, int, object, bytes]] = []
 
     def __init__(self, cause: str, text: str, sequence: int = 0) -> None:
         super().__init__(text)
@@ -125,12 +122,20 @@ class Parser:
     kind and credential are there and before any of the body is waited for. It returns the
     frame's ticket (who sends, or whatever the caller keeps with the frame), raises `BadFrame`,
     or returns None to be asked again by the next `feed`: the stream is held until then.
+
+    `deliver(kind, flags, sequence, ticket, body)` is called for each whole frame, before the next
+    one is admitted, so that what one frame uses up counts for the next.
     """
 
-    __slots__ = ("_admit", "_head", "_need", "_rest", "_ticket", "is_held")
+    __slots__ = ("_admit", "_deliver", "_head", "_need", "_rest", "_ticket", "is_held")
 
-    def __init__(self, admit: "Callable[[str, int, int, bytes, int], object | None]") -> None:
+    def __init__(
+        self,
+        admit: "Callable[[str, int, int, bytes, int], object | None]",
+        deliver: "Callable[[str, int, int, object, bytes], None]",
+    ) -> None:
         self._admit = admit
+        self._deliver = deliver
         self._rest = bytearray()
         self._head: tuple[str, int, int, int] | None = None
         self._ticket: object = None
@@ -147,8 +152,8 @@ class Parser:
         """How many bytes of unfinished frames are kept."""
         return len(self._rest)
 
-    def feed(self, received: bytes) -> list[tuple[str, int, int, object, bytes]]:
-        """Take bytes, return the finished frames as (kind, flags, sequence, ticket, body).
+    def feed(self, received: bytes) -> None:
+        """Take bytes and deliver the frames they complete. Not to be called from a callback.
 
         Raises:
             BadFrame: after which the parser must not be used any more.
@@ -157,32 +162,27 @@ class Parser:
         if self._rest:
             self._rest += received
             source = self._rest
-        frames: list[tuple[str, int, int, object, bytes]] = []
         at = 0
         self.is_held = False
-        try:
-            while len(source) - at >= self._need:
-                if self._head is None:
-                    at = self._take_head(source, at)
-                    if self.is_held:
-                        break
-                    continue
-                kind, flags, sequence, body_bytes = self._head
-                end = at + body_bytes
-                body = received[at:end] if source is received else bytes(source[at:end])
-                frames.append((kind, flags, sequence, self._ticket, body))
-                at = end
-                self._head = self._ticket = None
-                self._need = HEAD_BYTES
-        except BadFrame as error:
-            error.finished = frames
-            raise
+        while len(source) - at >= self._need:
+            if self._head is None:
+                at = self._take_head(source, at)
+                if self.is_held:
+                    break
+                continue
+            kind, flags, sequence, body_bytes = self._head
+            end = at + body_bytes
+            body = received[at:end] if source is received else bytes(source[at:end])
+            at = end
+            ticket = self._ticket
+            self._head = self._ticket = None
+            self._need = HEAD_BYTES
+            self._deliver(kind, flags, sequence, ticket, body)
         if source is received:
             if at < len(received):
                 self._rest = bytearray(memoryview(received)[at:])
         elif at:
             del self._rest[:at]
-        return frames
 
     def _take_head(self, source: bytes | bytearray, at: int) -> int:
         """Read head, kind and credential at `at` if complete; return where the body begins."""

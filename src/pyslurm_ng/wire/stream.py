@@ -6,8 +6,11 @@ without a task per request. Replies of one loop turn leave in one write.
 
 Bounds, all of them in `StreamLimits`: connections in all, per uid and per address; requests
 outstanding per connection; bytes of bodies admitted and not answered yet, over all connections
-(a body that finds no room waits in the kernel's buffer); time for the first request; a least
-rate for a frame that has begun and for a reply that is being read.
+(a body that finds no room waits in the kernel's buffer); requests waiting per uid; time for the
+first request; a least rate for a frame that has begun and for a reply that is being read.
+
+Requests are handed over in turn between uids (`wire.lanes`), some milliseconds' worth per turn of
+the loop; administrators and daemons have a lane of their own.
 """
 
 from __future__ import annotations
@@ -25,8 +28,14 @@ import msgspec
 from pyslurm_ng.wire import auth, frame, table
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
 from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.messages import ErrorReply, IssueToken, TokenIssued
 from pyslurm_ng.wire.table import MessageError, MessageRow
+
+PRIVILEGED_LANE = -1
+PRIVILEGED_WEIGHT = 8
+TURN_S = 0.005
+TURN_CALLS = 1_024
 
 # Slurm's numbers: SLURM_UNEXPECTED_MSG_ERROR, _PROTOCOL_VERSION_ERROR,
 # _PROTOCOL_AUTHENTICATION_ERROR, _PROTOCOL_INSANE_MSG_LENGTH, ESLURM_ACCESS_DENIED,
@@ -48,6 +57,7 @@ class StreamLimits:
     connections_per_address: int = 4_096
     reserved_for_admins: int = 64
     outstanding: int = 1_024
+    waiting_per_uid: int = 4_096
     admitted_bytes: int = 256 << 20
     write_buffer_bytes: int = 1 << 30
     handshake_s: float = 10.0
@@ -100,6 +110,11 @@ class Call:
     def on_gone(self, callback: Callable[[], None]) -> None:
         """Call back once if the connection ends before the final answer."""
         self._on_gone = callback
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the final answer was given, or nobody waits for it any more."""
+        return not self._connection.awaits(self)
 
     @property
     def is_gone(self) -> bool:
@@ -157,6 +172,9 @@ class StreamServer:
         self.requests: Counter[str] = Counter()
         self.connections: set[_Connection] = set()
         self.held: set[_Connection] = set()
+        self.held_in_lane: dict[int, set[_Connection]] = {}
+        self.lanes: Lanes[Call] = Lanes({PRIVILEGED_LANE: PRIVILEGED_WEIGHT})
+        self._turn_due = False
         self.admitted_bytes = 0
         self.by_origin: Counter[str] = Counter()
         self.privileged = frozenset((0, service_uid))
@@ -249,11 +267,62 @@ class StreamServer:
             self._sweep_timer = loop.call_later(pause_s, self._sweep)
 
     def release(self, body_bytes: int) -> None:
-        """Give back room of an answered body and let held connections go on."""
+        """Give back room of an answered body and let connections go on that waited for it."""
         self.admitted_bytes -= body_bytes
-        if self.held and self.admitted_bytes < self.limits.admitted_bytes * 3 // 4:
-            for connection in list(self.held):
-                connection.unhold()
+        if self.held and self.admitted_bytes <= self.limits.admitted_bytes * 3 // 4:
+            waiting, self.held = self.held, set()
+            self._unhold(waiting)
+
+    def _unhold(self, connections: set[_Connection]) -> None:
+        # Later, because this may be called while one of them feeds its parser.
+        loop = asyncio.get_running_loop()
+        for connection in connections:
+            loop.call_soon(connection.unhold)
+
+    def lane_of(self, peer: Peer) -> int:
+        """Return the queue in which this peer's requests wait for their turn."""
+        is_first = peer.role != "user" or peer.uid in self.privileged
+        return PRIVILEGED_LANE if is_first else peer.uid
+
+    def enqueue(self, call: Call) -> None:
+        """Let a checked request wait for its turn."""
+        self.lanes.push(self.lane_of(call.peer), call)
+        if not self._turn_due:
+            self._turn_due = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Hand over a few milliseconds' worth of requests, uid by uid."""
+        self._turn_due = False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + TURN_S
+        lanes, few = self.lanes, self.limits.waiting_per_uid // 2
+        for count in range(1, TURN_CALLS + 1):
+            if not lanes:
+                break
+            lane, call = lanes.pop()
+            if not call.is_gone:
+                self._hand_over(call)
+            if lane in self.held_in_lane and lanes.waiting(lane) <= few:
+                self._unhold(self.held_in_lane.pop(lane))
+            if count % 8 == 0 and loop.time() > until:
+                break
+        if lanes and not self._turn_due:
+            self._turn_due = True
+            loop.call_soon(self._take_turn)
+
+    def _hand_over(self, call: Call) -> None:
+        if isinstance(call.request, IssueToken):
+            self.issue_token(call, call.request)
+            return
+        try:
+            self.handler(call)
+        except Exception as bug:  # noqa: BLE001 - reported below, and the daemon decides
+            if not call.is_answered:
+                call.error(INTERNAL, "Slurm internal error, contact system administrator")
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"bug while handling {call.kind}", "exception": bug}
+            )
 
     def may_send(self, row: MessageRow, peer: Peer) -> bool:
         """Whether the peer has one of the roles that the message asks for."""
@@ -288,15 +357,15 @@ class _Connection(asyncio.Protocol):
     """One accepted connection."""
 
     __slots__ = (
-        "_address", "_calls", "_drained_mark", "_flush_due", "_loop", "_mark_s", "_origin",
-        "_out", "_parser", "_peer", "_received", "_received_mark", "_reserved", "_server",
-        "_since_s", "_transport", "_was_authenticated", "_written", "is_closed",
+        "_address", "_calls", "_drained_mark", "_flush_due", "_last_lane", "_loop", "_mark_s",
+        "_origin", "_out", "_parser", "_peer", "_received", "_received_mark", "_reserved",
+        "_server", "_since_s", "_transport", "_was_authenticated", "_written", "is_closed",
     )  # fmt: skip
 
     def __init__(self, server: StreamServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
-        self._parser = frame.Parser(self._admit)
+        self._parser = frame.Parser(self._admit, self._take)
         self._transport: asyncio.Transport | None = None
         self._peer: Peer | None = None
         self._address = ""
@@ -311,6 +380,7 @@ class _Connection(asyncio.Protocol):
         self._drained_mark = 0
         self._since_s = self._mark_s = loop.time()
         self._was_authenticated = False
+        self._last_lane: int | None = None
         self.is_closed = False
 
     # -- life ------------------------------------------------------------------------------
@@ -323,6 +393,7 @@ class _Connection(asyncio.Protocol):
         if connection.family == socket.AF_UNIX:
             self._peer = auth.socket_peer(connection, server.host)
             self._origin = f"uid {self._peer.uid}"
+            self._last_lane = server.lane_of(self._peer)
             most = server.limits.connections_per_uid
         else:
             # asyncio sets it only where the listener was made with IPPROTO_TCP, which the
@@ -351,6 +422,8 @@ class _Connection(asyncio.Protocol):
         server = self._server
         server.connections.discard(self)
         server.held.discard(self)
+        if self._last_lane in server.held_in_lane:
+            server.held_in_lane[self._last_lane].discard(self)
         server.by_origin[self._origin] -= 1
         if server.by_origin[self._origin] <= 0:
             del server.by_origin[self._origin]
@@ -431,12 +504,11 @@ class _Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self.is_closed and self not in self._server.held:
+        if self._transport is not None and not self.is_closed and not self._parser.is_held:
             self._transport.resume_reading()
 
     def unhold(self) -> None:
         """Try again to admit the frame that found no room."""
-        self._server.held.discard(self)
         if self.is_closed or self._transport is None:
             return
         self._mark(self._loop.time(), self._written - self.unsent_bytes)
@@ -446,17 +518,12 @@ class _Connection(asyncio.Protocol):
 
     def _feed(self, data: bytes) -> None:
         try:
-            frames = self._parser.feed(data)
+            self._parser.feed(data)
         except BadFrame as error:
-            for kind, _, sequence, ticket, body in error.finished:
-                self._take(kind, sequence, ticket, body)
             is_auth = isinstance(error.__cause__, AuthError)
             self._refuse(error, BAD_AUTHENTICATION if is_auth else _code_of(error.cause))
             return
-        for kind, _, sequence, ticket, body in frames:
-            self._take(kind, sequence, ticket, body)
         if self._parser.is_held and self._transport is not None and not self.is_closed:
-            self._server.held.add(self)
             self._transport.pause_reading()
 
     def _admit(
@@ -473,11 +540,7 @@ class _Connection(asyncio.Protocol):
                 f"{kind}: {body_bytes} bytes, at most {row.max_bytes} are allowed",
                 sequence,
             )
-        # One body is always admitted when none is, so that the largest cannot wait for ever.
-        is_full = server.admitted_bytes + body_bytes > server.limits.admitted_bytes
-        if (is_full and server.admitted_bytes > 0) or (
-            len(self._calls) >= server.limits.outstanding
-        ):
+        if not self._has_room(body_bytes):
             return None
         if credential or self._peer is None:
             if server.authenticator is None:
@@ -489,12 +552,29 @@ class _Connection(asyncio.Protocol):
         else:
             admission = auth.Admission(self._peer, None)
         self._was_authenticated = True
+        self._last_lane = server.lane_of(admission.peer)
         server.admitted_bytes += body_bytes
         self._reserved += body_bytes
         return admission
 
-    def _take(self, kind: str, sequence: int, ticket: object, body: bytes) -> None:
-        """Check a whole request and hand it over."""
+    def _has_room(self, body_bytes: int) -> bool:
+        """Whether one more request may come in; if not, somebody will call `unhold`."""
+        server, limits = self._server, self._server.limits
+        if len(self._calls) >= limits.outstanding:
+            return False
+        # One body is always admitted when none is, so that the largest cannot wait for ever.
+        if server.admitted_bytes and server.admitted_bytes + body_bytes > limits.admitted_bytes:
+            server.held.add(self)
+            return False
+        if self._last_lane is not None:
+            lane = self._last_lane
+            if server.lanes.waiting(lane) >= limits.waiting_per_uid:
+                server.held_in_lane.setdefault(lane, set()).add(self)
+                return False
+        return True
+
+    def _take(self, kind: str, _: int, sequence: int, ticket: object, body: bytes) -> None:
+        """Check a whole request and let it wait for its turn."""
         if self.is_closed:
             return
         server = self._server
@@ -519,17 +599,7 @@ class _Connection(asyncio.Protocol):
             call.error(ACCESS_DENIED if error.cause == "role" else BAD_LENGTH, error.text)
             return
         server.requests[kind] += 1
-        if isinstance(call.request, IssueToken):
-            server.issue_token(call, call.request)
-            return
-        try:
-            server.handler(call)
-        except Exception as bug:  # noqa: BLE001 - reported below, and the daemon decides
-            if self._calls.get(sequence) is call:
-                call.error(INTERNAL, "Slurm internal error, contact system administrator")
-            self._loop.call_exception_handler(
-                {"message": f"bug while handling {kind}", "exception": bug, "protocol": self}
-            )
+        server.enqueue(call)
 
     # -- sending ---------------------------------------------------------------------------
 
@@ -541,6 +611,10 @@ class _Connection(asyncio.Protocol):
             waiting += self._transport.get_write_buffer_size()
         return waiting
 
+    def awaits(self, call: Call) -> bool:
+        """Whether this call is open."""
+        return self._calls.get(call.sequence) is call
+
     def answer(self, call: Call, kind: str, body: bytes, flags: int) -> None:
         """Send the last answer of a call and give its room back."""
         if self._calls.get(call.sequence) is not call:
@@ -551,7 +625,7 @@ class _Connection(asyncio.Protocol):
         self._reserved -= call.body_bytes
         server = self._server
         server.release(call.body_bytes)
-        if self in server.held and len(self._calls) < server.limits.outstanding:
+        if self._parser.is_held and len(self._calls) == server.limits.outstanding // 2:
             self._loop.call_soon(self.unhold)
 
     def send(self, call: Call, kind: str, body: bytes, flags: int) -> None:

@@ -6,6 +6,8 @@ Unlike a command, a daemon signs with its own identity (its role, not a uid) and
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,7 +48,7 @@ class StreamLink(asyncio.Protocol):
         self._identity = identity
         self._audience = audience
         self._transport: asyncio.Transport | None = None
-        self._parser = frame.Parser(_admit)
+        self._parser = frame.Parser(_admit, self._take)
         self._waiting: dict[int, _Waiting] = {}
         self._sequence = 0
         self._can_write = asyncio.Event()
@@ -118,13 +120,12 @@ class StreamLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for kind, flags, sequence, _, body in self._parser.feed(data):
-                self._take(kind, flags, sequence, body)
+            self._parser.feed(data)
         except (BadFrame, MessageError):
             # What a daemon of ours never sends; nothing after it can be trusted.
             self.close()
 
-    def _take(self, kind: str, flags: int, sequence: int, body: bytes) -> None:
+    def _take(self, kind: str, flags: int, sequence: int, _: object, body: bytes) -> None:
         answer = table.decode_reply(kind, body)
         if sequence == 0 and isinstance(answer, ErrorReply):
             # The connection itself was refused.
@@ -174,8 +175,8 @@ async def connect_link(
 
     try:
         if path is not None:
-            opening = loop.create_unix_connection(make, path)
-            _, link = await asyncio.wait_for(opening, timeout_s)
+            connection = connect_unix(path)
+            _, link = await loop.create_unix_connection(make, sock=connection)
         else:
             _, link = await asyncio.wait_for(loop.create_connection(make, host, port), timeout_s)
     except (OSError, asyncio.TimeoutError) as error:
@@ -183,3 +184,19 @@ async def connect_link(
         reason = getattr(error, "strerror", None) or "timed out"
         raise LinkError(CONNECT_ERROR, f"{where}: {reason}") from None
     return link
+
+
+def connect_unix(path: str) -> socket.socket:
+    """Return a connected Unix socket; the path may be longer than an address."""
+    directory, name = os.path.split(path)
+    folder = os.open(directory or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{name}")
+    except OSError:
+        connection.close()
+        raise
+    finally:
+        os.close(folder)
+    return connection

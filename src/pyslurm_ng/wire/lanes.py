@@ -1,0 +1,67 @@
+"""Whose request is next: round robin between users, so that one with many has no more than one.
+
+RELIABILITY 46: a user with 500 connections in a loop delays another's single request by one
+request, not by 500.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Lanes(Generic[T]):
+    """Queues by lane (a uid), taken from in turn; a lane's weight is how many it may take a turn.
+
+    Order within a lane is kept.
+    """
+
+    __slots__ = ("_count", "_left", "_order", "_queues", "_weights")
+
+    def __init__(self, weights: dict[int, int] | None = None) -> None:
+        self._queues: dict[int, deque[T]] = {}
+        self._order: deque[int] = deque()
+        self._weights = weights or {}
+        self._left = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def waiting(self, lane: int) -> int:
+        """Return how many wait in one lane."""
+        queue = self._queues.get(lane)
+        return 0 if queue is None else len(queue)
+
+    def push(self, lane: int, item: T) -> None:
+        """Add to the end of a lane."""
+        queue = self._queues.get(lane)
+        if queue is None:
+            queue = self._queues[lane] = deque()
+            if not self._order:
+                self._left = self._weights.get(lane, 1)
+            self._order.append(lane)
+        queue.append(item)
+        self._count += 1
+
+    def pop(self) -> tuple[int, T]:
+        """Take the next item with its lane; there must be one."""
+        lane = self._order[0]
+        queue = self._queues[lane]
+        item = queue.popleft()
+        self._count -= 1
+        self._left -= 1
+        if not queue:
+            del self._queues[lane]
+            self._order.popleft()
+            self._begin_turn()
+        elif self._left <= 0:
+            self._order.rotate(-1)
+            self._begin_turn()
+        return lane, item
+
+    def _begin_turn(self) -> None:
+        if self._order:
+            self._left = self._weights.get(self._order[0], 1)
