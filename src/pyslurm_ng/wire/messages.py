@@ -4,8 +4,6 @@ Import from here: `message` and `reply` to register, `decode_request` and `decod
 and it is certain that all rows are in the table.
 """
 
-import importlib
-import importlib.util
 from typing import Annotated
 
 import msgspec
@@ -132,6 +130,7 @@ class TokenIssued(msgspec.Struct, frozen=True):
 
 
 # The topics come last: they use the names above.
-for _topic in ("job_messages", "node_messages", "query_messages", "dbd_messages"):
-    if importlib.util.find_spec(f"pyslurm_ng.wire.{_topic}") is not None:
-        importlib.import_module(f"pyslurm_ng.wire.{_topic}")
+from pyslurm_ng.wire import dbd_messages as _dbd  # noqa: E402, F401
+from pyslurm_ng.wire import job_messages as _jobs  # noqa: E402, F401
+from pyslurm_ng.wire import node_messages as _nodes  # noqa: E402, F401
+from pyslurm_ng.wire import query_messages as _queries  # noqa: E402, F401
