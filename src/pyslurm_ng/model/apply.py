@@ -15,10 +15,11 @@ import msgspec
 from . import events as ev, task_ranges
 from .cluster import Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
-from .ids import NO_VAL, STEP_INTERACTIVE
+from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
 from .job import Job
 from .node import Node, NodeSpec
 from .states import JobFlag, JobState, NodeFlag, NodeState, Reason
+from .usage import merge
 
 E = TypeVar("E", bound=ev.Event)
 K = TypeVar("K")
@@ -483,6 +484,20 @@ def _step_ended(cluster: Cluster, event: ev.StepEnded) -> None:
     job.steps.pop(event.step_id, None)
     if event.step_id < STEP_INTERACTIVE:
         job.derived_exit_code = max(job.derived_exit_code, event.exit_code)
+    elif event.step_id == STEP_BATCH and not job.exit_code:
+        # How the script of a cancelled or timed out job ended is known only afterwards.
+        job.exit_code = event.exit_code
+
+
+@applies(ev.StepNodesDone)
+def _step_nodes_done(cluster: Cluster, event: ev.StepNodesDone) -> None:
+    step = cluster.jobs[event.job_id].steps[event.step_id]
+    step.nodes_pending = tuple(node for node in step.nodes_pending if node not in event.node_ids)
+    step.exit_code = max(step.exit_code, event.exit_code)
+    if event.state != JobState.COMPLETED:
+        step.end_state = event.state
+    if event.usage is not None:
+        step.usage = merge(step.usage, event.usage)
 
 
 @applies(ev.JobResized)

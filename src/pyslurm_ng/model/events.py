@@ -229,6 +229,20 @@ class JobResized(Event, tag=17, frozen=True, array_like=True, gc=False):
     nodes: tuple[NodeAlloc, ...]
 
 
+class StepNodesDone(Event, tag=18, frozen=True, array_like=True, gc=False):
+    """Some of a step's nodes have no task of it left; the others go on.
+
+    `exit_code` is the worst wait status there, `usage` their share.
+    """
+
+    job_id: int
+    step_id: int
+    node_ids: tuple[int, ...]
+    exit_code: int = 0
+    state: int = 3
+    usage: Usage | None = None
+
+
 # Nodes ----------------------------------------------------------------------------------------
 
 
@@ -418,6 +432,7 @@ AnyEvent = (
     | StepCreated
     | StepEnded
     | JobResized
+    | StepNodesDone
     | NodeRegistered
     | NodeUpdated
     | NodesDown

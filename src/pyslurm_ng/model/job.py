@@ -248,6 +248,7 @@ class Step(Struct, array_like=True, gc=False):
     network: str = ""
     container: str = ""
     suspended_us: int = 0
+    end_state: int = 3  # JobState its finished nodes reported; COMPLETED while all went well
 
 
 STEP_OVERLAP = 1

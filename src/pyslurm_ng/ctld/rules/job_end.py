@@ -31,6 +31,7 @@ def complete(
     clean_nodes: frozenset[int] = frozenset(),
     duty_flags: int = 0,
     first_duty_id: int = 0,
+    ended_steps: frozenset[int] = frozenset(),
 ) -> list[ev.AnyEvent]:
     """Return the events that end a running or suspended job's run.
 
@@ -38,6 +39,7 @@ def complete(
         clean_nodes: nodes that need no terminate duty: lost, or already cleaned up.
         duty_flags: SIGNAL_* bits that tell nodes why.
         first_duty_id: where to number duties from; 0 for the cluster's next.
+        ended_steps: steps whose end is in the same batch of events already.
     """
     dirty = tuple(
         alloc.node_id
@@ -61,7 +63,9 @@ def complete(
         )
     ]
     if not dirty:
-        events += finish(cluster, job, state, exit_code, job.flags | flags, now_us)
+        events += finish(
+            cluster, job, state, exit_code, job.flags | flags, now_us, ended_steps=ended_steps
+        )
     return events
 
 
@@ -71,7 +75,14 @@ def _is_reachable(cluster: Cluster, node_id: int) -> bool:
 
 
 def finish(
-    cluster: Cluster, job: Job, state: JobState, exit_code: int, flags: int, now_us: int
+    cluster: Cluster,
+    job: Job,
+    state: JobState,
+    exit_code: int,
+    flags: int,
+    now_us: int,
+    *,
+    ended_steps: frozenset[int] = frozenset(),
 ) -> list[ev.AnyEvent]:
     """Return the events that follow when no node holds anything of a completing job any more.
 
@@ -87,6 +98,7 @@ def finish(
             exit_code=15,
         )
         for step_id in job.steps
+        if step_id not in ended_steps
     ]
     if flags & JobFlag.REQUEUED:
         return events + [requeued(job, flags, now_us)]
@@ -98,6 +110,16 @@ def finish(
 def requeued(job: Job, flags: int, now_us: int) -> ev.JobRequeued:
     """Return the event that puts a job whose run is over back into the queue."""
     kept = flags & (JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT)
+    if kept and flags & JobFlag.LAUNCH_FAILED:
+        return ev.JobRequeued(
+            time_us=now_us,
+            job_id=job.job_id,
+            attempt=job.attempt + 1,
+            begin_us=0,
+            reason=Reason.JobHeldAdmin,
+            reason_text="launch_failed_requeued_held",
+            priority=0,
+        )
     if kept:
         return ev.JobRequeued(
             time_us=now_us,
