@@ -130,7 +130,9 @@ class TokenIssued(msgspec.Struct, frozen=True):
 
 
 # The topics come last: they use the names above.
-from pyslurm_ng.wire import dbd_messages as _dbd  # noqa: E402, F401
-from pyslurm_ng.wire import job_messages as _jobs  # noqa: E402, F401
-from pyslurm_ng.wire import node_messages as _nodes  # noqa: E402, F401
-from pyslurm_ng.wire import query_messages as _queries  # noqa: E402, F401
+from pyslurm_ng.wire import (  # noqa: E402
+    dbd_messages as _dbd,
+    job_messages as _jobs,
+    node_messages as _nodes,
+    query_messages as _queries,
+)
