@@ -349,11 +349,15 @@ class RegisterNode(Struct, array_like=True, frozen=True):
 
 @reply("NodeRegistered")
 class NodeRegistered(Struct, frozen=True):
-    """It is known now. Open orders follow in NodeOrders."""
+    """It is known now. Open orders follow in NodeOrders.
+
+    `strangers` are attempts the node has that are not to run there: it kills them.
+    """
 
     epoch: int
     heartbeat_s: int
     now_us: int
+    strangers: list[RunningJob] = []
 
 
 @message(kind="Heartbeat", roles="node", max_bytes=4096)

@@ -1,0 +1,162 @@
+"""Duties -> orders: what a node is told of a duty, from the Cluster as it is now.
+
+Pure but for what the caller brings: signed credentials, script and environment. The sender calls
+`credential_of` once per job and attempt, signs it, and keeps it while its life lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.duty import Duty, DutyKind
+from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.model.job import (
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    REQ_OVERSUBSCRIBE,
+    Job,
+    NodeAlloc,
+)
+from pyslurm_ng.wire import node_messages as nm
+
+_EXCLUSIVE = (
+    (REQ_EXCLUSIVE_TOPO, "TOPO"),
+    (REQ_EXCLUSIVE_MCS, "MCS"),
+    (REQ_EXCLUSIVE_USER, "USER"),
+    (REQ_EXCLUSIVE, "NODE"),
+)
+
+
+def credential_of(
+    cluster: Cluster,
+    job: Job,
+    *,
+    now_us: int,
+    nonce: bytes,
+    step_id: int = STEP_BATCH,
+    step_allocs: Sequence[NodeAlloc] = (),
+    step_tasks: Sequence[Sequence[int]] = (),
+    step_name: str = "batch",
+    step_flags: int = 0,
+    cpus_per_task: int = 0,
+    distribution: str = "",
+    gpus_per_task: int = 0,
+    tres_bind: str = "",
+    gids: tuple[int, ...] = (),
+    node_addresses: Sequence[str] = (),
+    address_pattern: str = "",
+    script_digest: bytes = b"",
+    environment_digest: bytes = b"",
+) -> nm.JobCredential:
+    """Return the permission to start a job's script, or the step that the `step_*` describe.
+
+    Args:
+        step_allocs, step_tasks: the step's share and global task ids, node by node; the batch
+            host with task 0 when empty.
+        node_addresses: topology paths of the job's nodes, in their order.
+    """
+    request = job.request
+    allocs = tuple(alloc for alloc in job.nodes if cluster.nodes[alloc.node_id] is not None)
+    if not step_allocs:
+        step_allocs = tuple(alloc for alloc in allocs if alloc.node_id == job.batch_node_id)
+        step_tasks = ((0,),) * len(step_allocs)
+    limit_min = job.time_limit_min
+    limited = limit_min not in (INFINITE, NO_VAL)
+    end_us = job.start_us + job.suspended_us + limit_min * 60_000_000 if limited else 0
+    batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
+    return nm.JobCredential(
+        cluster=cluster.cluster_name,
+        epoch=cluster.epoch,
+        job_id=job.job_id,
+        attempt=job.attempt,
+        uid=job.uid,
+        gid=job.gid,
+        user_name=job.user_name,
+        group_name=job.group_name,
+        request=request,
+        nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in allocs),
+        allocs=allocs,
+        step_id=step_id,
+        step_nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in step_allocs),
+        step_allocs=tuple(step_allocs),
+        step_tasks=tuple(tuple(tasks) for tasks in step_tasks),
+        step_name=step_name,
+        step_flags=step_flags,
+        step_cpus_per_task=cpus_per_task,
+        step_distribution=distribution,
+        step_gpus_per_task=gpus_per_task,
+        step_tres_bind=tres_bind,
+        gids=gids,
+        partition=job.partition,
+        account=job.account,
+        qos=job.qos,
+        job_name=request.name,
+        reservation=request.reservation,
+        licenses=job.licenses_alloc,
+        wckey=request.wckey,
+        start_us=job.start_us,
+        end_us=end_us,
+        array_job_id=job.array_job_id,
+        array_task_id=job.array_task_id,
+        array_count=job.array_count,
+        array_min=job.array_min,
+        array_max=job.array_max,
+        array_step=job.array_step,
+        het_job_id=job.het_job_id,
+        het_offset=job.het_offset,
+        dependency=request.dependency,
+        oversubscribe=_oversubscribe(cluster, job),
+        exclusive=next((word for bit, word in _EXCLUSIVE if request.flags & bit), "NO"),
+        batch_host=batch_node.spec.name if batch_node is not None else "",
+        node_addresses=tuple(node_addresses),
+        address_pattern=address_pattern,
+        script_digest=script_digest,
+        environment_digest=environment_digest,
+        issued_us=now_us,
+        expires_us=now_us + nm.CREDENTIAL_LIFE_US,
+        nonce=nonce,
+    )
+
+
+def _oversubscribe(cluster: Cluster, job: Job) -> str:
+    partition = cluster.partitions.get(job.partition)
+    forced = partition is not None and partition.oversubscribe.upper().startswith("FORCE")
+    if forced or job.request.flags & REQ_OVERSUBSCRIBE:
+        return "YES"
+    return "NO"
+
+
+def needs_credential(duty: Duty) -> bool:
+    """Return whether a duty's order carries a credential."""
+    return duty.kind in (DutyKind.PREPARE, DutyKind.LAUNCH, DutyKind.TERMINATE)
+
+
+def order_of(
+    duty: Duty, *, credential: bytes = b"", script: bytes = b"", environment: bytes = b""
+) -> nm.Order:
+    """Return the order for one open duty.
+
+    Args:
+        credential: signed; for the kinds that `needs_credential` names.
+        script, environment: of a LAUNCH, as the job's digests name them.
+    """
+    duty_id, job_id, attempt = duty.duty_id, duty.job_id, duty.attempt
+    kind = DutyKind(duty.kind)
+    if kind is DutyKind.PREPARE:
+        return nm.PrepareJob(duty_id, credential)
+    if kind is DutyKind.LAUNCH:
+        return nm.LaunchBatch(duty_id, credential, script, environment)
+    if kind is DutyKind.SIGNAL:
+        return nm.SignalJob(duty_id, job_id, attempt, duty.step_id, duty.signal, duty.flags)
+    if kind is DutyKind.TERMINATE:
+        return nm.TerminateJob(duty_id, job_id, attempt, duty.flags, credential)
+    if kind is DutyKind.SUSPEND:
+        return nm.SuspendJob(duty_id, job_id, attempt)
+    if kind is DutyKind.RESUME:
+        return nm.ResumeJob(duty_id, job_id, attempt)
+    if kind is DutyKind.TERMINATE_STEP:
+        return nm.TerminateStep(duty_id, job_id, attempt, duty.step_id, duty.flags)
+    return nm.RebootNode(duty_id)

@@ -1,0 +1,1 @@
+"""slurmd and the step supervisor."""
