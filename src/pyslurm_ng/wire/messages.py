@@ -136,3 +136,5 @@ from pyslurm_ng.wire import (  # noqa: E402
     node_messages as _nodes,
     query_messages as _queries,
 )
+
+TOPICS = (_dbd, _jobs, _nodes, _queries)
