@@ -150,7 +150,6 @@ def main() -> None:
         "array of 100,000: seconds": submit_array(path),
         "restart until squeue answers: seconds": restart_seconds(cluster, conf),
     }
-    cluster.run("scancel", "--me")
     rows: list[dict[str, object]] = []
     for what, value in found.items():
         limit, word = LIMITS[what]
@@ -163,6 +162,7 @@ def main() -> None:
                   "ok": ok}
         )  # fmt: skip
     show(options, f"{options.jobs} jobs over one connection, {OUTSTANDING} outstanding", rows)
+    cluster.run("scancel", "--me")
 
 
 if __name__ == "__main__":
