@@ -130,13 +130,13 @@ class _Order(Struct, array_like=True, frozen=True, gc=False):
     duty_id: int
 
 
-class PrepareJob(_Order, tag=1):
+class PrepareJob(_Order, tag=1, frozen=True, array_like=True, gc=False):
     """Run the prolog and make the job known: an allocation without a script here."""
 
     credential: _Blob
 
 
-class LaunchBatch(_Order, tag=2):
+class LaunchBatch(_Order, tag=2, frozen=True, array_like=True, gc=False):
     """Run the prolog if it has not run, then the script.
 
     `environment` holds NAME=VALUE entries, each ended by NUL, as /proc/PID/environ does.
@@ -147,7 +147,7 @@ class LaunchBatch(_Order, tag=2):
     environment: _Blob = b""
 
 
-class SignalJob(_Order, tag=3):
+class SignalJob(_Order, tag=3, frozen=True, array_like=True, gc=False):
     """Signal a step (`step_id`), or by `flags` (model.duty.SIGNAL_*) script, steps, or both."""
 
     job_id: int
@@ -157,7 +157,7 @@ class SignalJob(_Order, tag=3):
     flags: int = 0
 
 
-class TerminateJob(_Order, tag=4):
+class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
     """End what is left of a job here (SIGCONT, SIGTERM, after KillWait SIGKILL), run the epilog.
 
     `flags` says why, for the line in the job's stderr; `force` skips the wait. The credential
@@ -171,21 +171,21 @@ class TerminateJob(_Order, tag=4):
     force: bool = False
 
 
-class SuspendJob(_Order, tag=5):
+class SuspendJob(_Order, tag=5, frozen=True, array_like=True, gc=False):
     """Stop every process of the job here."""
 
     job_id: int
     attempt: int
 
 
-class ResumeJob(_Order, tag=6):
+class ResumeJob(_Order, tag=6, frozen=True, array_like=True, gc=False):
     """Continue every process of the job here."""
 
     job_id: int
     attempt: int
 
 
-class TerminateStep(_Order, tag=7):
+class TerminateStep(_Order, tag=7, frozen=True, array_like=True, gc=False):
     """End one step as `TerminateJob` ends all; the job goes on."""
 
     job_id: int
@@ -194,7 +194,7 @@ class TerminateStep(_Order, tag=7):
     flags: int = 0
 
 
-class RebootNode(_Order, tag=8):
+class RebootNode(_Order, tag=8, frozen=True, array_like=True, gc=False):
     """Run RebootProgram."""
 
     reason: _Text = ""
@@ -254,13 +254,13 @@ class _Report(Struct, array_like=True, frozen=True, gc=False):
     attempt: int
 
 
-class DutyDone(_Report, tag=1):
+class DutyDone(_Report, tag=1, frozen=True, array_like=True, gc=False):
     """An order was carried out: prepared, launched, signalled, suspended, resumed, rebooting."""
 
     duty_id: int
 
 
-class BatchEnded(_Report, tag=2):
+class BatchEnded(_Report, tag=2, frozen=True, array_like=True, gc=False):
     """The script ended with wait status `status`.
 
     `duty_id` is the launch's, which this report settles too; 0 when it was settled before.
@@ -277,7 +277,7 @@ class BatchEnded(_Report, tag=2):
     error: _Text = ""
 
 
-class StepEnded(_Report, tag=3):
+class StepEnded(_Report, tag=3, frozen=True, array_like=True, gc=False):
     """All tasks of a step on this node ended; `status` is the worst wait status."""
 
     step_id: int
@@ -289,14 +289,14 @@ class StepEnded(_Report, tag=3):
     error: _Text = ""
 
 
-class JobTerminated(_Report, tag=4):
+class JobTerminated(_Report, tag=4, frozen=True, array_like=True, gc=False):
     """Nothing of a job is left here and the epilog ran; settles the terminate duty."""
 
     duty_id: int
     epilog_status: int = 0
 
 
-class LaunchFailed(_Report, tag=5):
+class LaunchFailed(_Report, tag=5, frozen=True, array_like=True, gc=False):
     """A job could not be prepared or launched through no fault of its user.
 
     With `drain` the node asks to be drained for that reason (a failed prolog does).
@@ -308,7 +308,7 @@ class LaunchFailed(_Report, tag=5):
     drain: _Text = ""
 
 
-class NodeTrouble(_Report, tag=6):
+class NodeTrouble(_Report, tag=6, frozen=True, array_like=True, gc=False):
     """The node asks to be drained: `Kill task failed`, `Epilog error`; no job: ids are 0."""
 
     reason: _Text

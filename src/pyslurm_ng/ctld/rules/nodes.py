@@ -1,7 +1,216 @@
-"""NOTE TO HELPER D from the lead: this file was yours (291 lines, uncommitted) and I overwrote it by
-accident at 02:50. I am sorry. Please write it again from your context exactly as it was; you own it.
-What I had written in parallel (same purpose) is in reports.py beside it: take from it what helps
-(e.g. `ended_steps` of job_end.complete, model/usage.py merge) and delete reports.py.
+"""What nodes say of themselves: registrations and heartbeats; `reports` has what they did.
+
+The daemon knows which node speaks: its credential says so.
 """
 
-raise ImportError("helper D: write ctld/rules/nodes.py again, see the docstring")
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.node import Node, NodeFacts
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState, Reason
+from pyslurm_ng.wire import node_messages as nm
+
+_REBOOTED = "Node unexpectedly rebooted"
+
+_facts_decoder = msgspec.msgpack.Decoder(NodeFacts)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What follows from a registration: events, and attempts that the node is to kill."""
+
+    events: Sequence[ev.AnyEvent]
+    strangers: tuple[nm.RunningJob, ...]
+
+
+def register(
+    cluster: Cluster, conf: SlurmConf, node_name: str, request: nm.RegisterNode, now_us: int
+) -> Registration | Reject:
+    """Return what a registration changes: hardware, the node's state, jobs lost with a reboot.
+
+    The duties that are still open stay; the sender sends them to the node after this.
+    """
+    node_id = cluster.node_by_name.get(node_name)
+    if node_id is None:
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME, f"node {node_name} is not configured here")
+    try:
+        facts = _facts_decoder.decode(request.facts)
+    except msgspec.DecodeError as error:
+        return Reject(Errno.SLURM_COMMUNICATIONS_RECEIVE_ERROR, f"{node_name}: {error}")
+    node = cluster.node(node_id)
+    rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
+    events = _lost_jobs(cluster, node, request, rebooted, now_us)
+    events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
+    return Registration(events, _strangers(cluster, node_id, request))
+
+
+def _registered(
+    cluster: Cluster, conf: SlurmConf, node: Node, facts: NodeFacts, rebooted: bool, now_us: int
+) -> ev.NodeRegistered:
+    """Return the node's new state by its hardware and ReturnToService."""
+    flags = NodeFlag(node.flags) & ~(NodeFlag.NOT_RESPONDING | NodeFlag.POWERING_UP)
+    state, reason = NodeState(node.state), node.reason
+    expected_reboot = bool(flags & (NodeFlag.REBOOT_ISSUED | NodeFlag.REBOOT_REQUESTED))
+    if flags & NodeFlag.REBOOT_ISSUED and rebooted:
+        flags &= ~(NodeFlag.REBOOT_ISSUED | NodeFlag.REBOOT_REQUESTED)
+        state, reason = NodeState.IDLE, ""
+    problem = "" if _is_pretended(conf) else _shortage(node, facts)
+    if problem:
+        flags |= NodeFlag.INVALID_REG | NodeFlag.DRAIN
+        reason = problem
+    elif flags & NodeFlag.INVALID_REG:
+        flags &= ~(NodeFlag.INVALID_REG | NodeFlag.DRAIN)
+        reason = ""
+    if state in (NodeState.UNKNOWN, NodeState.FUTURE):
+        state = NodeState.IDLE
+    elif state == NodeState.DOWN and _may_return(conf, node):
+        state = NodeState.IDLE
+        if not flags & (NodeFlag.DRAIN | NodeFlag.FAIL):
+            reason = ""
+    had_jobs = bool(cluster.use[node.node_id].allocs)
+    if rebooted and had_jobs and not expected_reboot and conf.return_to_service != 2:
+        state, reason = NodeState.DOWN, _REBOOTED
+    return ev.NodeRegistered(
+        time_us=now_us,
+        node_id=node.node_id,
+        facts=facts,
+        state=int(state),
+        flags=int(flags),
+        reason=reason,
+        addr=facts.addr,
+    )
+
+
+def _may_return(conf: SlurmConf, node: Node) -> bool:
+    """Return whether a node that is DOWN comes back by registering, as ReturnToService says."""
+    if conf.return_to_service == 1:
+        return node.down_for_silence
+    if conf.return_to_service != 2:
+        return False
+    # What an operator or the configuration took down stays down until somebody brings it back.
+    return node.down_for_silence or node.reason == _REBOOTED
+
+
+def _is_pretended(conf: SlurmConf) -> bool:
+    return any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
+
+
+def _shortage(node: Node, facts: NodeFacts) -> str:
+    """Return Slurm's reason for a node with less than configured, or nothing."""
+    spec = node.spec
+    if facts.cpus and facts.cpus < spec.cpus:
+        return f"Low CPUs (reported:{facts.cpus} < configured:{spec.cpus})"
+    found_cores = facts.sockets * facts.cores_per_socket * facts.threads_per_core
+    wanted_cores = spec.sockets * spec.cores_per_socket * spec.threads_per_core
+    if found_cores and found_cores < wanted_cores:
+        return f"Low socket*core*thread count (reported:{found_cores} < configured:{wanted_cores})"
+    if facts.real_memory_mib and facts.real_memory_mib < spec.real_memory_mib:
+        return (
+            f"Low RealMemory (reported:{facts.real_memory_mib} < 100.00% of "
+            f"configured:{spec.real_memory_mib})"
+        )
+    if spec.tmp_disk_mib and facts.tmp_disk_mib < spec.tmp_disk_mib:
+        return f"Low TmpDisk (reported:{facts.tmp_disk_mib} < configured:{spec.tmp_disk_mib})"
+    found: dict[str, int] = {}
+    for item in facts.gres:
+        found[item.name] = found.get(item.name, 0) + item.count
+    wanted: dict[str, int] = {}
+    for item in spec.gres:
+        wanted[item.name] = wanted.get(item.name, 0) + item.count
+    for name, count in wanted.items():
+        have = found.get(name, 0)
+        if have < count:
+            return f"gres/{name} count reported lower than configured ({have} < {count})"
+    return ""
+
+
+def _launched_scripts(cluster: Cluster, node_id: int) -> list[Job]:
+    """Return running jobs whose script the node has reported as started."""
+    waiting = {duty.job_id for duty in cluster.duties.get(node_id, {}).values()}
+    found = []
+    for job_id in cluster.use[node_id].allocs:
+        job = cluster.jobs[job_id]
+        if (
+            job.batch_node_id == node_id
+            and STEP_BATCH in job.steps
+            and job_id not in waiting
+            and not is_completing(job)
+        ):
+            found.append(job)
+    return found
+
+
+def _lost_jobs(
+    cluster: Cluster, node: Node, request: nm.RegisterNode, rebooted: bool, now_us: int
+) -> list[ev.AnyEvent]:
+    """Return the ends or requeues of jobs that this node runs no more."""
+    known = {(job.job_id, job.attempt) for job in request.jobs}
+    victims = _launched_scripts(cluster, node.node_id)
+    if rebooted:
+        here = [cluster.jobs[job_id] for job_id in cluster.use[node.node_id].allocs]
+        victims = [job for job in here if not is_completing(job)]
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    for job in victims:
+        if (job.job_id, job.attempt) in known:
+            continue
+        events += job_end.complete(
+            cluster,
+            job,
+            JobState.NODE_FAIL,
+            now_us,
+            reason=Reason.NodeDown,
+            flags=JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE,
+            failed_node=node.spec.name,
+            clean_nodes=frozenset((node.node_id,)),
+            first_duty_id=duty_id,
+        )
+        duty_id += len(job.nodes)
+    return events
+
+
+def _strangers(
+    cluster: Cluster, node_id: int, request: nm.RegisterNode
+) -> tuple[nm.RunningJob, ...]:
+    """Return attempts that the node has and that are not to run there."""
+    strangers = []
+    for running in request.jobs:
+        job = cluster.jobs.get(running.job_id)
+        here = job is not None and any(alloc.node_id == node_id for alloc in job.nodes)
+        if (
+            job is None
+            or not here
+            or job.attempt != running.attempt
+            or (job.state in TERMINAL_STATES and not is_completing(job))
+        ):
+            strangers.append(running)
+    return tuple(strangers)
+
+
+def heartbeat(cluster: Cluster, node_id: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return what a sign of life changes: a silent node answers again."""
+    node = cluster.node(node_id)
+    if node.flags & NodeFlag.NOT_RESPONDING and node.state != NodeState.DOWN:
+        return [ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=False)]
+    return []
+
+
+def must_register(cluster: Cluster, node_id: int) -> bool:
+    """Return whether a node that speaks has to register first: we do not know what it runs."""
+    node = cluster.node(node_id)
+    return (
+        node.state in (NodeState.UNKNOWN, NodeState.FUTURE)
+        or (node.state == NodeState.DOWN and node.down_for_silence)
+        or not node.facts.boot_id
+    )
