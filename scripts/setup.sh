@@ -10,11 +10,25 @@ venv=${2:-.venv}
 
 die() { echo "setup: error: $*" >&2; exit 1; }
 
-command -v "$python" >/dev/null || die "no $python; install python3 (3.10 or newer)"
-"$python" - <<'PY' || die "$python is older than 3.10"
-import sys
-sys.exit(sys.version_info < (3, 10))
+# Root's own Python (pyenv below /root, say) is one that other users cannot start, and they are to
+# run the commands: then the first one of the system that they can start is taken instead.
+usable() {
+    command -v "$1" >/dev/null && "$1" - <<'PY'
+import os, sys
+path = os.path.realpath(sys.base_prefix)
+is_shared = os.geteuid() != 0
+while not is_shared and os.stat(path).st_mode & 0o005 == 0o005:
+    is_shared = path == "/"
+    path = os.path.dirname(path)
+sys.exit(not is_shared or sys.version_info < (3, 10))
 PY
+}
+for choice in "$python" /usr/bin/python3 /usr/local/bin/python3 ""; do
+    [ -n "$choice" ] || die "no Python 3.10 or newer that every user can start; install python3"
+    if usable "$choice"; then break; fi
+done
+[ "$choice" = "$python" ] || echo "setup: using $choice, since other users cannot start $python"
+python=$choice
 
 # What to look for on the left, the Debian package that has it on the right.
 missing=()
