@@ -351,13 +351,12 @@ class RegisterNode(Struct, array_like=True, frozen=True):
 class NodeRegistered(Struct, frozen=True):
     """It is known now. Open orders follow in NodeOrders.
 
-    `strangers` are attempts the node has that are not to run there: it kills them.
+    What the node has and must not have, it is told to terminate by orders without a duty (0).
     """
 
     epoch: int
     heartbeat_s: int
     now_us: int
-    strangers: list[RunningJob] = []
 
 
 @message(kind="Heartbeat", roles="node", max_bytes=4096)

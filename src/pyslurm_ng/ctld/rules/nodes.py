@@ -6,11 +6,7 @@ The daemon knows which node speaks: its credential says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import msgspec
-
-from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end, node_loss
 from pyslurm_ng.model import events as ev
@@ -23,36 +19,24 @@ from pyslurm_ng.wire import node_messages as nm
 
 _REBOOTED = "Node unexpectedly rebooted"
 
-_facts_decoder = msgspec.msgpack.Decoder(NodeFacts)
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """What follows from a registration: events, and attempts that the node is to kill."""
-
-    events: Sequence[ev.AnyEvent]
-    strangers: tuple[nm.RunningJob, ...]
-
 
 def register(
-    cluster: Cluster, conf: SlurmConf, node_name: str, request: nm.RegisterNode, now_us: int
-) -> Registration | Reject:
+    cluster: Cluster,
+    node_id: int,
+    facts: NodeFacts,
+    running: Sequence[nm.RunningJob],
+    conf: SlurmConf,
+    now_us: int,
+) -> list[ev.AnyEvent]:
     """Return what a registration changes: hardware, the node's state, jobs lost with a reboot.
 
     The duties that are still open stay; the sender sends them to the node after this.
     """
-    node_id = cluster.node_by_name.get(node_name)
-    if node_id is None:
-        return Reject(Errno.ESLURM_INVALID_NODE_NAME, f"node {node_name} is not configured here")
-    try:
-        facts = _facts_decoder.decode(request.facts)
-    except msgspec.DecodeError as error:
-        return Reject(Errno.SLURM_COMMUNICATIONS_RECEIVE_ERROR, f"{node_name}: {error}")
     node = cluster.node(node_id)
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
-    events = _lost_jobs(cluster, node, request, rebooted, now_us)
+    events = _lost_jobs(cluster, node, running, rebooted, now_us)
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
-    return Registration(events, _strangers(cluster, node_id, request))
+    return events
 
 
 def _registered(
@@ -152,10 +136,14 @@ def _launched_scripts(cluster: Cluster, node_id: int) -> list[Job]:
 
 
 def _lost_jobs(
-    cluster: Cluster, node: Node, request: nm.RegisterNode, rebooted: bool, now_us: int
+    cluster: Cluster,
+    node: Node,
+    running: Sequence[nm.RunningJob],
+    rebooted: bool,
+    now_us: int,
 ) -> list[ev.AnyEvent]:
     """Return the ends or requeues of jobs that this node runs no more."""
-    known = {(job.job_id, job.attempt) for job in request.jobs}
+    known = {(job.job_id, job.attempt) for job in running}
     victims = _launched_scripts(cluster, node.node_id)
     if rebooted:
         here = [cluster.jobs[job_id] for job_id in cluster.use[node.node_id].allocs]
@@ -180,37 +168,18 @@ def _lost_jobs(
     return events
 
 
-def _strangers(
-    cluster: Cluster, node_id: int, request: nm.RegisterNode
-) -> tuple[nm.RunningJob, ...]:
-    """Return attempts that the node has and that are not to run there."""
-    strangers = []
-    for running in request.jobs:
-        job = cluster.jobs.get(running.job_id)
+def strays(
+    cluster: Cluster, node_id: int, running: Sequence[nm.RunningJob]
+) -> list[tuple[int, int]]:
+    """Return (job, attempt) of what a node has and must not have, after `register`."""
+    found = []
+    for item in running:
+        job = cluster.jobs.get(item.job_id)
         here = job is not None and any(alloc.node_id == node_id for alloc in job.nodes)
-        if (
-            job is None
-            or not here
-            or job.attempt != running.attempt
-            or (job.state in TERMINAL_STATES and not is_completing(job))
-        ):
-            strangers.append(running)
-    return tuple(strangers)
+        if job is None or not here or job.attempt != item.attempt or _is_over(job):
+            found.append((item.job_id, item.attempt))
+    return found
 
 
-def heartbeat(cluster: Cluster, node_id: int, now_us: int) -> list[ev.AnyEvent]:
-    """Return what a sign of life changes: a silent node answers again."""
-    node = cluster.node(node_id)
-    if node.flags & NodeFlag.NOT_RESPONDING and node.state != NodeState.DOWN:
-        return [ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=False)]
-    return []
-
-
-def must_register(cluster: Cluster, node_id: int) -> bool:
-    """Return whether a node that speaks has to register first: we do not know what it runs."""
-    node = cluster.node(node_id)
-    return (
-        node.state in (NodeState.UNKNOWN, NodeState.FUTURE)
-        or (node.state == NodeState.DOWN and node.down_for_silence)
-        or not node.facts.boot_id
-    )
+def _is_over(job: Job) -> bool:
+    return job.state in TERMINAL_STATES and not is_completing(job)

@@ -1,0 +1,233 @@
+"""What nodes report: one report -> the events that follow. All are safe to hear twice.
+
+Several reports of one message are judged one after the other, each against the Cluster as the one
+before left it.
+"""
+
+from __future__ import annotations
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Job, Step
+from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
+from pyslurm_ng.model.usage import merge
+from pyslurm_ng.wire import node_messages as nm
+
+_PREPARING = (DutyKind.PREPARE, DutyKind.LAUNCH)
+
+
+def judge(
+    cluster: Cluster, node_id: int, report: nm.Report, conf: SlurmConf, now_us: int
+) -> list[ev.AnyEvent]:
+    """Return what follows from one report of a node; nothing if it is out of date."""
+    if isinstance(report, nm.NodeTrouble):
+        return _drain(cluster, node_id, report.reason, now_us)
+    job = cluster.jobs.get(report.job_id)
+    is_current = job is not None and job.attempt == report.attempt
+    if job is None or not is_current or report.job_id not in cluster.active:
+        return _settle(cluster, node_id, getattr(report, "duty_id", 0), now_us)
+    if isinstance(report, nm.DutyDone):
+        return _duty_done(cluster, node_id, job, report, now_us)
+    if isinstance(report, nm.BatchEnded):
+        return _batch_ended(cluster, node_id, job, report, conf, now_us)
+    if isinstance(report, nm.StepEnded):
+        return _step_ended(node_id, job, report, now_us)
+    if isinstance(report, nm.JobTerminated):
+        return _terminated(cluster, node_id, job, report, now_us)
+    return _launch_failed(cluster, node_id, job, report, conf, now_us)
+
+
+def _settle(cluster: Cluster, node_id: int, duty_id: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return DutiesDone if the node still owes that duty."""
+    if duty_id and duty_id in cluster.duties.get(node_id, {}):
+        return [ev.DutiesDone(now_us, ((node_id, duty_id),))]
+    return []
+
+
+def _drain(cluster: Cluster, node_id: int, reason: str, now_us: int) -> list[ev.AnyEvent]:
+    """Take a node out of scheduling for a reason of its own, unless somebody already did."""
+    node = cluster.node(node_id)
+    if node.flags & NodeFlag.DRAIN:
+        return []
+    fields: dict[str, object] = {
+        "flags": int(node.flags | NodeFlag.DRAIN),
+        "reason": reason,
+        "reason_us": now_us,
+        "reason_uid": 0,
+    }
+    return [ev.NodeUpdated(now_us, (node_id,), fields)]
+
+
+def _duty_done(
+    cluster: Cluster, node_id: int, job: Job, report: nm.DutyDone, now_us: int
+) -> list[ev.AnyEvent]:
+    """Settle a duty; the job has started when its last node has prepared."""
+    events = _settle(cluster, node_id, report.duty_id, now_us)
+    if not events or not job.flags & JobFlag.CONFIGURING:
+        return events
+    open_elsewhere = any(
+        duty.job_id == job.job_id and duty.kind in _PREPARING and duty.duty_id != report.duty_id
+        for alloc in job.nodes
+        for duty in cluster.duties.get(alloc.node_id, {}).values()
+    )
+    if not open_elsewhere:
+        events.append(ev.JobStarted(now_us, job.job_id, job.attempt))
+    return events
+
+
+def end_state(status: int, flags: int) -> JobState:
+    """Return the state of a batch job whose script ended with a wait status and END_* flags."""
+    if flags & nm.END_OUT_OF_MEMORY:
+        return JobState.OUT_OF_MEMORY
+    if flags & nm.END_LOST:
+        return JobState.NODE_FAIL
+    return JobState.FAILED if status else JobState.COMPLETED
+
+
+def step_end_state(status: int, flags: int) -> JobState:
+    """Return the state of a step: one killed by a signal counts as cancelled, as in Slurm."""
+    if flags & nm.END_OUT_OF_MEMORY:
+        return JobState.OUT_OF_MEMORY
+    if status & 0x7F:
+        return JobState.CANCELLED
+    return JobState.FAILED if status else JobState.COMPLETED
+
+
+def _end_reason(state: JobState, status: int) -> Reason:
+    if state == JobState.OUT_OF_MEMORY:
+        return Reason.OutOfMemory
+    if state == JobState.NODE_FAIL:
+        return Reason.JobLaunchFailure
+    if status & 0x7F:
+        return Reason.RaisedSignal
+    return Reason.NonZeroExitCode if status else Reason.NONE
+
+
+def _batch_ended(
+    cluster: Cluster, node_id: int, job: Job, report: nm.BatchEnded, conf: SlurmConf, now_us: int
+) -> list[ev.AnyEvent]:
+    # JobCompleting drops the job's duties, the launch too, so one event less settles it.
+    events = _settle(cluster, node_id, report.duty_id, now_us) if is_completing(job) else []
+    if STEP_BATCH in job.steps:
+        events.append(
+            ev.StepEnded(
+                time_us=now_us,
+                job_id=job.job_id,
+                step_id=STEP_BATCH,
+                state=step_end_state(report.status, report.flags),
+                exit_code=report.status,
+                usage=report.usage,
+                end_us=report.end_us,
+            )
+        )
+    if is_completing(job):
+        return events
+    state = end_state(report.status, report.flags)
+    clean = frozenset({node_id}) if report.flags & nm.END_CLEAN else frozenset()
+    events += job_end.complete(
+        cluster,
+        job,
+        state,
+        now_us,
+        exit_code=report.status,
+        reason=_end_reason(state, report.status),
+        flags=_requeue_flags(job, report.status, state, conf),
+        clean_nodes=clean,
+        ended_steps=frozenset({STEP_BATCH}),
+    )
+    return events
+
+
+def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> JobFlag:
+    """Return the flags that RequeueExit and RequeueExitHold ask for, or a lost supervisor."""
+    if state == JobState.NODE_FAIL:
+        return JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE
+    if status & 0x7F:
+        return JobFlag.NONE
+    code = status >> 8
+    if code in conf.requeue_exit_hold:
+        return JobFlag.REQUEUED | JobFlag.SPECIAL_EXIT
+    if code in conf.requeue_exit:
+        return JobFlag.REQUEUED
+    return JobFlag.NONE
+
+
+def _step_ended(node_id: int, job: Job, report: nm.StepEnded, now_us: int) -> list[ev.AnyEvent]:
+    step = job.steps.get(report.step_id)
+    if step is None or node_id not in step.nodes_pending:
+        return []
+    state = step_end_state(report.status, report.flags)
+    if step.nodes_pending != (node_id,):
+        return [
+            ev.StepNodesDone(
+                time_us=now_us,
+                job_id=job.job_id,
+                step_id=step.step_id,
+                node_ids=(node_id,),
+                exit_code=report.status,
+                state=state,
+                usage=report.usage,
+            )
+        ]
+    return [_whole_step_ended(job, step, report, state, now_us)]
+
+
+def _whole_step_ended(
+    job: Job, step: Step, report: nm.StepEnded, state: JobState, now_us: int
+) -> ev.StepEnded:
+    if state == JobState.COMPLETED:
+        state = JobState(step.end_state)
+    usage = step.usage
+    if report.usage is not None:
+        usage = merge(usage, report.usage)
+    return ev.StepEnded(
+        time_us=now_us,
+        job_id=job.job_id,
+        step_id=step.step_id,
+        state=state,
+        exit_code=max(step.exit_code, report.status),
+        usage=usage,
+        end_us=report.end_us,
+    )
+
+
+def _terminated(
+    cluster: Cluster, node_id: int, job: Job, report: nm.JobTerminated, now_us: int
+) -> list[ev.AnyEvent]:
+    """A node is clean of a job; the last one ends it."""
+    events = _settle(cluster, node_id, report.duty_id, now_us)
+    is_news = bool(events)
+    if report.epilog_status:
+        events += _drain(cluster, node_id, "Epilog error", now_us)
+    if not is_news or not is_completing(job) or job.nodes_pending != (node_id,):
+        return events
+    events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, job.flags, now_us)
+    return events
+
+
+def _launch_failed(
+    cluster: Cluster, node_id: int, job: Job, report: nm.LaunchFailed, conf: SlurmConf, now_us: int
+) -> list[ev.AnyEvent]:
+    """Requeue a batch job, held unless the site says otherwise; end any other."""
+    events = _drain(cluster, node_id, report.drain, now_us) if report.drain else []
+    if is_completing(job):
+        return events + _settle(cluster, node_id, report.duty_id, now_us)
+    flags = JobFlag.NONE
+    if job.script_hash:
+        flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
+        if "nohold_on_prolog_fail" not in {word.lower() for word in conf.scheduler_parameters}:
+            flags |= JobFlag.REQUEUE_HOLD
+    return events + job_end.complete(
+        cluster,
+        job,
+        JobState.FAILED,
+        now_us,
+        exit_code=1 << 8,
+        reason=Reason.JobLaunchFailure,
+        reason_text=report.text,
+        flags=flags,
+    )
