@@ -6,19 +6,13 @@ import os
 from collections.abc import Sequence
 
 from pyslurm_ng.conf.topology_conf import SwitchConf, TopologyConf
-from pyslurm_ng.ctld.queries.job_fields import (
-    dependency_text,
-    exclusive_text,
-    first_partition,
-    oversubscribe_text,
-)
+from pyslurm_ng.ctld.node_orders import credential_of
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, NodeAlloc
 from pyslurm_ng.wire.auth import CredentialSigner, body_digest
-from pyslurm_ng.wire.node_messages import CREDENTIAL_LIFE_US, JobCredential, encode_credential
+from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
 
-_MINUTE_US = 60_000_000
 _NONCE_BYTES = 16
 
 
@@ -37,15 +31,15 @@ class Credentials:
         self, cluster: Cluster, job: Job, now_us: int, script: bytes, environment: bytes
     ) -> bytes:
         """Return the credential to start a job's script on its batch host."""
-        alloc = next(one for one in job.nodes if one.node_id == job.batch_node_id)
+        addresses, pattern = self._addresses(cluster, job)
         return self._signed(
-            self._of_job(
+            credential_of(
                 cluster,
                 job,
-                now_us,
-                step_nodes=(alloc,),
-                step_tasks=((0,),),
-                step_name="batch",
+                now_us=now_us,
+                nonce=os.urandom(_NONCE_BYTES),
+                node_addresses=addresses,
+                address_pattern=pattern,
                 script_digest=body_digest(script),
                 environment_digest=body_digest(environment),
             )
@@ -53,7 +47,7 @@ class Credentials:
 
     def of_job(self, cluster: Cluster, job: Job, now_us: int) -> bytes:
         """Return the credential that makes a job known to a node, for prolog and epilog."""
-        return self._signed(self._of_job(cluster, job, now_us))
+        return self.of_step(cluster, job, now_us)
 
     def of_step(
         self,
@@ -61,10 +55,10 @@ class Credentials:
         job: Job,
         now_us: int,
         *,
-        step_id: int,
-        nodes: Sequence[NodeAlloc],
-        tasks: Sequence[Sequence[int]],
-        name: str,
+        step_id: int = STEP_BATCH,
+        allocs: Sequence[NodeAlloc] = (),
+        tasks: Sequence[Sequence[int]] = (),
+        name: str = "batch",
         flags: int = 0,
         cpus_per_task: int = 0,
         distribution: str = "",
@@ -74,117 +68,47 @@ class Credentials:
         """Return the credential by which srun starts one step.
 
         Args:
-            nodes: what the step holds on each of its nodes.
+            allocs: what the step holds on each of its nodes.
             tasks: the global task ids on each of them.
         """
+        addresses, pattern = self._addresses(cluster, job)
         return self._signed(
-            self._of_job(
+            credential_of(
                 cluster,
                 job,
-                now_us,
+                now_us=now_us,
+                nonce=os.urandom(_NONCE_BYTES),
                 step_id=step_id,
-                step_nodes=tuple(nodes),
-                step_tasks=tuple(tuple(of_node) for of_node in tasks),
+                step_allocs=allocs,
+                step_tasks=tasks,
                 step_name=name,
                 step_flags=flags,
-                step_cpus_per_task=cpus_per_task,
-                step_distribution=distribution,
-                step_gpus_per_task=gpus_per_task,
-                step_tres_bind=tres_bind,
+                cpus_per_task=cpus_per_task,
+                distribution=distribution,
+                gpus_per_task=gpus_per_task,
+                tres_bind=tres_bind,
+                node_addresses=addresses,
+                address_pattern=pattern,
             )
         )
 
     def _signed(self, credential: JobCredential) -> bytes:
         return self._signer.sign_credential(encode_credential(credential))
 
-    def _of_job(
-        self,
-        cluster: Cluster,
-        job: Job,
-        now_us: int,
-        *,
-        step_id: int = STEP_BATCH,
-        step_nodes: tuple[NodeAlloc, ...] = (),
-        step_tasks: tuple[tuple[int, ...], ...] = (),
-        step_name: str = "",
-        step_flags: int = 0,
-        step_cpus_per_task: int = 0,
-        step_distribution: str = "",
-        step_gpus_per_task: int = 0,
-        step_tres_bind: str = "",
-        script_digest: bytes = b"",
-        environment_digest: bytes = b"",
-    ) -> JobCredential:
-        request = job.request
-        names = tuple(cluster.node_names([alloc.node_id for alloc in job.nodes]))
-        partition = first_partition(cluster, job)
-        batch_host = cluster.node(job.batch_node_id).spec.name if job.batch_node_id >= 0 else ""
-        addresses, pattern = addresses_of(self.topology, names)
-        return JobCredential(
-            cluster=cluster.cluster_name,
-            epoch=cluster.epoch,
-            job_id=job.job_id,
-            attempt=job.attempt,
-            uid=job.uid,
-            gid=job.gid,
-            user_name=job.user_name,
-            group_name=job.group_name,
-            request=request,
-            nodes=names,
-            allocs=job.nodes,
-            step_id=step_id,
-            step_nodes=tuple(cluster.node_names([alloc.node_id for alloc in step_nodes])),
-            step_allocs=step_nodes,
-            step_tasks=step_tasks,
-            step_name=step_name,
-            step_flags=step_flags,
-            step_cpus_per_task=step_cpus_per_task,
-            step_distribution=step_distribution,
-            step_gpus_per_task=step_gpus_per_task,
-            step_tres_bind=step_tres_bind,
-            partition=job.partition,
-            account=job.account,
-            qos=job.qos,
-            job_name=request.name,
-            reservation=request.reservation,
-            licenses=request.licenses,
-            wckey=request.wckey,
-            start_us=job.start_us,
-            end_us=planned_end_us(job),
-            array_job_id=job.array_job_id,
-            array_task_id=job.array_task_id,
-            array_count=job.array_count,
-            array_min=job.array_min,
-            array_max=job.array_max,
-            array_step=job.array_step,
-            het_job_id=job.het_job_id,
-            het_offset=job.het_offset,
-            dependency=dependency_text(job.dependencies, job.dependency_any),
-            oversubscribe=oversubscribe_text(request.flags),
-            exclusive=exclusive_text(request.flags, partition.exclusive if partition else "NO"),
-            batch_host=batch_host,
-            node_addresses=addresses,
-            address_pattern=pattern,
-            script_digest=script_digest,
-            environment_digest=environment_digest,
-            issued_us=now_us,
-            expires_us=now_us + CREDENTIAL_LIFE_US,
-            nonce=os.urandom(_NONCE_BYTES),
-        )
+    def _addresses(self, cluster: Cluster, job: Job) -> tuple[tuple[str, ...], str]:
+        if self.topology is None:
+            return (), ""
+        names = [
+            node.spec.name
+            for node in (cluster.nodes[alloc.node_id] for alloc in job.nodes)
+            if node is not None
+        ]
+        return addresses_of(self.topology, names)
 
 
-def planned_end_us(job: Job) -> int:
-    """Return when a running job's time limit is over, 0 for no limit."""
-    if job.time_limit_min in (INFINITE, NO_VAL):
-        return 0
-    return job.start_us + job.suspended_us + job.time_limit_min * _MINUTE_US
-
-
-def addresses_of(
-    topology: TopologyConf | None, names: Sequence[str]
-) -> tuple[tuple[str, ...], str]:
+def addresses_of(topology: TopologyConf, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """Return SLURM_TOPOLOGY_ADDR of each node and its pattern; nothing under a flat topology."""
-    if topology is None or topology.kind == "flat":
+    if topology.kind == "flat":
         return (), ""
     if topology.kind != "tree":
         block_of = {name: block.name for block in topology.blocks for name in block.node_names}

@@ -20,14 +20,20 @@ from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog, level_number
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_configuration
+from pyslurm_ng.ctld.credentials import Credentials
+from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.identities import Identities
+from pyslurm_ng.ctld.job_watch import JobWatch
+from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.scheduler import Outcome, Scheduler
 from pyslurm_ng.ctld.scripts import ScriptStore
+from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
@@ -41,13 +47,17 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, Peer, load_identity
 from pyslurm_ng.wire.client import run_directory, socket_file
+from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.endpoint import Endpoint, zmq_port
+from pyslurm_ng.wire.node_messages import NodeReconfigure, NodeShutdown
 from pyslurm_ng.wire.stream import StreamServer
 
 T = TypeVar("T")
 
 _TICK_S = 1.0
 _LOOKUP_THREADS = 4
+# Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
+_NODE_SHUTDOWN_S = 0.2
 _CLOCK_JUMP_US = 5_000_000
 
 
@@ -246,6 +256,7 @@ class Daemon:
             self._loop.add_signal_handler(number, self._terminate)
         self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         self._loop.add_signal_handler(signal.SIGUSR2, self.log.reopen)
+        self._connect_accounting()
         gc.collect()
         gc.freeze()
         self._tell_ready()
@@ -300,6 +311,9 @@ class Daemon:
         self._writer.observe(self._soft.applied)
         self._writer.observe(self._scripts.applied)
         self._writer.observe(self._scheduler.applied)
+        self._watch = JobWatch(cluster)
+        self._writer.observe(self._watch.applied)
+        self._build_nodes()
         self._checkpointer = Checkpointer(
             self.layout,
             recovery.journal_id,
@@ -308,6 +322,34 @@ class Daemon:
             keep_after=self._keep_after,
             bytes_written=lambda: self._journal.bytes_written,
             say=lambda text, is_error: (self.log.error if is_error else self.log.verbose)(text),
+        )
+
+    def _build_nodes(self) -> None:
+        """Put together what talks to node daemons."""
+        self._endpoint = Endpoint(
+            self._identity,
+            audience="slurmctld",
+            on_message=lambda message, peer, answer: self._nodes.handle(message, peer, answer),
+            on_refused=lambda cause, text: self.log.verbose(f"message refused ({cause}): {text}"),
+        )
+        self._credentials = Credentials(self._identity.signer, self.configuration.topology)
+        self._sender = Sender(
+            self._writer,
+            self._endpoint,
+            credentials=self._credentials,
+            scripts=self._scripts,
+            now_us=self._clock.now_us,
+            call_soon=self._loop.call_soon,
+            failed=self.log.error,
+        )
+        self._writer.observe(self._sender.applied)
+        self._nodes = NodeService(
+            self._writer,
+            self._soft,
+            self._sender,
+            conf=self.configuration.conf,
+            clock=self._clock,
+            log=self.log,
         )
 
     def _begin_epoch(self) -> None:
@@ -337,13 +379,37 @@ class Daemon:
         await self._server.listen_unix(socket_file("slurmctld", conf.slurmctld_pid_file, port))
         address = conf.slurmctld_addr or None
         await self._server.listen_tcp(address, port)
-        self._endpoint = Endpoint(
-            self._identity,
-            audience="slurmctld",
-            on_message=lambda message, peer, answer: None,
-            on_refused=lambda cause, text: self.log.verbose(f"message refused ({cause}): {text}"),
-        )
         self._endpoint.bind("*", zmq_port(port, conf.slurmctld_parameters))
+
+    def _connect_accounting(self) -> None:
+        """Keep slurmdbd up to date, if the configuration wants one."""
+        conf, cluster = self.configuration.conf, self._writer.cluster
+        self._dbd: DbdLink | None = None
+        if not conf.accounting_storage_type.endswith("/slurmdbd"):
+            return
+        self._dbd = DbdLink(
+            identity=self._identity,
+            place=find_place(
+                conf.accounting_storage_host,
+                conf.accounting_storage_port,
+                conf.slurmctld_pid_file,
+            ),
+            registration=RegisterCluster(
+                cluster=conf.cluster_name,
+                control_host=self.host,
+                control_port=conf.slurmctld_port[0],
+                journal_id=self._recovery.journal_id.hex(),
+                tres=list(conf.tracked_tres()),
+            ),
+            journal=self.layout.journal,
+            durable=lambda: self._writer.durable,
+            on_update=lambda update: self._writer.record(
+                mirror(cluster, update, self._clock.now_us())
+            ),
+            log=self.log,
+        )
+        self._writer.follow(self._dbd.wake)
+        self._dbd_task = self._loop.create_task(self._dbd.run())
 
     def _roles_of(self, peer: Peer) -> frozenset[str]:
         """Return what accounting's user records add to a user."""
@@ -381,15 +447,20 @@ class Daemon:
         self._writer.record(
             timers.due(cluster, self.configuration.conf, self._soft.last_seen_us, now_us)
         )
+        self._sender.tick()
         soft = self._soft
         soft.journal_bytes = self._journal.bytes_written
         soft.journal_groups = self._journal.groups
+        if self._dbd is not None:
+            soft.dbd_queue, soft.dbd_connected = self._dbd.backlog, self._dbd.is_connected
+        soft.agent_queue = self._sender.open_count
+        soft.agents = len(self._sender.nodes)
         soft.refused = {**self._server.refusals, **self._endpoint.refusals}
         self._checkpointer.tick(self._writer.durable, time.monotonic())
 
     def _keep_after(self, durable: int) -> int:
         """The lowest record that all followers have taken over."""
-        return durable
+        return durable if self._dbd is None else min(durable, self._dbd.acknowledged)
 
     # Control ------------------------------------------------------------------------------------
 
@@ -416,9 +487,12 @@ class Daemon:
             if getattr(old, key) != getattr(conf, key)
         ]  # fmt: skip
         self.configuration = self._service.configuration = fresh
+        self._nodes.conf = conf
+        self._credentials.topology = fresh.topology
         self._scheduler.policy = fresh.policy
         self._identities.forget()
         self._writer.record(configure(self._writer.cluster, conf, self._clock.now_us()))
+        self._sender.broadcast(NodeReconfigure(self._writer.cluster.epoch))
         self.log.info("reconfigured from " + conf.path)
         names = ", ".join(key.title().replace("_", "") for key in kept)
         return [f"{names}: a change needs a restart of slurmctld"] if kept else []
@@ -489,8 +563,13 @@ class Daemon:
         self._checkpointer.stop()
         await self._loop.run_in_executor(None, self._journal.close)
         self._writer.on_durable(self._journal.durable)
+        if self._with_nodes:
+            self._sender.broadcast(NodeShutdown(self._writer.cluster.epoch))
+            await asyncio.sleep(_NODE_SHUTDOWN_S)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+        if self._dbd is not None:
+            self._dbd_task.cancel()
         await self._server.close()
         self._endpoint.close()
         self._edges.close()

@@ -19,7 +19,6 @@ from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs, top_jobs
-from pyslurm_ng.ctld.rules.submit import submit_job
 from pyslurm_ng.ctld.rules.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.rules.update_job import update_job
 from pyslurm_ng.ctld.rules.update_nodes import update_nodes
@@ -36,7 +35,6 @@ RULES: dict[str, RuleFunction] = {
     "DeletePartition": delete_partition,
     "HoldJobs": hold_jobs,
     "RequeueJobs": requeue_jobs,
-    "SubmitJob": submit_job,
     "SubmitJob": submit_job,
     "SuspendJobs": suspend_jobs,
     "TopJobs": top_jobs,

@@ -15,26 +15,19 @@ from typing import Protocol
 from msgspec import Struct
 
 from pyslurm_ng.ctld.credentials import Credentials
+from pyslurm_ng.ctld.node_orders import needs_credential, order_of
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import Duty, DutyKind
-from pyslurm_ng.model.job import Job
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.node_messages import (
     ORDER_BYTES,
     ORDERS_AT_ONCE,
-    LaunchBatch,
     NodeOrders,
     Order,
-    PrepareJob,
-    RebootNode,
-    ResumeJob,
-    SignalJob,
-    SuspendJob,
     TerminateJob,
-    TerminateStep,
 )
 
 RETRY_US = 15_000_000
@@ -103,6 +96,13 @@ class Sender:
         self.nodes.add(self._writer.cluster.node(node_id).spec.name)
         self._build((node_id,), 0)
 
+    def end_strays(self, node_id: int, strays: Iterable[tuple[int, int]]) -> None:
+        """Have a node end attempts of jobs that it must not have; no duty stands for this."""
+        name = self._writer.cluster.node(node_id).spec.name
+        orders: list[Order] = [TerminateJob(0, job_id, attempt) for job_id, attempt in strays]
+        if orders:
+            self._writer.when_durable(partial(self._queue, name, orders))
+
     def tick(self) -> None:
         """Send again what has been open for long; forget what is not open any more."""
         now_us, left = self._now_us(), _RETRIES_PER_TICK
@@ -119,6 +119,10 @@ class Sender:
                 self._queue_durable(node_id, due)
         for duty_id in wanted - found:
             del self._sent_us[duty_id]
+
+    def tell(self, name: str, message: Struct) -> None:
+        """Send one node a message that is no duty; lost if the node is away."""
+        self._post(name, message)
 
     def broadcast(self, message: Struct) -> None:
         """Send a message to every node that is here, such as NodeShutdown."""
@@ -155,33 +159,14 @@ class Sender:
 
     def _order(self, cluster: Cluster, duty: Duty, now_us: int) -> Order | None:
         """Return the order for one duty; None when it cannot be made (said in the log)."""
+        if not needs_credential(duty):
+            return order_of(duty)
         job = cluster.jobs.get(duty.job_id)
-        match duty.kind:
-            case DutyKind.REBOOT:
-                return RebootNode(duty.duty_id)
-            case DutyKind.SIGNAL:
-                return SignalJob(
-                    duty.duty_id, duty.job_id, duty.attempt, duty.step_id, duty.signal, duty.flags
-                )
-            case DutyKind.SUSPEND:
-                return SuspendJob(duty.duty_id, duty.job_id, duty.attempt)
-            case DutyKind.RESUME:
-                return ResumeJob(duty.duty_id, duty.job_id, duty.attempt)
-            case DutyKind.TERMINATE_STEP:
-                return TerminateStep(
-                    duty.duty_id, duty.job_id, duty.attempt, duty.step_id, duty.flags
-                )
         if job is None:
             self._failed(f"duty {duty.duty_id} of unknown job {duty.job_id}")
             return None
-        if duty.kind == DutyKind.TERMINATE:
-            credential = self._credentials.of_job(cluster, job, now_us)
-            return TerminateJob(duty.duty_id, duty.job_id, duty.attempt, duty.flags, credential)
-        if duty.kind == DutyKind.PREPARE:
-            return PrepareJob(duty.duty_id, self._credentials.of_job(cluster, job, now_us))
-        return self._launch(cluster, job, duty, now_us)
-
-    def _launch(self, cluster: Cluster, job: Job, duty: Duty, now_us: int) -> Order | None:
+        if duty.kind != DutyKind.LAUNCH:
+            return order_of(duty, credential=self._credentials.of_job(cluster, job, now_us))
         try:
             script = self._scripts.get(job.script_hash)
             environment = self._scripts.get(job.env_hash)
@@ -189,7 +174,7 @@ class Sender:
             self._failed(f"script of job {job.job_id}: {error.filename}: {error.strerror}")
             return None
         credential = self._credentials.of_batch(cluster, job, now_us, script, environment)
-        return LaunchBatch(duty.duty_id, credential, script, environment)
+        return order_of(duty, credential=credential, script=script, environment=environment)
 
     # Sending ------------------------------------------------------------------------------------
 
