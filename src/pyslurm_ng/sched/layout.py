@@ -1,0 +1,224 @@
+"""Where a step's tasks go: over nodes, then over the cores of a node. Pure.
+
+Words are those of `--distribution`: `block|cyclic|plane=N|arbitrary|*` for nodes, after a colon
+`block|cyclic|fcyclic|*` for sockets, after another for cores, and `,Pack` or `,NoPack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+NODE_WORDS = ("block", "cyclic", "plane", "arbitrary")
+CORE_WORDS = ("block", "cyclic", "fcyclic")
+
+
+class LayoutError(ValueError):
+    """A distribution that cannot be read or kept; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A parsed `--distribution`; empty words mean the default."""
+
+    node: str = ""
+    plane_size: int = 0
+    socket: str = ""
+    core: str = ""
+    pack: bool | None = None
+
+    def text(self, tasks: int = 0, nodes: int = 0) -> str:
+        """Return what SLURM_DISTRIBUTION shows, the default filled in by the counts."""
+        node = self.node or default_node_word(tasks, nodes)
+        if node == "plane":
+            node = f"plane={self.plane_size}"
+        parts = [node]
+        if self.socket or self.core:
+            parts.append(self.socket or "cyclic")
+        if self.core:
+            parts.append(self.core)
+        suffix = "" if self.pack is None else (",Pack" if self.pack else ",NoPack")
+        return ":".join(parts) + suffix
+
+
+def default_node_word(tasks: int, nodes: int) -> str:
+    """Return the default over nodes: block when there are more tasks than nodes."""
+    return "block" if tasks > nodes else "cyclic"
+
+
+def parse_distribution(text: str, plane_size: int = 0) -> Distribution:
+    """Return what `--distribution=text` says.
+
+    Raises:
+        LayoutError: an unknown word, or plane without a size.
+    """
+    main, _, option = text.partition(",")
+    pack: bool | None = None
+    if option:
+        if option.lower() not in ("pack", "nopack"):
+            raise LayoutError(f"Invalid -m specification {text}")
+        pack = option.lower() == "pack"
+    words = [word.lower() for word in main.split(":")]
+    if len(words) > 3:
+        raise LayoutError(f"Invalid -m specification {text}")
+    words += [""] * (3 - len(words))
+    node, socket, core = ("" if word == "*" else word for word in words)
+    if node.startswith("plane"):
+        size = node.partition("=")[2]
+        if size:
+            plane_size = int(size) if size.isdigit() else 0
+        if plane_size < 1 or socket or core:
+            raise LayoutError(f"Invalid -m specification {text}")
+        node = "plane"
+    if (
+        (node and node not in NODE_WORDS)
+        or (socket and socket not in CORE_WORDS)
+        or (core and core not in CORE_WORDS)
+    ):
+        raise LayoutError(f"Invalid -m specification {text}")
+    return Distribution(node, plane_size if node == "plane" else 0, socket, core, pack)
+
+
+def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> list[list[int]]:
+    """Return the task ids of each node, ascending.
+
+    Every node gets one task at least where there are as many tasks as nodes (not with Pack). What
+    exceeds the capacities, under overcommit, goes round the nodes evenly.
+
+    Args:
+        tasks: how many tasks, at least 1.
+        capacity: how many tasks each node holds without overcommit, in step order.
+        distribution: not "arbitrary": see `spread_by_list`.
+    """
+    word = distribution.node or default_node_word(tasks, len(capacity))
+    if word == "block":
+        counts = _block_counts(tasks, capacity, reserve_one=distribution.pack is not True)
+        return _in_order(counts)
+    size = distribution.plane_size if word == "plane" else 1
+    return _rounds(tasks, capacity, size)
+
+
+def spread_by_list(node_of_task: Sequence[int], nodes: int) -> list[list[int]]:
+    """Return the task ids of each node for `arbitrary`: task i runs on node `node_of_task[i]`."""
+    of_node: list[list[int]] = [[] for _ in range(nodes)]
+    for task, node in enumerate(node_of_task):
+        of_node[node].append(task)
+    return of_node
+
+
+def _block_counts(tasks: int, capacity: Sequence[int], *, reserve_one: bool) -> list[int]:
+    nodes = len(capacity)
+    counts = [0] * nodes
+    left = tasks
+    if reserve_one:
+        for node in range(min(nodes, tasks)):
+            counts[node] = 1
+        left -= min(nodes, tasks)
+    for node in range(nodes):
+        more = min(left, max(0, capacity[node] - counts[node]))
+        counts[node] += more
+        left -= more
+    # Overcommit: what is left goes round evenly.
+    each, rest = divmod(left, nodes)
+    return [count + each + (node < rest) for node, count in enumerate(counts)]
+
+
+def _in_order(counts: Sequence[int]) -> list[list[int]]:
+    of_node = []
+    first = 0
+    for count in counts:
+        of_node.append(list(range(first, first + count)))
+        first += count
+    return of_node
+
+
+def _rounds(tasks: int, capacity: Sequence[int], size: int) -> list[list[int]]:
+    """Deal `size` tasks to a node in turn, passing over full ones while any has room."""
+    of_node: list[list[int]] = [[] for _ in capacity]
+    task = 0
+    while task < tasks:
+        has_room = [len(given) < room for given, room in zip(of_node, capacity, strict=True)]
+        respects = any(has_room)
+        for node, given in enumerate(of_node):
+            if respects and not has_room[node]:
+                continue
+            count = min(size, tasks - task)
+            if respects:
+                count = min(count, capacity[node] - len(given))
+            given.extend(range(task, task + count))
+            task += count
+    return of_node
+
+
+def counts_text(counts: Iterable[int]) -> str:
+    """Return counts in the repeat form of SLURM_TASKS_PER_NODE: `2(x3),1`."""
+    parts: list[list[int]] = []
+    for count in counts:
+        if parts and parts[-1][0] == count:
+            parts[-1][1] += 1
+        else:
+            parts.append([count, 1])
+    return ",".join(f"{count}(x{times})" if times > 1 else f"{count}" for count, times in parts)
+
+
+def parse_counts(text: str) -> list[int]:
+    """Return the counts of a repeat form; the inverse of `counts_text`."""
+    counts: list[int] = []
+    for part in text.split(","):
+        count, _, times = part.partition("(x")
+        counts += [int(count)] * (int(times.rstrip(")")) if times else 1)
+    return counts
+
+
+# Inside a node ----------------------------------------------------------------------------------
+
+
+def task_cores(
+    cores: int,
+    tasks: int,
+    cores_per_task: int,
+    cores_per_socket: int,
+    distribution: Distribution,
+) -> list[int]:
+    """Return a core mask for each task of a node.
+
+    Tasks are dealt over sockets: cyclic (the default) one socket after another, block socket by
+    socket, fcyclic each core of a task from another socket. When the cores do not suffice (under
+    overcommit) they are dealt again from the beginning.
+
+    Args:
+        cores: mask of the cores the step holds here, socket by socket.
+        tasks: how many tasks run here.
+        cores_per_task: how many each is to have, at least 1.
+        cores_per_socket: cores of one socket.
+    """
+    order = _core_order(cores, max(1, cores_per_socket), cores_per_task, distribution.socket)
+    if not order:
+        return [0] * tasks
+    masks = []
+    for task in range(tasks):
+        first = task * cores_per_task
+        mask = 0
+        for index in range(first, first + min(cores_per_task, len(order))):
+            mask |= 1 << order[index % len(order)]
+        masks.append(mask)
+    return masks
+
+
+def _core_order(cores: int, per_socket: int, group: int, word: str) -> list[int]:
+    """Return core indexes in the order in which they are dealt, `group` of them to a task."""
+    listed = [index for index in range(cores.bit_length()) if cores >> index & 1]
+    if word == "block":
+        return listed
+    sockets: dict[int, list[int]] = {}
+    for index in listed:
+        sockets.setdefault(index // per_socket, []).append(index)
+    take = 1 if word == "fcyclic" else group
+    order: list[int] = []
+    left = list(sockets.values())
+    while left:
+        for socket in left:
+            order += socket[:take]
+            del socket[:take]
+        left = [socket for socket in left if socket]
+    return order
