@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
+
+FACTS = json.loads((Path(__file__).parent / "facts" / "commands.json").read_text())
+JOB_COMMANDS = ("sbatch", "salloc", "srun")
 
 
 def refused_options(command: str) -> set[str]:
-    """Return long names; a command without such a table refuses none."""
+    """Return long names.
+
+    The job commands share a table that says what each option does; the others name what they
+    refuse in REFUSED. Either way an option missing from the command's own table is refused, too.
+    """
+    if command in JOB_COMMANDS:
+        from pyslurm_ng.cli.options import is_implemented
+
+        names = {option["long"] for option in FACTS[command]["option"]}
+        return {name for name in names if not is_implemented(name)}
     try:
         module = importlib.import_module(f"pyslurm_ng.cli.{command}")
     except ModuleNotFoundError:
         return set()
-    return set(getattr(module, "REFUSED", ()))
+    documented = {option["long"] for option in FACTS[command].get("option", [])}
+    known = {row[0] for row in getattr(module, "OPTIONS", ())}
+    missing = documented - known if known else set()
+    return set(getattr(module, "REFUSED", ())) | missing
