@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.command import Option
     from pyslurm_ng.wire.client import Client
 
+REFUSED = ("yaml", "autocomplete", "federation", "sibling")
+
 OPTIONS: "tuple[Option, ...]" = (
     ("accounts", "A", REQUIRED),
     ("all", "a", NONE),
@@ -169,7 +171,7 @@ def _take(given: "dict[str, str]", name: str, value: str) -> None:
 
 
 def _refused(given: "dict[str, str]") -> str:
-    for name in ("yaml", "autocomplete", "federation", "sibling"):
+    for name in REFUSED:
         if name in given:
             return f"--{name} is not supported yet"
     return ""
