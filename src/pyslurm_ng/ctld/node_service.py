@@ -6,13 +6,18 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.codec import CodecError, decode
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
-from pyslurm_ng.ctld.rules.nodes import heartbeat, must_register, register
+from pyslurm_ng.ctld.rules.nodes import register, strays
+from pyslurm_ng.ctld.rules.reports import judge
 from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.endpoint import Answer
 from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
@@ -77,12 +82,13 @@ class NodeService:
     def _register(self, node_id: int, name: str, message: RegisterNode, answer: Answer) -> None:
         writer, now_us = self._writer, self._clock.now_us()
         cluster = writer.cluster
-        outcome = register(cluster, self.conf, name, message, now_us)
-        if isinstance(outcome, Reject):
-            self._log.error(f"registration of {name} refused: {outcome}")
-            answer(ErrorReply(outcome.code, str(outcome)))
+        try:
+            facts = decode(message.facts, NodeFacts)
+        except CodecError as error:
+            self._log.error(f"registration of {name} refused: {error}")
+            answer(ErrorReply(Errno.SLURM_PROTOCOL_VERSION_ERROR, f"RegisterNode: {error}"))
             return
-        writer.record(outcome.events)
+        writer.record(register(cluster, node_id, facts, message.jobs, self.conf, now_us))
         self._soft.heard(
             node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
         )
@@ -91,14 +97,10 @@ class NodeService:
         reply = NodeRegistered(cluster.epoch, self.heartbeat_s, now_us)
         writer.when_durable(lambda: answer(reply))
         self._sender.registered(node_id)
-        self._sender.end_strays(
-            node_id, [(running.job_id, running.attempt) for running in outcome.strangers]
-        )
+        self._sender.end_strays(node_id, strays(cluster, node_id, message.jobs))
 
     def _reports(self, node_id: int, message: NodeReports, answer: Answer) -> None:
         """Judge each report against the Cluster as the one before left it; say when durable."""
-        from pyslurm_ng.ctld.rules.reports import judge  # type: ignore[import-not-found]
-
         writer, now_us = self._writer, self._clock.now_us()
         self._soft.heard(node_id, now_us)
         for report in message.reports:
@@ -110,11 +112,12 @@ class NodeService:
         self._soft.heard(
             node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
         )
-        cluster = self._writer.cluster
+        node = self._writer.cluster.node(node_id)
         is_known = name in self._sender.nodes
-        if not is_known or must_register(cluster, node_id):
+        if not is_known or node.state in (NodeState.DOWN, NodeState.UNKNOWN):
             self._ask_again(name, now_us, is_known=is_known)
-        self._writer.record(heartbeat(cluster, node_id, now_us))
+        elif node.flags & NodeFlag.NOT_RESPONDING:
+            self._writer.record([ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=False)])
 
     def _ask_again(self, name: str, now_us: int, *, is_known: bool) -> None:
         """Ask a node that we do not know, or that came back, to register; a known one rarely."""
