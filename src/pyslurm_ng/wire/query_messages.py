@@ -224,16 +224,6 @@ class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     uid: int = -1
 
 
-@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16,
-         audit=True)  # fmt: skip
-class UpdateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`scontrol update step`."""
-
-    request_id: RequestId
-    step: Text
-    settings: Settings
-
-
 @message(kind="HoldJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
          audit=True)  # fmt: skip
 class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -284,16 +274,6 @@ class JobsChanged(msgspec.Struct, frozen=True):
 
     count: int
     errors: list[tuple[str, int, str]]
-
-
-@message(kind="NotifyJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16,
-         audit=True)  # fmt: skip
-class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`scontrol notify`: a line for the job's stderr."""
-
-    request_id: RequestId
-    job: Text
-    text: Text
 
 
 @message(kind="UpdateNodes", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 20,

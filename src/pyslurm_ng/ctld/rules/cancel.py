@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
 from pyslurm_ng.ctld import job_filter
@@ -30,7 +32,7 @@ from pyslurm_ng.wire.query_messages import (
 )
 
 # Linux's numbers; the core imports no signal module.
-SIGKILL, SIGCONT, SIGSTOP = 9, 18, 19
+SIGKILL, SIGTERM, SIGCONT, SIGSTOP = 9, 15, 18, 19
 
 
 def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Decision | Reject:
@@ -138,6 +140,7 @@ class _Cancelling:
                 time_us=now_us,
                 job_id=record_id,
                 state=JobState.CANCELLED,
+                reason=job.reason,
                 cancelled_by=self.context.caller.uid,
             )
         )
@@ -147,8 +150,15 @@ class _Cancelling:
 
     def _follow(self, events: list[ev.AnyEvent]) -> None:
         """Add what follows for dependents; this request may have ended some of them already."""
+        # Ids that followers gave to split tasks may be taken by splits of this request.
+        new_ids: dict[int, int] = {}
         for event in events:
             job_id = getattr(event, "job_id", 0)
+            if isinstance(event, ev.ArrayTaskSplit) and job_id != event.array_job_id:
+                new_ids[job_id] = self.parts.claim()
+            if job_id in new_ids:
+                job_id = new_ids[job_id]
+                event = msgspec.structs.replace(event, job_id=job_id)
             if job_id in self.ended:
                 continue
             if isinstance(event, ev.JobEnded):
@@ -162,6 +172,7 @@ class _Cancelling:
                 job,
                 JobState.CANCELLED,
                 self.context.now_us,
+                exit_code=SIGTERM,
                 cancelled_by=self.context.caller.uid,
                 duty_flags=SIGNAL_CANCELLED,
                 first_duty_id=self.duty_id,

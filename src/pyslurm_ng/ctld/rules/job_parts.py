@@ -24,7 +24,7 @@ class JobParts:
         if not tasks or task_ranges.count(tasks) == task_ranges.count(left):
             return job.job_id
         self._left[job.job_id] = task_ranges.intersect(left, tasks)[1]
-        job_id = self._claim()
+        job_id = self.claim()
         single = len(tasks) == 1 and tasks[0][0] == tasks[0][1]
         self.events.append(
             ev.ArrayTaskSplit(
@@ -37,7 +37,8 @@ class JobParts:
         )
         return job_id
 
-    def _claim(self) -> int:
+    def claim(self) -> int:
+        """Return the next free job id and keep it for this decision."""
         cluster = self.cluster
         job_id = self._next_job_id
         while job_id in cluster.jobs:

@@ -1,0 +1,259 @@
+"""scancel: end or signal jobs, array tasks and steps; any number is one request."""
+
+import os
+import sys
+
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.base.state_names import parse_job_state
+from pyslurm_ng.cli.command import (
+    NONE,
+    REQUIRED,
+    Table,
+    UsageError,
+    connect,
+    fail,
+    parse_options,
+    read_conf,
+    say,
+    split_list,
+    uid_of,
+    usage_failure,
+    version_line,
+)
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.command import Option
+    from pyslurm_ng.wire.client import Client
+
+OPTIONS: "tuple[Option, ...]" = (
+    ("account", "A", REQUIRED),
+    ("admin-comment", "", REQUIRED),
+    ("autocomplete", "", REQUIRED),
+    ("batch", "b", NONE),
+    ("cluster", "M", REQUIRED),
+    ("clusters", "M", REQUIRED),
+    ("cron", "c", NONE),
+    ("ctld", "", NONE),
+    ("full", "f", NONE),
+    ("help", "", NONE),
+    ("hurry", "H", NONE),
+    ("interactive", "i", NONE),
+    ("jobname", "n", REQUIRED),
+    ("me", "", NONE),
+    ("name", "n", REQUIRED),
+    ("nodelist", "w", REQUIRED),
+    ("partition", "p", REQUIRED),
+    ("qos", "q", REQUIRED),
+    ("quiet", "Q", NONE),
+    ("reservation", "R", REQUIRED),
+    ("sibling", "", REQUIRED),
+    ("signal", "s", REQUIRED),
+    ("state", "t", REQUIRED),
+    ("usage", "", NONE),
+    ("user", "u", REQUIRED),
+    ("verbose", "v", NONE),
+    ("version", "V", NONE),
+    ("wckey", "", REQUIRED),
+)
+_ALIASES = {"cluster": "clusters", "jobname": "name"}
+_ENVIRONMENT = (
+    ("SCANCEL_ACCOUNT", "account"),
+    ("SCANCEL_BATCH", "batch"),
+    ("SCANCEL_CTLD", "ctld"),
+    ("SCANCEL_FULL", "full"),
+    ("SCANCEL_HURRY", "hurry"),
+    ("SCANCEL_INTERACTIVE", "interactive"),
+    ("SCANCEL_NAME", "name"),
+    ("SCANCEL_PARTITION", "partition"),
+    ("SCANCEL_QOS", "qos"),
+    ("SCANCEL_STATE", "state"),
+    ("SCANCEL_USER", "user"),
+    ("SCANCEL_VERBOSE", "verbose"),
+    ("SCANCEL_WCKEY", "wckey"),
+    ("SLURM_CLUSTERS", "clusters"),
+)
+USAGE = """\
+Usage: scancel [-A account] [--batch] [--full] [--interactive] [-n job_name]
+               [-p partition] [-Q] [-q qos] [-R reservation] [-s signal | integer]
+               [-t PENDING | RUNNING | SUSPENDED] [--usage] [-u user_name]
+               [--hurry] [-V] [-v] [-w hosts...] [--wckey=wckey] [--me] [--ctld]
+               [job_id[_array_id][.step_id]]"""
+CANCEL_BATCH, CANCEL_FULL, CANCEL_HURRY, CANCEL_VERBOSE = 1, 2, 4, 8
+SIGKILL = 9
+INVALID_JOB_ID, ACCESS_DENIED, ALREADY_DONE = 2017, 2002, 2021
+# Options that choose jobs, with the wire's filter fields and the words of "no match" messages.
+_FILTERS = (
+    ("account", "accounts", "account"),
+    ("name", "names", "job_name"),
+    ("partition", "partitions", "partition"),
+    ("qos", "qos", "qos"),
+    ("reservation", "reservations", "reservation"),
+    ("wckey", "wckeys", "wckey"),
+    ("state", "states", "state"),
+    ("user", "uids", "user_name"),
+    ("nodelist", "nodes", "nodelist"),
+)
+
+
+def main(argv: "list[str]") -> int:
+    """Run scancel; return its exit code."""
+    try:
+        found, operands = parse_options(argv, OPTIONS)
+    except UsageError as problem:
+        return usage_failure("scancel", problem)
+    given = {
+        name: os.environ[variable] for variable, name in _ENVIRONMENT if variable in os.environ
+    }
+    for name, value in found:
+        given[_ALIASES.get(name, name)] = value
+    for name in ("help", "usage", "version"):
+        if name in given:
+            print(version_line() if name == "version" else USAGE)
+            if name == "help":
+                print("\nHelp options:\n  --help       show this help\n  --usage      short help")
+            return 0
+    for name in ("autocomplete", "cron", "sibling", "admin-comment"):
+        if name in given:
+            fail(f"scancel: error: --{name} is not supported yet")
+    ids = [text for word in operands for text in split_job_ids(word)]
+    for text in ids:
+        try:
+            parse_job_id(text)
+        except JobIdError:
+            fail(f"scancel: error: Invalid job id {text}")
+    job_filter = _filter(given)
+    if not ids and not job_filter:
+        fail("scancel: error: No job identification provided")
+    if ids:
+        job_filter["jobs"] = ids
+    return _run(given, job_filter)
+
+
+def _filter(given: "dict[str, str]") -> "dict[str, Any]":
+    wanted: dict[str, Any] = {}
+    for option, field, _ in _FILTERS:
+        value = given.get(option)
+        if value is None:
+            continue
+        if option == "state":
+            wanted["states"] = [_state(word) for word in split_list(value)]
+        elif option == "user":
+            uid = uid_of(value)
+            if uid < 0:
+                fail(f"scancel: error: Invalid user name: {value}")
+            wanted["uids"] = [uid]
+        elif option == "nodelist":
+            wanted["nodes"] = value
+        else:
+            wanted[field] = split_list(value)
+    if "me" in given:
+        wanted["uids"] = [os.getuid()]
+    return wanted
+
+
+def _state(word: str) -> int:
+    found = parse_job_state(word)
+    if found is None or not 0 <= found[0] <= 2:
+        fail(f"scancel: error: Invalid job state: {word}")
+    return found[0]
+
+
+def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
+    signal = 0
+    if "signal" in given:
+        from pyslurm_ng.base.signal_names import parse_signal
+
+        signal = parse_signal(given["signal"])
+        if not signal:
+            fail(f"scancel: error: Unknown job signal: {given['signal']}")
+    flags = CANCEL_BATCH if "batch" in given else 0
+    flags |= CANCEL_FULL if "full" in given else 0
+    flags |= CANCEL_HURRY if "hurry" in given else 0
+    verbose = "verbose" in given and "quiet" not in given
+    flags |= CANCEL_VERBOSE if verbose else 0
+    conf = read_conf("scancel")
+    own = conf.get("ClusterName", "cluster")
+    if "clusters" in given and given["clusters"] != own:
+        fail(f"scancel: error: No cluster '{given['clusters']}' known by database.")
+    client = connect(conf)
+    try:
+        if "interactive" in given:
+            job_filter = _confirmed(client, job_filter)
+            if not job_filter["jobs"]:
+                return 0
+        request = {"filter": job_filter, "signal": signal, "flags": flags}
+        reply = client.change("CancelJobs", request, timeout_s=60.0)
+    except SlurmError as error:
+        return _failed(error, job_filter)
+    return _report(reply, given, signal, flags, verbose, job_filter)
+
+
+def _failed(error: SlurmError, job_filter: "dict[str, Any]") -> int:
+    for text in job_filter.get("jobs") or [""]:
+        about = f" on job id {text}" if text else ""
+        say(f"scancel: error: Kill job error{about}: {error.text}")
+    return error.code & 0xFF or 1
+
+
+def _report(
+    reply: "dict[str, Any]",
+    given: "dict[str, str]",
+    signal: int,
+    flags: int,
+    verbose: bool,
+    job_filter: "dict[str, Any]",
+) -> int:
+    for text in reply["done"]:
+        kind = "step" if "." in text else "job"
+        if signal in (0, SIGKILL) and not flags & CANCEL_BATCH:
+            say(f"scancel: Terminating {kind} {text}")
+        else:
+            target = "batch job" if flags & CANCEL_BATCH else kind
+            say(f"scancel: Signal {signal} to {target} {text}")
+    code = 0
+    for text, number, words in reply["errors"]:
+        # A job that is over or gone is what the user wanted; only -v speaks of it.
+        is_harmless = number in (INVALID_JOB_ID, ALREADY_DONE)
+        if (not is_harmless or verbose) and "quiet" not in given:
+            say(f"scancel: error: Kill job error on job id {text}: {words}")
+        if not is_harmless:
+            code = number & 0xFF
+    if verbose and not reply["count"] and not reply["errors"] and not job_filter.get("jobs"):
+        words = ", ".join(
+            f"{word}={given[option]}" for option, _, word in _FILTERS if option in given
+        )
+        say(f"scancel: error: No active jobs match ALL job filters, including: {words}")
+    return code
+
+
+def _confirmed(client: "Client", job_filter: "dict[str, Any]") -> "dict[str, Any]":
+    """Ask about each job; return a filter of the ids that got a yes."""
+    from pyslurm_ng.cli.fmt import job_id_text
+
+    asked = dict(job_filter)
+    steps = [text for text in asked.get("jobs", ()) if "." in text]
+    asked["jobs"] = [text for text in asked.get("jobs", ()) if "." not in text]
+    chosen = [text for text in steps if _yes(f"Cancel step_id={text}")]
+    if asked["jobs"] or not steps:
+        asked.setdefault("states", [0, 1, 2])
+        reply = client.call("ShowJobs", {"filter": asked})
+        fields = ["job_id", "array_job_id", "array_task_id", "array_tasks", "array_limit",
+                  "het_job_id", "het_offset", "name", "partition"]  # fmt: skip
+        for row in Table(reply["fields"], reply["records"], fields).rows:
+            text = job_id_text(*row[:7])
+            if _yes(f"Cancel job_id={text} name={row[7]} partition={row[8]}"):
+                # An array's limit is no part of its tasks' ids.
+                tasks = f"{row[1]}_[{row[3]}]" if row[3] else str(row[0])
+                chosen.append(tasks)
+    return {"jobs": chosen}
+
+
+def _yes(question: str) -> bool:
+    sys.stdout.write(f"{question} [y/n]? ")
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    return answer[:1] in ("y", "Y")

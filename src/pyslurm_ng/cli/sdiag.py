@@ -1,0 +1,226 @@
+"""sdiag: the controller's counters."""
+
+from pyslurm_ng.cli.command import (
+    NONE,
+    OPTIONAL,
+    REQUIRED,
+    UsageError,
+    connect,
+    fail,
+    parse_options,
+    read_conf,
+    say,
+    usage_failure,
+    version_line,
+)
+from pyslurm_ng.cli.fmt import SECOND_US, date_line
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.command import Option
+
+OPTIONS: "tuple[Option, ...]" = (
+    ("all", "a", NONE),
+    ("autocomplete", "", REQUIRED),
+    ("cluster", "M", REQUIRED),
+    ("clusters", "M", REQUIRED),
+    ("help", "h", NONE),
+    ("json", "", OPTIONAL),
+    ("no-trunc", "", NONE),
+    ("reset", "r", NONE),
+    ("sort-by-id", "i", NONE),
+    ("sort-by-time", "t", NONE),
+    ("sort-by-time2", "T", NONE),
+    ("usage", "", NONE),
+    ("version", "V", NONE),
+    ("yaml", "", OPTIONAL),
+)
+USAGE = "Usage: sdiag [-M cluster] [-aritT] [--json[=data_parser]] [--no-trunc] [--usage] [-V]"
+_RULE = "*" * 55
+
+
+def main(argv: "list[str]") -> int:
+    """Run sdiag; return its exit code."""
+    try:
+        found, operands = parse_options(argv, OPTIONS)
+    except UsageError as problem:
+        return usage_failure("sdiag", problem)
+    given = dict(found)
+    if "version" in given:
+        print(version_line())
+        return 0
+    if "help" in given or "usage" in given:
+        print(USAGE)
+        if "help" in given:
+            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
+        return 0
+    if operands:
+        fail(f"sdiag: error: Unrecognized option: {operands[0]}")
+    for name in ("yaml", "autocomplete"):
+        if name in given:
+            fail(f"sdiag: error: --{name} is not supported yet")
+    client = connect(read_conf("sdiag"))
+    if "reset" in given:
+        try:
+            client.change("ResetDiagnostics", {})
+        except SlurmError as error:
+            say(f"slurm_reset_statistics: {error.text}")
+            return 255
+        print("Reset scheduling statistics")
+        return 0
+    try:
+        reply = client.call("ShowDiagnostics", {})
+    except SlurmError as error:
+        say(f"slurm_get_statistics: {error.text}")
+        return 1
+    if "json" in given:
+        from pyslurm_ng.cli.diag_json import print_diagnostics
+
+        return print_diagnostics(reply, argv)
+    print("\n".join(_lines(reply, given)))
+    return 0
+
+
+def _moment(when_us: int) -> str:
+    if when_us <= 0:
+        return "N/A"
+    return f"{date_line(when_us)} ({when_us // SECOND_US})"
+
+
+def _lines(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str]":
+    count = reply["counters"].get
+    return [
+        _RULE,
+        f"sdiag output at {_moment(reply['now_us'])}",
+        f"Data since      {_moment(reply['since_us'])}",
+        _RULE,
+        "Server thread count:  1",
+        "RPC queue enabled:    0",
+        f"Agent queue size:     {count('agent_queue', 0)}",
+        f"Agent count:          {count('agents', 0)}",
+        "Agent thread count:   0",
+        f"DBD Agent queue size: {count('dbd_queue', 0)}",
+        "",
+        f"Jobs submitted: {count('jobs_submitted', 0)}",
+        f"Jobs started:   {count('jobs_started', 0)}",
+        f"Jobs completed: {count('jobs_completed', 0)}",
+        f"Jobs canceled:  {count('jobs_canceled', 0)}",
+        f"Jobs failed:    {count('jobs_failed', 0)}",
+        "",
+        f"Job states ts:  {_moment(reply['now_us'])}",
+        f"Jobs pending:   {count('jobs_pending', 0)}",
+        f"Jobs running:   {count('jobs_running', 0)}",
+        "",
+        *_main_schedule(reply),
+        *_backfill(reply),
+        *_remote_calls(reply, given),
+    ]
+
+
+def _main_schedule(reply: "dict[str, Any]") -> "list[str]":
+    count = reply["counters"].get
+    cycles = count("schedule_cycles", 0)
+    lines = [
+        "Main schedule statistics (microseconds):",
+        f"\tLast cycle:   {count('schedule_last_us', 0)}",
+        f"\tMax cycle:    {count('schedule_max_us', 0)}",
+        f"\tTotal cycles: {cycles}",
+    ]
+    if cycles:
+        minutes = max(1, (reply["now_us"] - reply["since_us"]) // (60 * SECOND_US))
+        lines += [
+            f"\tMean cycle:   {count('schedule_total_us', 0) // cycles}",
+            f"\tMean depth cycle:  {count('schedule_depth', 0) // cycles}",
+            f"\tCycles per minute: {cycles // minutes}",
+        ]
+    lines += [
+        f"\tLast queue length: {count('schedule_queue', 0)}",
+        "",
+        "Main scheduler exit:",
+        f"\tEnd of job queue: {cycles}",
+        "\tHit default_queue_depth: 0",
+        "\tHit sched_max_job_start: 0",
+        "\tBlocked on licenses: 0",
+        "\tHit max_rpc_cnt: 0",
+        "\tTimeout (max_sched_time): 0",
+        "",
+    ]
+    return lines
+
+
+def _backfill(reply: "dict[str, Any]") -> "list[str]":
+    """Return the backfill section: main and backfill are one pass here, so both count it."""
+    count = reply["counters"].get
+    cycles = count("schedule_cycles", 0)
+    lines = [
+        "Backfilling stats",
+        f"\tTotal backfilled jobs (since last slurm start): {count('backfilled_ever', 0)}",
+        f"\tTotal backfilled jobs (since last stats cycle start): {count('backfilled', 0)}",
+        "\tTotal backfilled heterogeneous job components: 0",
+        f"\tTotal cycles: {cycles}",
+        f"\tLast cycle when: {_moment(count('schedule_when_us', 0))}",
+        f"\tLast cycle: {count('schedule_last_us', 0)}",
+        f"\tMax cycle:  {count('schedule_max_us', 0)}",
+    ]
+    if cycles:
+        lines.append(f"\tMean cycle: {count('schedule_total_us', 0) // cycles}")
+    lines += [
+        f"\tLast depth cycle: {count('tested_last_pass', 0)}",
+        f"\tLast depth cycle (try sched): {count('tested_last_pass', 0)}",
+    ]
+    if cycles:
+        lines += [
+            f"\tDepth Mean: {count('schedule_depth', 0) // cycles}",
+            f"\tDepth Mean (try depth): {count('schedule_depth', 0) // cycles}",
+        ]
+    lines += [
+        f"\tLast queue length: {count('schedule_queue', 0)}",
+        "\tLast table size: 0",
+        "",
+        "Backfill exit",
+        f"\tEnd of job queue: {cycles}",
+        "\tHit bf_max_job_start: 0",
+        "\tHit bf_max_job_test: 0",
+        "\tSystem state changed: 0",
+        "\tHit table size limit (bf_node_space_size): 0",
+        "\tTimeout (bf_max_time): 0",
+        "",
+    ]
+    return lines
+
+
+def _remote_calls(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str]":
+    messages = [
+        (kind, number, calls, total)
+        for number, (kind, calls, total) in enumerate(reply["messages"])
+    ]
+    if "sort-by-id" in given:
+        messages.sort(key=lambda row: row[0])
+    elif "sort-by-time" in given:
+        messages.sort(key=lambda row: -row[3])
+    elif "sort-by-time2" in given:
+        messages.sort(key=lambda row: -(row[3] // max(1, row[2])))
+    else:
+        messages.sort(key=lambda row: -row[2])
+    lines = ["Remote Procedure Call statistics by message type"]
+    for kind, number, calls, total in messages:
+        average = total // max(1, calls)
+        lines.append(
+            f"\t{kind:<40}({number:5d}) count:{calls:<6d} ave_time:{average:<6d} total_time:{total}"
+        )
+    lines += ["", "Remote Procedure Call statistics by user"]
+    for uid, name, calls, total in sorted(reply["users"], key=lambda row: -row[2]):
+        average = total // max(1, calls)
+        lines.append(
+            f"\t{name or uid:<16}({uid:8d}) count:{calls:<6d} ave_time:{average:<6d}"
+            f" total_time:{total}"
+        )
+    lines += ["", "Pending RPC statistics"]
+    if not reply["pending"]:
+        lines.append("\tNo pending RPCs")
+    for kind, waiting in reply["pending"]:
+        lines.append(f"\t{kind:<40} count:{waiting}")
+    return lines
