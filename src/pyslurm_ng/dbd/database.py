@@ -147,7 +147,7 @@ class Database:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
     def _create_mysql_database(self) -> None:
-        server = sa.create_engine(self.url.set(database=None), poolclass=sa.NullPool)
+        server = sa.create_engine(self.url.set(database=""), poolclass=sa.NullPool)
         quoted = server.dialect.identifier_preparer.quote_identifier(self.url.database or "")
         with server.connect() as connection:
             # An identifier cannot be a bound parameter; the dialect has quoted it.

@@ -1,0 +1,239 @@
+"""A slurmdbd in this process, on a private Unix socket; and events as a controller records them."""
+
+from __future__ import annotations
+
+import asyncio
+import calendar
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.dbd import registration, schema
+from pyslurm_ng.dbd.admin import change
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.ingest import Frame, ingest
+from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc, Step, Usage
+from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.dbd_messages import (
+    Assignment,
+    ChangeEntities,
+    ChangeResult,
+    ClusterRegistered,
+    RegisterCluster,
+)
+from pyslurm_ng.wire.stream import StreamServer
+
+SECOND = 1_000_000
+JOURNAL = "journal-1"
+PORT = 16819
+
+
+def at(clock: str) -> int:
+    """Return a moment of 20 November 2026, UTC, in microseconds."""
+    moment = time.strptime(f"2026-11-20T{clock}", "%Y-%m-%dT%H:%M:%S")
+    return calendar.timegm(moment) * SECOND
+
+
+def register(database: Database, journal_id: str = JOURNAL) -> ClusterRegistered:
+    """Register cluster `demo` as its controller does."""
+    request = RegisterCluster(
+        cluster="demo",
+        control_host="127.0.0.1",
+        control_port=6817,
+        journal_id=journal_id,
+        tres=["gres/gpu", "gres/gpu:a100"],
+        store_flags=["job_script"],
+    )
+    return registration.register(database, request)
+
+
+def record(database: Database, *events: ev.AnyEvent) -> int:
+    """Store one batch of events behind those before; return its sequence."""
+    with database.read() as connection:
+        after = connection.execute(sa.select(schema.cursors.c.sequence)).scalar() or 0
+    frame = Frame(1, after + 1, list(events))
+    return ingest(database, 1, JOURNAL, after, [frame])[1]
+
+
+def configured(time_us: int) -> ev.ConfigLoaded:
+    """Four nodes, the first two with GPUs; two partitions."""
+    gpus = (NodeGres("gpu", "a100", 4),)
+    nodes = tuple(
+        NodeSpec(f"n{number}", cpus=16, real_memory_mib=64000, gres=gpus if number < 3 else ())
+        for number in range(1, 5)
+    )
+    return ev.ConfigLoaded(time_us, "demo", nodes, (Partition("main"), Partition("gpu")))
+
+
+def on(number: int, cpus: int = 1, mem_mib: int = 1000, gpus: int = 0) -> NodeAlloc:
+    """What a job holds on node n<number>."""
+    gres = (GresAlloc("gpu", "a100", gpus),) if gpus else ()
+    return NodeAlloc(number - 1, cpus, b"\1", mem_mib, 1, gres)
+
+
+def submitted(time_us: int, job_id: int, **request: object) -> ev.JobSubmitted:
+    """A batch job of alice in partition main."""
+    fields: dict[str, object] = {
+        "work_dir": "/home/alice",
+        "mem_per_cpu_mib": 1000,
+        "name": f"job{job_id}",
+        "ntasks": 1,
+        **request,
+    }
+    array = fields.pop("array_pending", ())
+    limit = fields.pop("array_limit", 0)
+    eligible = fields.pop("eligible_us", time_us)
+    minutes = fields.pop("time_limit_min", 60)
+    return ev.JobSubmitted(
+        time_us,
+        job_id,
+        JobRequest(**fields),  # type: ignore[arg-type]
+        1001,
+        1001,
+        "alice",
+        "alice",
+        "physics",
+        "normal",
+        5,
+        "main",
+        minutes,  # type: ignore[arg-type]
+        script_hash="digest",
+        eligible_us=eligible,  # type: ignore[arg-type]
+        array_pending=array,  # type: ignore[arg-type]
+        array_limit=limit,  # type: ignore[arg-type]
+    )
+
+
+def started(time_us: int, job_id: int, *nodes: NodeAlloc, partition: str = "main"
+            ) -> list[ev.AnyEvent]:  # fmt: skip
+    """A job's allocation and its batch step on the first node."""
+    return [
+        ev.JobAllocated(time_us, job_id, partition, nodes, nodes[0].node_id, len(nodes), 1),
+        ev.StepCreated(
+            time_us, job_id, Step(STEP_BATCH, "batch", 1001, 1, nodes[0].cpus, nodes[:1], time_us)
+        ),
+    ]
+
+
+def finished(
+    time_us: int, job_id: int, state: int, status: int, usage: Usage | None = None, **more: int
+) -> list[ev.AnyEvent]:
+    """The end of a job whose batch step ends with it; `more` goes to JobCompleting."""
+    step_state = 3 if not status else 4 if status & 0x7F else 5
+    return [
+        ev.JobCompleting(time_us, job_id, state, status, 0, 1, (0,), **more),  # type: ignore[arg-type]
+        ev.StepEnded(time_us, job_id, STEP_BATCH, step_state, status, usage),
+        ev.JobEnded(time_us, job_id, state),
+    ]
+
+
+def rows(database: Database, table: sa.Table, *columns: str) -> list[tuple[object, ...]]:
+    """Return columns of all rows, in order of the table's key."""
+    keys = list(table.primary_key.columns)
+    with database.read() as connection:
+        query = sa.select(*[table.c[name] for name in columns]).order_by(*keys)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def assignments(words: list[str]) -> list[Assignment]:
+    """Return `key=value` words as the command sends them."""
+    found = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        op = f"{key[-1]}=" if equals and key[-1] in "+-" else "="
+        found.append(
+            Assignment(key.rstrip("+-"), op, value) if equals else Assignment("", "=", word)
+        )
+    return found
+
+
+def manage(
+    database: Database, line: str, user: str = "root", uid: int = 0, commit: bool = True
+) -> ChangeResult:
+    """Do one sacctmgr change, given as the words behind `sacctmgr -i`; quotes are not read."""
+    verb, entity, *words = line.split()
+    where: list[str] = []
+    settings: list[str] = []
+    target = where
+    for word in words:
+        if word in ("where", "set"):
+            target = where if word == "where" else settings
+        else:
+            target.append(word)
+    request = ChangeEntities(verb, entity, assignments(where), assignments(settings), commit)
+    return change(database, request, uid, user, uid == 0)
+
+
+@dataclass
+class Room:
+    """A running slurmdbd and its database."""
+
+    database: Database
+    conf_path: Path
+    socket_path: str
+    service: Service
+    loop: asyncio.AbstractEventLoop
+
+
+@contextlib.contextmanager
+def serving(database: Database, place: Path) -> Iterator[Room]:
+    """Serve `database` on a socket below `place`, from a loop in a thread of its own."""
+    pid_file = f"{place}/slurmctld.pid"
+    conf_path = place / "slurm.conf"
+    conf_path.write_text(
+        "ClusterName=demo\nSlurmctldHost=localhost\nAuthType=auth/slurm\n"
+        f"SlurmctldPidFile={pid_file}\nAccountingStorageType=accounting_storage/slurmdbd\n"
+        f"AccountingStorageHost=localhost\nAccountingStoragePort={PORT}\n"
+    )
+    path = socket_file("slurmdbd", pid_file, PORT)
+    begun = threading.Event()
+    made: list[Room] = []
+    stop = asyncio.Event()
+
+    async def main() -> None:
+        log = DaemonLog("slurmdbd")
+        log.stderr_level = QUIET
+        service = Service(
+            database,
+            Settings("ctl", 0, frozenset(), ()),
+            log,
+            on_shutdown=stop.set,
+            on_reconfigure=lambda: None,
+        )
+        server = StreamServer(
+            service.handle, audience="slurmdbd", host="ctl", service_uid=0, authenticator=None
+        )
+        await server.listen_unix(path)
+        loop = asyncio.get_running_loop()
+        made.append(Room(database, conf_path, path, service, loop))
+        begun.set()
+        await stop.wait()
+        await server.close()
+        await loop.run_in_executor(None, service.close)
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert begun.wait(10)
+    try:
+        yield made[0]
+    finally:
+        made[0].loop.call_soon_threadsafe(stop.set)
+        thread.join(20)
+
+
+def utc(patch: pytest.MonkeyPatch) -> None:
+    """Print times in UTC."""
+    patch.setenv("TZ", "UTC")
+    time.tzset()

@@ -1,0 +1,352 @@
+"""Who may change what, what a change does, and what it does not touch."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import actor_of
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.show import list_entities
+from pyslurm_ng.dbd.tree import Tree
+from pyslurm_ng.dbd.updates import association_update, store_value
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
+from tests.dbd.accounting_room import at, manage, record, register, rows, submitted
+
+SCENARIO = (
+    "add account physics fairshare=60",
+    "add account chem fairshare=40",
+    "add user alice account=physics fairshare=10",
+    "add user bob account=physics",
+    "add user bob account=chem",
+    "add user carol account=chem",
+    "add qos high priority=100",
+    "add qos low",
+)
+
+
+@pytest.fixture
+def store(database: Database) -> Database:
+    """Two accounts with three users, three QOS."""
+    register(database)
+    for line in SCENARIO:
+        assert manage(database, line).exit_code == 0, line
+    return database
+
+
+def tree(database: Database) -> Tree:
+    with database.read() as connection:
+        return Tree(connection, 1)
+
+
+def update(database: Database, version: int, store_id: str | None = None
+           ) -> AssociationUpdate | None:  # fmt: skip
+    with database.read() as connection:
+        known = store_value(connection, "store_id") if store_id is None else store_id
+        return association_update(connection, "demo", known, version)
+
+
+def effective(database: Database, account: str, user: str = "") -> tuple[str, ...]:
+    found = tree(database)
+    row = found.find(account, user)
+    assert row is not None
+    return tuple(found.qos_names[one] for one in found.qos_ids(row))
+
+
+def test_a_preview_changes_nothing(store: Database) -> None:
+    """The question (N/y) is asked with nothing done yet."""
+    before = rows(store, schema.associations, "account", "user", "version")
+    result = manage(store, "add user dave account=chem", commit=False)
+    assert result.changed == 2
+    assert " Adding User(s)" in result.lines
+    assert rows(store, schema.associations, "account", "user", "version") == before
+    assert rows(store, schema.txn, "object")[-1] != ("dave",)
+
+
+def test_the_first_account_is_the_default(store: Database) -> None:
+    """Later ones are not, until the default is changed."""
+    found = tree(store)
+    assert [
+        row["account"] for row in found.rows.values() if row["user"] == "bob" and row["is_default"]
+    ] == ["physics"]
+    assert manage(store, "modify user bob set defaultaccount=chem").lines == [
+        " Modified users...", "  bob",
+    ]  # fmt: skip
+    found = tree(store)
+    assert [
+        row["account"] for row in found.rows.values() if row["user"] == "bob" and row["is_default"]
+    ] == ["chem"]
+
+
+def test_the_default_account_cannot_be_taken_away(store: Database) -> None:
+    """Unless it is the last."""
+    refused = manage(store, "delete user bob account=physics")
+    assert refused.exit_code == 1
+    assert "can not remove the default account of a user" in refused.error_lines[0]
+    assert manage(store, "delete user bob account=chem").exit_code == 0
+    assert manage(store, "delete user bob account=physics").exit_code == 0
+
+
+def test_qos_lists_are_inherited_and_edited(store: Database) -> None:
+    """`=` replaces, `+=` and `-=` edit what comes from above."""
+    manage(store, "modify account chem set qos=normal,high")
+    assert effective(store, "chem", "bob") == ("normal", "high")
+    manage(store, "modify user bob account=chem set qos+=low qos-=high")
+    assert effective(store, "chem", "bob") == ("normal", "low")
+    manage(store, "modify account chem set qos+=low")
+    assert effective(store, "chem", "carol") == ("normal", "high", "low")
+    manage(store, "modify user bob account=chem set qos=high")
+    assert effective(store, "chem", "bob") == ("high",)
+    manage(store, "modify user bob account=chem set qos=")
+    assert effective(store, "chem", "bob") == ("normal", "high", "low")
+
+
+def test_a_default_qos_must_be_allowed(store: Database) -> None:
+    """A job that names none would otherwise be refused at every submission."""
+    assert manage(store, "modify user bob set defaultqos=high").exit_code == 1
+    assert manage(store, "modify user bob set qos+=high defaultqos=high").exit_code == 0
+
+
+def test_max_limits_are_inherited_group_limits_are_not(store: Database) -> None:
+    """Group limits are checked at each level; the others by the nearest that has one."""
+    manage(store, "modify account chem set maxjobs=7 grpjobs=9 maxtres=cpu=8,mem=2G")
+    manage(store, "modify user bob account=chem set maxjobs=3")
+    sent = update(store, 0)
+    assert sent is not None
+    by_user = {(one.account, one.user): one.limits for one in sent.associations}
+    assert by_user["chem", "carol"].max_jobs == 7
+    assert by_user["chem", "bob"].max_jobs == 3
+    assert by_user["chem", "bob"].max_tres_per_job == {"cpu": 8, "mem": 2048}
+    assert by_user["chem", "bob"].grp_jobs == 2**32 - 1
+    assert by_user["chem", ""].grp_jobs == 9
+
+
+def test_minus_one_clears_a_limit(store: Database) -> None:
+    """Also one TRES of a list, and by its name from before TRES."""
+    manage(store, "modify account chem set grptres=cpu=8,mem=100 grpwall=60 grpnodes=4")
+    manage(store, "modify account chem set grptres=cpu=-1 grpwall=-1")
+    row = tree(store).find("chem")
+    assert row is not None
+    assert row["limits"] == {"GrpTRES": {"mem": 100, "node": 4}}
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("modify user bob set maxjobs=x", " Bad MaxJobs value: x"),
+        ("modify user bob set maxwall=soon", " Bad MaxWallDurationPerJob time format: soon"),
+        ("modify user bob set grptres=cpu", " Bad GrpTRES value: "),
+        ("modify user bob set fairshare=many", " Bad FairShare value: many"),
+        ("modify user bob set qos=nope", " You gave a bad qos 'nope'. Valid QOS's are"),
+        ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
+        ("modify user where frob=1 set maxjobs=1", " Unknown condition: frob=1"),
+        ("add user dave account=chem cluster=nope", " The cluster nope doesn't exist."),
+        ("modify qos low set flags=Nonsense", " Bad Flags value: Nonsense"),
+        ("modify qos low set preemptmode=hug", " Bad Preempt Mode given: hug"),
+        ("modify account chem set parent=nope", " Parent account nope doesn't exist"),
+        ("add account bad/name", " Bad account name"),
+        ("modify user bob set adminlevel=king", " You gave a bad admin level 'king'"),
+        ("delete user", " Need user name to delete."),
+        ("modify user bob", " You didn't give me anything to set"),
+    ],
+)
+def test_a_bad_word_is_one_line_and_changes_nothing(store: Database, line: str, text: str) -> None:
+    """RELIABILITY 74: a message, never a traceback."""
+    version = rows(store, schema.store, "value")
+    result = manage(store, line)
+    assert result.exit_code == 1
+    assert result.error_lines[0].startswith(text)
+    assert rows(store, schema.store, "value") == version
+
+
+def test_accounts_move_with_everything_below(store: Database) -> None:
+    """And not under their own children."""
+    manage(store, "add account bio parent=chem")
+    manage(store, "modify account chem set parent=physics")
+    lineages = {row["account"]: row["lineage"] for row in tree(store).rows.values()
+                if not row["user"]}  # fmt: skip
+    assert lineages["bio"] == "/physics/chem/bio/"
+    refused = manage(store, "modify account physics set parent=bio")
+    assert "cannot be moved under its own children" in refused.error_lines[0]
+
+
+def test_what_has_active_jobs_stays(store: Database) -> None:
+    """The jobs are named."""
+    found = tree(store).find("physics", "alice")
+    assert found is not None
+    record(store, submitted(at("12:00:00"), 7))
+    with store.write() as connection:
+        connection.execute(schema.jobs.update().values(association_id=found["id"]))
+    refused = manage(store, "delete account physics")
+    assert refused.error_lines[0] == (
+        " Error with request: Job(s) active, cancel job(s) before remove"
+    )
+    assert "JobID = 7" in refused.error_lines[1]
+    assert tree(store).find("physics") is not None
+
+
+def test_a_deleted_association_comes_back_under_its_id(store: Database) -> None:
+    """Usage and jobs of the past belong to it."""
+    before = tree(store).find("chem", "carol")
+    manage(store, "modify user carol set maxjobs=4")
+    manage(store, "delete user carol")
+    assert tree(store).find("chem", "carol") is None
+    manage(store, "add user carol account=chem")
+    after = tree(store).find("chem", "carol")
+    assert before is not None
+    assert after is not None
+    assert after["id"] == before["id"]
+    assert after["limits"] == {}
+
+
+def test_a_removed_qos_leaves_every_list(store: Database) -> None:
+    """Nobody may keep a QOS that does not exist."""
+    manage(store, "modify user bob set qos+=low defaultqos=low")
+    manage(store, "delete qos low")
+    assert effective(store, "chem", "bob") == ("normal",)
+    sent = update(store, 0)
+    assert sent is not None
+    assert {one.default_qos for one in sent.associations} == {""}
+
+
+# Rights ---------------------------------------------------------------------------------------
+
+
+def test_users_change_nothing(store: Database) -> None:
+    """RELIABILITY 60."""
+    for line in (
+        "add account evil", "add user eve account=chem", "add qos evil", "add cluster evil",
+        "modify user alice set maxjobs=100", "modify user alice set adminlevel=Administrator",
+        "modify qos high set priority=9", "modify account chem set fairshare=9",
+        "delete user bob", "delete account chem", "delete qos low", "delete cluster demo",
+        "add coordinator account=chem names=alice", "delete coordinator names=alice account=chem",
+        "modify cluster demo set fairshare=9",
+    ):  # fmt: skip
+        before = rows(store, schema.associations, "version"), rows(store, schema.users, "version")
+        assert manage(store, line, "alice", 1001).exit_code == 1, line
+        after = rows(store, schema.associations, "version"), rows(store, schema.users, "version")
+        assert after == before, line
+
+
+def test_coordinators_rule_their_accounts_and_those_below(store: Database) -> None:
+    """Not others, and not themselves."""
+    manage(store, "add account bio parent=chem")
+    manage(store, "add coordinator account=chem names=carol")
+    as_carol = ("carol", 1003)
+    assert manage(store, "add user alice account=bio", *as_carol).exit_code == 0
+    assert manage(store, "modify user bob account=chem set maxjobs=2", *as_carol).exit_code == 0
+    for line in (
+        "add user carol account=physics",
+        "modify user alice account=physics set maxjobs=2",
+        "modify user carol account=chem set maxjobs=200",
+        "modify user carol set adminlevel=Operator",
+        "delete account physics",
+    ):
+        assert manage(store, line, *as_carol).exit_code == 1, line
+
+
+def test_operators_cannot_raise_rights(store: Database) -> None:
+    """Only administrators give admin levels, or remove their holders."""
+    manage(store, "add user oscar account=chem adminlevel=Operator")
+    manage(store, "add user ada account=chem adminlevel=Administrator")
+    as_oscar = ("oscar", 2001)
+    assert manage(store, "add account bio", *as_oscar).exit_code == 0
+    assert manage(store, "modify user oscar set adminlevel=Admin", *as_oscar).exit_code == 1
+    assert manage(store, "delete user ada", *as_oscar).exit_code == 1
+    with store.read() as connection:
+        assert actor_of(connection, 2001, "oscar", False).is_operator
+        assert not actor_of(connection, 2001, "oscar", False).is_administrator
+
+
+def test_a_user_chooses_a_default_among_own_accounts(store: Database) -> None:
+    """The one thing that is everybody's own to change."""
+    assert manage(store, "modify user bob set defaultaccount=chem", "bob", 1002).exit_code == 0
+    assert manage(store, "modify user alice set defaultaccount=chem", "bob", 1002).exit_code == 1
+
+
+@pytest.mark.parametrize("text", ["x' or '1'='1", 'x"; drop table jobs; --', "%", "\\", "\0"])
+def test_texts_are_never_part_of_a_statement(store: Database, text: str) -> None:
+    """RELIABILITY 69: bound parameters only."""
+    before = len(rows(store, schema.associations, "id"))
+    from pyslurm_ng.wire.dbd_messages import Assignment, ChangeEntities
+    from tests.dbd.accounting_room import change
+
+    for verb in ("modify", "delete"):
+        request = ChangeEntities(
+            verb, "user", [Assignment("name", "=", text)], [Assignment("maxjobs", "=", "1")], True
+        )
+        assert change(store, request, 0, "root", True).exit_code == 1
+    with store.read() as connection:
+        actor = actor_of(connection, 0, "root", True)
+        listed = ListEntities("association", [Assignment("user", "=", text)])
+        assert list_entities(connection, listed, actor, False).records == b""
+    assert len(rows(store, schema.associations, "id")) == before
+
+
+# What controllers learn -----------------------------------------------------------------------
+
+
+def test_a_new_controller_gets_everything(store: Database) -> None:
+    """Parents before children; users with their default account."""
+    sent = update(store, 0)
+    assert sent is not None
+    assert sent.is_full
+    ids = [one.assoc_id for one in sent.associations]
+    assert all(
+        one.parent_id == 0 or ids.index(one.parent_id) < at
+        for at, one in enumerate(sent.associations)
+    )
+    assert {(one.name, one.default_account) for one in sent.users} == {
+        ("root", "root"), ("alice", "physics"), ("bob", "physics"), ("carol", "chem"),
+    }  # fmt: skip
+    assert "gres/gpu:a100" in sent.tres
+
+
+def test_only_what_changed_is_sent(store: Database) -> None:
+    """With its descendants, which inherit."""
+    first = update(store, 0)
+    assert first is not None
+    assert update(store, first.version) is None
+    manage(store, "modify account chem set maxjobs=7")
+    second = update(store, first.version)
+    assert second is not None
+    assert not second.is_full
+    assert [(one.account, one.user) for one in second.associations] == [
+        ("chem", ""), ("chem", "bob"), ("chem", "carol"),
+    ]  # fmt: skip
+    assert second.qos == []
+    manage(store, "delete user carol")
+    manage(store, "delete qos low")
+    third = update(store, second.version)
+    assert third is not None
+    assert len(third.associations_removed) == 1
+    assert third.qos_removed == ["low"]
+    assert third.users_removed == ["carol"]
+
+
+def test_another_store_means_everything_again(store: Database) -> None:
+    """The database was replaced; versions of the old one say nothing."""
+    sent = update(store, 3, "another")
+    assert sent is not None
+    assert sent.is_full
+
+
+def test_an_undone_change_has_no_version(store: Database) -> None:
+    """Else controllers would ask for what does not exist."""
+    first = update(store, 0)
+    assert first is not None
+    manage(store, "add account bio", commit=False)
+    manage(store, "add account chem")
+    assert update(store, first.version) is None
+
+
+def test_the_transaction_log_names_who_and_what(store: Database) -> None:
+    """sacctmgr show transactions."""
+    manage(store, "modify user bob account=chem set maxjobs=2")
+    with store.read() as connection:
+        last = connection.execute(
+            sa.select(schema.txn).order_by(schema.txn.c.id.desc()).limit(1)
+        ).one()
+    assert (last.action, last.actor, last.cluster) == ("Modify Associations", "root", "demo")
+    assert "MaxJobs=2" in last.info

@@ -1,0 +1,141 @@
+"""The store opens, upgrades, refuses what is newer, and writes all or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import (
+    Database,
+    NewerStoreError,
+    is_retryable,
+    sqlite_url,
+    with_retries,
+)
+from pyslurm_ng.dbd.migrations import LATEST, m0001_initial
+from tests.dbd.accounting_room import rows
+
+
+def test_opening_again_changes_nothing(database: Database) -> None:
+    """A restart must not seed twice."""
+    before = rows(database, schema.tres, "id", "name"), rows(database, schema.store, "value")
+    database.open()
+    assert (rows(database, schema.tres, "id", "name"), rows(database, schema.store, "value")) == (
+        before
+    )
+    assert len(before[0]) == len(schema.FIXED_TRES)
+
+
+def test_a_newer_store_is_refused_untouched(sqlite_database: Database) -> None:
+    """A downgrade would lose what the newer program wrote."""
+    store = schema.store
+    with sqlite_database.write() as connection:
+        connection.execute(
+            store.update().where(store.c.name == "schema_version").values(value=str(LATEST + 1))
+        )
+    with pytest.raises(NewerStoreError, match=f"schema {LATEST + 1}"):
+        sqlite_database.open()
+
+
+def test_a_migration_killed_at_any_statement_can_be_repeated(tmp_path: Path) -> None:
+    """MySQL commits each DDL statement; so after any number of statements it must go on."""
+    killed_after = 0
+    while True:
+        database = Database(sqlite_url(f"{tmp_path}/{killed_after}.sqlite"))
+        left = killed_after
+        done = True
+
+        def count(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+
+        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as one:
+            sa.event.listen(database.engine, "before_cursor_execute", count)
+            try:
+                m0001_initial.upgrade(one)
+            except KeyboardInterrupt:
+                done = False
+            sa.event.remove(database.engine, "before_cursor_execute", count)
+        database.open()
+        assert len(rows(database, schema.tres, "id")) == len(schema.FIXED_TRES)
+        assert rows(database, schema.qos, "name") == [("normal",)]
+        database.close()
+        if done:
+            break
+        killed_after += 7
+    assert killed_after > 21
+
+
+def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    """Rows and cursor belong together."""
+
+    def fail_half_way() -> None:
+        with database.write() as connection:
+            connection.execute(schema.coordinators.insert().values(account="a", user="u"))
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert rows(database, schema.coordinators, "user") == []
+
+
+def test_upsert_replaces_the_other_columns(database: Database) -> None:
+    """The same statement inserts and updates, in both dialects."""
+    with database.write() as connection:
+        for text in ("one", "two"):
+            database.upsert(connection, schema.texts, ("hash",), [{"hash": "h", "text": text}])
+    assert rows(database, schema.texts, "hash", "text") == [("h", "two")]
+
+
+def test_names_differ_by_case(database: Database) -> None:
+    """MySQL compares names without case unless told otherwise; users' names are exact."""
+    with database.write() as connection:
+        for name in ("Alice", "alice"):
+            connection.execute(schema.users.insert().values(name=name))
+    assert {"Alice", "alice"} <= {name for (name,) in rows(database, schema.users, "name")}
+
+
+def test_a_locked_database_is_tried_again_until_told_to_stop(sqlite_database: Database) -> None:
+    """Lock waits, full disks and lost servers are waited for; mistakes are not."""
+    failures: list[BaseException] = []
+    waits: list[int] = []
+    error = sa.exc.OperationalError("insert", {}, __import__("sqlite3").OperationalError("locked"))
+    answers: list[object] = [error, error, "stored"]
+
+    def action() -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def pause(attempt: int) -> bool:
+        waits.append(attempt)
+        return True
+
+    assert with_retries(action, pause, failures.append) == "stored"
+    assert waits == [1, 2]
+    assert len(failures) == 2
+    answers[:] = [error]
+    with pytest.raises(sa.exc.OperationalError):
+        with_retries(action, lambda attempt: False, failures.append)
+
+
+def test_a_mistake_is_not_tried_again(sqlite_database: Database) -> None:
+    """A missing table stays missing."""
+    with pytest.raises(sa.exc.OperationalError) as caught, sqlite_database.write() as connection:
+        connection.exec_driver_sql("select * from no_such_table")
+    assert not is_retryable(caught.value)
+
+
+def test_the_sqlite_file_is_private(tmp_path: Path) -> None:
+    """It holds job names and command lines of all users."""
+    path = tmp_path / "private.sqlite"
+    database = Database(sqlite_url(str(path)))
+    database.open()
+    database.close()
+    assert path.stat().st_mode & 0o077 == 0

@@ -1,0 +1,338 @@
+"""Events become rows, each fact once, whatever is repeated or cut."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from pyslurm_ng.dbd import ingest_jobs, schema
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.ingest import Frame, GapError, ingest
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Step, Usage
+from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.states import JobFlag
+from tests.dbd.accounting_room import (
+    JOURNAL,
+    SECOND,
+    at,
+    configured,
+    finished,
+    on,
+    record,
+    register,
+    rows,
+    started,
+    submitted,
+)
+
+T = at("12:08:08")
+
+
+def jobs(database: Database, *columns: str) -> list[tuple[object, ...]]:
+    return rows(database, schema.jobs, *columns)
+
+
+@pytest.fixture
+def store(database: Database) -> Database:
+    """A store that knows cluster demo and its nodes."""
+    register(database)
+    record(database, configured(T))
+    return database
+
+
+def test_a_job_from_submission_to_end(store: Database) -> None:
+    """One row, with the amounts asked for and held, the times and the status."""
+    record(store, submitted(T, 1, ntasks=4, nodes_min=2, comment="a comment"))
+    assert jobs(store, "state", "start_us", "tres_requested", "tres_allocated") == [
+        ("PENDING", 0, "billing=4,cpu=4,mem=4000,node=2", "")
+    ]
+    record(store, *started(T + SECOND, 1, on(1), on(4, 3, 3000)))
+    record(store, *finished(T + 4 * SECOND, 1, 5, 3 << 8))
+    assert jobs(
+        store, "job_id", "state", "start_us", "end_us", "exit_code", "node_list",
+        "nodes_allocated", "cpus_allocated", "tres_allocated", "comment", "flags",
+    ) == [
+        (1, "FAILED", T + SECOND, T + 4 * SECOND, 768, "n[1,4]", 2, 4,
+         "billing=4,cpu=4,mem=4000,node=2", "a comment", "SchedMain,StartReceived"),
+    ]  # fmt: skip
+    assert rows(store, schema.steps, "step_id", "name", "state", "exit_code", "end_us") == [
+        (STEP_BATCH - 2**32, "batch", "FAILED", 768, T + 4 * SECOND)
+    ]
+
+
+def test_generic_resources_count_only_if_tracked(store: Database) -> None:
+    """AccountingStorageTRES decides; the typed and the plain name both count."""
+    record(store, submitted(T, 1, gpus="2", cpus_per_task=4))
+    record(store, *started(T, 1, on(1, 4, 4000, gpus=2), partition="gpu"))
+    assert jobs(store, "tres_allocated") == [
+        ("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=4000,node=1",)
+    ]
+    assert jobs(store, "tres_requested") == [("billing=4,cpu=4,gres/gpu=2,mem=4000,node=1",)]
+
+
+def test_a_cancelled_waiting_job_names_who_did_it(store: Database) -> None:
+    """sacct prints CANCELLED by UID."""
+    record(store, submitted(T, 1))
+    record(store, ev.JobEnded(T + SECOND, 1, 4, cancelled_by=1001))
+    assert jobs(store, "state", "kill_uid", "start_us", "end_us") == [
+        ("CANCELLED", 1001, 0, T + SECOND)
+    ]
+
+
+def test_array_tasks_leave_the_waiting_record(store: Database) -> None:
+    """A task that starts has a row of its own; the last one keeps the array's."""
+    record(store, submitted(T, 3, array_pending=((0, 2, 1),), array_limit=2))
+    record(store, ev.ArrayTaskSplit(T, 3, 0, 4), *started(T, 4, on(1)))
+    assert jobs(store, "job_id", "array_job_id", "array_task_id", "array_tasks", "state") == [
+        (3, 3, -1, "1-2%2", "PENDING"),
+        (4, 3, 0, "", "RUNNING"),
+    ]
+    record(store, ev.ArrayTaskSplit(T, 3, 1, 5))
+    record(store, ev.ArrayTaskSplit(T, 3, 2, 3))
+    assert jobs(store, "job_id", "array_task_id", "array_tasks") == [
+        (3, 2, ""),
+        (4, 0, ""),
+        (5, 1, ""),
+    ]
+
+
+def test_a_group_of_tasks_becomes_one_record(store: Database) -> None:
+    """Cancelling some waiting tasks must not touch the others."""
+    record(store, submitted(T, 3, array_pending=((0, 9, 1),)))
+    record(store, ev.ArrayTaskSplit(T, 3, 2, 4, ((2, 5, 1),)), ev.JobEnded(T, 4, 4))
+    assert jobs(store, "job_id", "array_tasks", "state") == [
+        (3, "0-1,6-9", "PENDING"),
+        (4, "2-5", "CANCELLED"),
+    ]
+
+
+def test_a_requeue_begins_a_new_record(store: Database) -> None:
+    """The former one keeps how it ended and is found only with duplicates."""
+    record(store, submitted(T, 1), *started(T + SECOND, 1, on(3)))
+    record(
+        store,
+        ev.JobCompleting(T + 5 * SECOND, 1, 7, 256, 0, 1, (), flags=JobFlag.REQUEUED),
+        ev.JobRequeued(T + 5 * SECOND, 1, 1, T + 125 * SECOND),
+    )
+    assert jobs(store, "attempt", "is_last", "state", "node_list", "eligible_us") == [
+        (0, 0, "NODE_FAIL", "n3", T),
+        (1, 1, "PENDING", "", T + 125 * SECOND),
+    ]
+    # The batch step of the node that went never reported; it ends with its record.
+    assert rows(store, schema.steps, "state", "end_us") == [("CANCELLED", T + 5 * SECOND)]
+
+
+def test_a_requeue_by_hand_is_shown_as_such(store: Database) -> None:
+    """scontrol requeue ends the former record as REQUEUED."""
+    record(store, submitted(T, 1), *started(T, 1, on(3)))
+    record(store, ev.JobCompleting(T, 1, 4, 0, 0, 1, (), flags=JobFlag.REQUEUED))
+    record(store, ev.JobRequeued(T, 1, 1, 0))
+    assert jobs(store, "state") == [("REQUEUED",), ("PENDING",)]
+
+
+def test_suspended_time_is_summed(store: Database) -> None:
+    """Elapsed leaves it out, also when the job ends suspended."""
+    record(store, submitted(T, 1), *started(T, 1, on(1)))
+    record(store, ev.JobSuspended(T + 10 * SECOND, 1, 1))
+    assert jobs(store, "state") == [("SUSPENDED",)]
+    record(store, ev.JobResumed(T + 15 * SECOND, 1, 1), ev.JobSuspended(T + 20 * SECOND, 1, 1))
+    record(store, *finished(T + 22 * SECOND, 1, 4, 15))
+    assert jobs(store, "suspended_us") == [(7 * SECOND,)]
+
+
+def test_the_derived_exit_code_is_the_worst_of_srun_steps(store: Database) -> None:
+    """The batch step does not count."""
+    record(store, submitted(T, 1), *started(T, 1, on(1, 2, 2000)))
+    for step_id, status in ((0, 5 << 8), (1, 9)):
+        step = Step(step_id, "bash", 1001, 1, 1, (on(1),), T)
+        record(store, ev.StepCreated(T, 1, step), ev.StepEnded(T, 1, step_id, 5, status))
+    record(store, *finished(T, 1, 3, 0))
+    assert jobs(store, "derived_exit_code") == [(5 << 8,)]
+
+
+def test_usage_is_kept_with_nodes_and_tasks(store: Database) -> None:
+    """Without a sample only the energy is known."""
+    usage = Usage(
+        user_us=3000,
+        system_us=1000,
+        max_rss_kib=4920,
+        max_rss_node="n1",
+        ave_rss_kib=4920,
+        ntasks=1,
+    )
+    record(store, submitted(T, 1), *started(T, 1, on(1)), *finished(T, 1, 3, 0, usage))
+    record(store, submitted(T, 2), *started(T, 2, on(1)), *finished(T, 2, 3, 0))
+    columns = ("user_cpu_us", "tres_usage_in_max", "tres_usage_in_max_node", "tres_usage_in_ave")
+    sampled, unsampled = rows(store, schema.steps, *columns)
+    assert sampled[0] == 3000
+    assert "mem=5038080" in str(sampled[1])
+    assert "mem=n1" in str(sampled[2])
+    assert unsampled == (0, "", "", "energy=0")
+
+
+def test_node_numbers_are_never_given_twice(store: Database) -> None:
+    """A node that comes back under its old name is a new number, as in the model."""
+    record(store, ev.ConfigLoaded(T, "demo", (NodeSpec("n2"), NodeSpec("n9")), ()))
+    record(store, configured(T))
+    assert rows(store, schema.cluster_nodes, "node_id", "name", "is_gone") == [
+        (0, "n1", 1), (1, "n2", 0), (2, "n3", 1), (3, "n4", 1), (4, "n9", 1), (5, "n1", 0),
+        (6, "n3", 0), (7, "n4", 0),
+    ]  # fmt: skip
+
+
+def test_outages_are_periods(store: Database) -> None:
+    """sacctmgr show event lists them."""
+    record(store, ev.NodesDown(T, (2,), "Not responding", for_silence=True))
+    record(store, ev.NodesReturned(T + 60 * SECOND, (2,)))
+    found = rows(store, schema.node_events, "node_name", "state", "reason", "end_us")
+    assert found[1] == ("n3", "DOWN*", "Not responding", T + 60 * SECOND)
+    assert found[0][2] == "Cluster Registered TRES"
+
+
+def test_scripts_are_kept_only_when_asked_for(store: Database) -> None:
+    """AccountingStoreFlags=job_script; the environment's flag is not set here."""
+    record(store, ev.ScriptStored(T, "digest", b"#!/bin/sh\n"), submitted(T, 1))
+    record(store, ev.ScriptStored(T, "other", b"HOME=/"), submitted(T, 2))
+    assert rows(store, schema.texts, "hash", "text") == [("digest", "#!/bin/sh\n")]
+
+
+def test_a_used_job_id_given_again_hides_the_older_record(store: Database) -> None:
+    """Ids wrap around after MaxJobId."""
+    record(store, submitted(T, 1), ev.JobEnded(T, 1, 4))
+    record(store, submitted(T + SECOND, 1))
+    assert jobs(store, "is_last", "state") == [(0, "CANCELLED"), (1, "PENDING")]
+
+
+def test_a_repeated_message_changes_nothing(store: Database) -> None:
+    """The controller that lost an acknowledgement sends again."""
+    first = Frame(1, 2, [submitted(T, 1)])
+    second = Frame(1, 3, [*started(T, 1, on(1))])
+    assert ingest(store, 1, JOURNAL, 1, [first])[1:] == (2, 1)
+    before = jobs(store, *[column.name for column in schema.jobs.columns])
+    assert ingest(store, 1, JOURNAL, 1, [first]) == (1, 2, 0)
+    assert jobs(store, *[column.name for column in schema.jobs.columns]) == before
+    assert ingest(store, 1, JOURNAL, 1, [first, second])[1:] == (3, 2)
+
+
+def test_missing_frames_are_refused(store: Database) -> None:
+    """Nothing may be skipped in silence."""
+    with pytest.raises(GapError, match="1 is stored, what follows 7 came"):
+        ingest(store, 1, JOURNAL, 7, [Frame(1, 8, [submitted(T, 1)])])
+    assert jobs(store, "job_id") == []
+
+
+def test_a_gap_of_the_journal_itself_is_passed_over(store: Database) -> None:
+    """After a repair sequences jump; the controller says what the frames follow."""
+    assert ingest(store, 1, JOURNAL, 1, [Frame(2, 9, [submitted(T, 1)])]) == (2, 9, 1)
+
+
+def test_a_failure_half_way_stores_neither_rows_nor_cursor(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try begins at the same place and stores everything once."""
+    frames = [Frame(1, 2, [submitted(T, 1)]), Frame(1, 3, [submitted(T, 2)])]
+    upsert = Database.upsert
+
+    def fail(self: Database, *arguments: object) -> None:
+        if arguments[1] is schema.cursors:
+            raise sa.exc.OperationalError("insert", {}, Exception("server has gone away"))
+        upsert(self, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "upsert", fail)
+        with pytest.raises(sa.exc.OperationalError):
+            ingest(store, 1, JOURNAL, 1, frames)
+    assert jobs(store, "job_id") == []
+    assert ingest(store, 1, JOURNAL, 1, frames)[1:] == (3, 2)
+    assert jobs(store, "job_id", "job_index") == [(1, 1), (2, 2)]
+
+
+def test_a_controller_started_anew_ends_what_was_open(store: Database) -> None:
+    """`slurmctld -c` knows nothing of these jobs; they must not run for ever in the books."""
+    record(store, submitted(T, 1), *started(T, 1, on(1)), submitted(T, 2))
+    assert register(store, "journal-2").sequence == 0
+    assert jobs(store, "state") == [("CANCELLED",), ("CANCELLED",)]
+    assert all(row[0] for row in jobs(store, "end_us"))
+    assert rows(store, schema.steps, "state") == [("CANCELLED",)]
+
+
+def test_registering_again_returns_the_cursor(store: Database) -> None:
+    """The controller goes on from there."""
+    sequence = record(store, submitted(T, 1))
+    again = register(store)
+    assert (again.journal_id, again.epoch, again.sequence) == (JOURNAL, 1, sequence)
+    assert jobs(store, "state") == [("PENDING",)]
+
+
+def _story() -> list[list[ev.AnyEvent]]:
+    """Batches in which everything happens to some job."""
+    story: list[list[ev.AnyEvent]] = [[configured(T)]]
+    for job_id in range(1, 6):
+        story.append([submitted(T + job_id, job_id)])
+        story.append(started(T + job_id * SECOND, job_id, on(1 + job_id % 4)))
+    story.append([submitted(T, 6, array_pending=((0, 5, 1),), array_limit=2)])
+    for task in range(3):
+        story.append([ev.ArrayTaskSplit(T, 6, task, 10 + task)])
+        story.append(started(T + SECOND, 10 + task, on(2)))
+    story.append(finished(T + 9 * SECOND, 1, 3, 0))
+    story.append([ev.JobSuspended(T + 9 * SECOND, 2, 1)])
+    story.append([ev.JobResumed(T + 11 * SECOND, 2, 1)])
+    story.append(finished(T + 12 * SECOND, 2, 5, 256))
+    story.append([ev.JobCompleting(T + 13 * SECOND, 3, 7, 1, 0, 1, (), flags=JobFlag.REQUEUED)])
+    story.append([ev.JobRequeued(T + 13 * SECOND, 3, 1, 0)])
+    story.append(started(T + 14 * SECOND, 3, on(1)))
+    story.append(finished(T + 15 * SECOND, 11, 3, 0))
+    return story
+
+
+def _contents(database: Database) -> list[list[tuple[object, ...]]]:
+    tables = (schema.jobs, schema.steps, schema.node_events, schema.cluster_nodes)
+    return [rows(database, table, *[column.name for column in table.columns]) for table in tables]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(cuts=st.lists(st.integers(1, 5), min_size=1, max_size=40), repeats=st.randoms())
+def test_how_the_journal_is_cut_does_not_matter(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], repeats: object
+) -> None:
+    """Any grouping into messages, with any of them sent twice, gives the same rows."""
+    from pyslurm_ng.dbd.database import sqlite_url
+
+    frames = [Frame(1, number, events) for number, events in enumerate(_story(), 1)]
+    place = tmp_path_factory.mktemp("cut")
+    whole = Database(sqlite_url(f"{place}/whole.sqlite"))
+    whole.open()
+    register(whole)
+    ingest(whole, 1, JOURNAL, 0, frames)
+    pieces = Database(sqlite_url(f"{place}/pieces.sqlite"))
+    pieces.open()
+    register(pieces)
+    position = 0
+    while position < len(frames):
+        size = cuts[position % len(cuts)]
+        for _ in range(1 + repeats.randrange(2)):  # type: ignore[attr-defined]
+            ingest(pieces, 1, JOURNAL, position, frames[position : position + size])
+        position += size
+    assert _contents(pieces) == _contents(whole)
+    whole.close()
+    pieces.close()
+
+
+def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None:
+    """A new kind must be thought of here."""
+    from pyslurm_ng.dbd import ingest_nodes
+
+    kept = set(ingest_jobs._HANDLERS) | set(ingest_nodes._HANDLERS)
+    of_no_interest = {
+        "DependencyChanged", "JobSignalled", "JobPurged", "NodesSilent", "DutiesDone",
+        "DutiesDropped", "PartitionDeleted", "LicensesUpdated", "ReservationCreated",
+        "ReservationUpdated", "ReservationDeleted", "AssocChanged", "QosChanged", "UsageReset",
+        "EpochStarted", "RequestAnswered", "StepNodesDone",
+    }  # fmt: skip
+    kinds = {kind.__name__ for kind in ev.AnyEvent.__args__}
+    assert kinds - {kind.__name__ for kind in kept} == of_no_interest

@@ -1,0 +1,188 @@
+"""Which jobs sacct selects."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pyslurm_ng._records import project
+from pyslurm_ng.dbd.admin import Actor, RefusedError
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.queries import list_job_records
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.wire.dbd_messages import JobSelector, ListJobRecords
+from tests.dbd.accounting_room import (
+    SECOND,
+    at,
+    configured,
+    finished,
+    on,
+    record,
+    register,
+    started,
+    submitted,
+)
+
+T = at("12:00:00")
+NOW = at("13:00:00")
+ROOT = Actor(0, "root", 3, frozenset())
+ALICE = Actor(1001, "alice", 1, frozenset())
+BOB = Actor(1002, "bob", 1, frozenset())
+
+
+def minute(number: int) -> int:
+    return T + number * 60 * SECOND
+
+
+@pytest.fixture
+def store(database: Database) -> Database:
+    """1 ran from minute 10 to 20 on n1, 2 failed at once at 15 on n2, 3 waits, 4 runs on n3-4,
+    5 was cancelled at 30 and never ran, array 6: task 0 done at 12, the rest waits."""
+    register(database)
+    record(database, configured(T))
+    record(database, submitted(minute(0), 1), *started(minute(10), 1, on(1)))
+    record(database, submitted(minute(5), 2, constraint="ib,gpu"), *started(minute(15), 2, on(2)))
+    record(database, *finished(minute(15), 2, 5, 256))
+    record(database, *finished(minute(20), 1, 3, 0))
+    record(database, submitted(minute(16), 3, time_limit_min=30))
+    record(database, submitted(minute(17), 4, ntasks=2), *started(minute(18), 4, on(3), on(4)))
+    record(database, submitted(minute(18), 5), ev.JobEnded(minute(30), 5, 4, cancelled_by=0))
+    record(database, submitted(minute(2), 6, array_pending=((0, 3, 1),), array_limit=1))
+    record(database, ev.ArrayTaskSplit(minute(11), 6, 0, 7), *started(minute(11), 7, on(1)))
+    record(database, *finished(minute(12), 7, 3, 0))
+    return database
+
+
+def select(
+    database: Database, actor: Actor = ROOT, private: bool = False, **fields: object
+) -> list[int]:
+    """Return the job ids selected, in print order."""
+    fields.setdefault("clusters", ["demo"])
+    fields.setdefault("columns", ["job_id"])
+    request = msgspec.convert(fields, ListJobRecords)
+    with database.read() as connection:
+        parts = list(list_job_records(connection, request, actor, private, NOW))
+    return [row[0] for part in parts for row in project(part.records, (0,))]
+
+
+def test_everything_in_order_of_submission(store: Database) -> None:
+    """An array's tasks before what still waits of it."""
+    assert select(store) == [1, 7, 6, 2, 3, 4, 5]
+
+
+def test_a_window_selects_what_was_known_in_it(store: Database) -> None:
+    """From eligible to the end; without an end still."""
+    assert select(store, start_us=minute(25)) == [6, 3, 4, 5]
+    assert select(store, start_us=minute(0), end_us=minute(1)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "end", "found"),
+    [
+        ("RUNNING", 10, 14, [1, 7]),
+        ("RUNNING", 18, 60, [1, 4]),
+        ("RUNNING", 60, 60, [4]),
+        ("PENDING", 16, 17, [6, 3, 4]),
+        ("PENDING", 60, 60, [6, 3]),
+        ("COMPLETED", 0, 60, [1, 7]),
+        ("COMPLETED", 13, 19, []),
+        ("FAILED", 0, 60, [2]),
+        ("CANCELLED", 29, 31, [5]),
+        ("CANCELLED", 31, 60, []),
+        ("TIMEOUT", 0, 60, []),
+    ],
+)
+def test_states_count_during_the_window(
+    store: Database, state: str, start: int, end: int, found: list[int]
+) -> None:
+    """Running and waiting are periods, the ends are moments."""
+    window = {"start_us": minute(start), "end_us": minute(end) + SECOND}
+    assert select(store, states=[state], **window) == found
+
+
+@pytest.mark.parametrize(
+    ("selectors", "found"),
+    [
+        ([[1]], [1]),
+        ([[6]], [7, 6]),
+        ([[6, 0]], [7, 6]),
+        ([[7]], [7]),
+        ([[1], [4]], [1, 4]),
+        ([[99]], []),
+    ],
+)
+def test_jobs_by_id(store: Database, selectors: list[list[int]], found: list[int]) -> None:
+    """An array's id names its tasks; a waiting task is in the array's record."""
+    assert select(store, jobs=[JobSelector(*one) for one in selectors]) == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"nodes": ["n1"]}, [1, 7]),
+        ({"nodes": ["n2", "n4"]}, [2, 4]),
+        ({"names": ["job3", "job5"]}, [3, 5]),
+        ({"partitions": ["gpu"]}, []),
+        ({"partitions": ["main"], "names": ["job1"]}, [1]),
+        ({"accounts": ["physics"]}, [1, 7, 6, 2, 3, 4, 5]),
+        ({"accounts": ["chem"]}, []),
+        ({"uids": [1002]}, []),
+        ({"gids": [1001], "qos": ["normal"], "names": ["job2"]}, [2]),
+        ({"constraints": ["ib"]}, [2]),
+        ({"constraints": ["%"]}, []),
+        ({"time_limit_min": 30}, [3]),
+        ({"time_limit_min": 20, "time_limit_max": 40}, [3]),
+        ({"nodes_min": 2}, [4]),
+        ({"nodes_min": 1, "nodes_max": 2}, [1, 7, 2, 4]),
+        ({"cpus_min": 2}, [4]),
+        ({"association_ids": [5], "names": ["job1"]}, [1]),
+        ({"flags": ["SchedMain"]}, [1, 7, 2, 4]),
+        ({"reasons": ["JobHeldUser"]}, []),
+    ],
+)
+def test_filters(store: Database, fields: dict[str, object], found: list[int]) -> None:
+    """Each restricts; together they restrict more."""
+    assert select(store, **fields) == found
+
+
+def test_former_records_only_with_duplicates(store: Database) -> None:
+    """A requeued job is one row unless asked."""
+    record(store, ev.JobCompleting(minute(40), 4, 7, 1, 0, 1, (), flags=1 << 10))
+    record(store, ev.JobRequeued(minute(40), 4, 1, 0))
+    assert select(store, jobs=[JobSelector(4)]) == [4]
+    assert select(store, jobs=[JobSelector(4)], duplicates=True) == [4, 4]
+
+
+def test_private_jobs_are_shown_to_owners_operators_and_coordinators(store: Database) -> None:
+    """PrivateData=jobs in slurmdbd.conf."""
+    assert select(store, BOB, private=True) == []
+    assert len(select(store, ALICE, private=True)) == 7
+    assert len(select(store, BOB)) == 7
+    coordinator = Actor(1003, "carol", 1, frozenset({"physics"}))
+    assert len(select(store, coordinator, private=True)) == 7
+
+
+def test_only_columns_of_the_tables_may_be_asked_for(store: Database) -> None:
+    """Names reach SQL only if they are columns."""
+    for column in ("nonsense", "job_id; drop table jobs", "__class__"):
+        with pytest.raises(RefusedError):
+            select(store, columns=[column])
+    with pytest.raises(RefusedError, match="not known to accounting"):
+        select(store, clusters=["other"])
+
+
+def test_steps_come_with_the_position_of_their_job(store: Database) -> None:
+    """The command joins them without ids."""
+    request = ListJobRecords(
+        columns=["job_id", "total_user_cpu_us"],
+        step_columns=["name", "state"],
+        clusters=["demo"],
+        jobs=[JobSelector(2), JobSelector(3), JobSelector(4)],
+    )
+    with store.read() as connection:
+        (part,) = list_job_records(connection, request, ROOT, False, NOW)
+    assert project(part.records, (0, 1)) == [(2, 0), (3, 0), (4, 0)]
+    assert project(part.step_records, (0, 1, 2)) == [
+        (0, "batch", "FAILED"),
+        (2, "batch", "RUNNING"),
+    ]
