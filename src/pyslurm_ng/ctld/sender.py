@@ -74,8 +74,8 @@ class Sender:
 
     @property
     def open_count(self) -> int:
-        """How many orders wait for an answer."""
-        return len(self._sent_us)
+        """How many duties nodes have not answered yet."""
+        return sum(map(len, self._writer.cluster.duties.values()))
 
     # What makes an order leave ------------------------------------------------------------------
 
