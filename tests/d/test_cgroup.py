@@ -1,0 +1,143 @@
+"""Control groups on this machine's own kernel, as root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from pyslurm_ng.d import device_filter
+from pyslurm_ng.d.cgroup import Group, Limits, Tree, TreeV2, detect
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="control groups need root"),
+]
+NODE = f"test{os.getpid()}"
+
+
+def finish(process: subprocess.Popen[bytes]) -> int:
+    """Return how a process ended, and let go of its pipe."""
+    assert process.stdout is not None
+    status = process.wait(30)
+    process.stdout.close()
+    return status
+
+
+@pytest.fixture
+def tree() -> Iterator[Tree]:
+    """The version this kernel offers."""
+    found = detect("/sys/fs/cgroup", "autodetect", NODE)
+    if found is None:
+        pytest.skip("control groups cannot be written here")
+    yield found
+    job = found.job(7, 1000)
+    job.kill()
+    job.remove()
+    for directory in job.directories.values():
+        above = os.path.dirname(directory)
+        while NODE in above:
+            if os.path.isdir(above):
+                os.rmdir(above)
+            above = os.path.dirname(above)
+
+
+def start(group: Group, script: str) -> subprocess.Popen[bytes]:
+    """Run a shell script as a member of `group`."""
+    join = " ".join(f"echo 0 > {path};" for path in group.join_files())
+    return subprocess.Popen(["/bin/sh", "-c", join + script], stdout=subprocess.PIPE)
+
+
+def wait_for_line(process: subprocess.Popen[bytes]) -> bytes:
+    """Return the first line a process writes: then it is ready."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_escaped_processes_are_found_and_killed(tree: Tree) -> None:
+    """A double fork with its own session is still a member."""
+    group = tree.step(7, 1000, "0")
+    group.create(Limits())
+    process = start(group, "setsid sh -c 'sleep 60 & sleep 60' & echo up; sleep 60")
+    assert wait_for_line(process) == b"up"
+    assert process.pid in group.pids()
+    assert group.kill()
+    assert finish(process) == -signal.SIGKILL
+    assert group.pids() == []
+    assert tree.job(7, 1000).remove()
+
+
+def test_frozen_group_still_dies(tree: Tree) -> None:
+    """A suspended job can be cancelled."""
+    group = tree.step(7, 1000, "batch")
+    group.create(Limits())
+    process = start(group, "echo up; sleep 60")
+    wait_for_line(process)
+    group.set_frozen(True)
+    assert group.kill()
+    assert finish(process) == -signal.SIGKILL
+
+
+def test_memory_limit_kills_and_counts(tree: Tree) -> None:
+    """A step over its memory is killed by the kernel, and that is seen afterwards."""
+    group = tree.step(7, 1000, "1")
+    group.create(Limits(mem_mib=32, swap_mib=0))
+    process = start(group, "exec python3 -c 'x = b\"x\" * (200 << 20)'")
+    assert finish(process) == -signal.SIGKILL
+    usage = group.usage()
+    assert usage.oom_kills >= 1
+    assert usage.peak_kib > 16 << 10
+
+
+def test_cpus_are_confined(tree: Tree) -> None:
+    """A task sees only the CPUs of its step."""
+    group = tree.step(7, 1000, "2")
+    group.create(Limits(cpus=(0,)))
+    process = start(group, "grep Cpus_allowed_list /proc/self/status")
+    assert wait_for_line(process).split()[-1] == b"0"
+    finish(process)
+
+
+def test_devices_of_others_cannot_be_opened(tree: Tree, tmp_path: os.PathLike[str]) -> None:
+    """A denied device answers EPERM, an allowed one whose driver is absent ENXIO."""
+    paths = [os.path.join(tmp_path, f"nv{minor}") for minor in (0, 1)]
+    for minor, path in enumerate(paths):
+        os.mknod(path, 0o020666, os.makedev(195, minor))
+    denied = device_filter.device_node(paths[1])
+    assert denied == ("c", 195, 1)
+    group = tree.step(7, 1000, "3")
+    group.create(Limits(denied=(denied,)))
+    code = (
+        "import errno,sys\n"
+        "for path in sys.argv[1:]:\n"
+        "    try: open(path, 'rb')\n"
+        "    except OSError as error: print(errno.errorcode[error.errno], end=' ')\n"
+    )
+    process = start(group, f'exec python3 -c "{code}" {" ".join(paths)}')
+    assert wait_for_line(process).split() == [b"ENXIO", b"EPERM"]
+    finish(process)
+
+
+def test_unified_hierarchy_kills_freezes_and_filters_devices() -> None:
+    """The parts of version 2 that need no controller work on a mixed mount, too."""
+    mount = "/sys/fs/cgroup/unified"
+    if not os.path.exists(f"{mount}/cgroup.controllers"):
+        pytest.skip("no separate unified mount")
+    group = TreeV2(mount, NODE).step(8, 1000, "0")
+    try:
+        group.create(Limits(denied=(device_filter.DeviceNode("c", 1, 5),)))
+        process = start(group, "head -c1 /dev/zero 2>&1 | grep -c denied; echo up; sleep 60")
+        seen = [wait_for_line(process), wait_for_line(process)]
+        group.set_frozen(True)
+        assert group.kill()
+        assert finish(process) == -signal.SIGKILL
+        assert seen[-1] == b"up"
+    finally:
+        group.remove()
+        directory = os.path.dirname(group.directories["unified"])
+        while directory != mount:
+            os.rmdir(directory)
+            directory = os.path.dirname(directory)
