@@ -1,7 +1,8 @@
 """Build the Cython modules; everything else is in pyproject.toml.
 
 A module is built when its source is there, in the order of need:
-`_records` (packed records and command output) and `_select` (scheduling kernels).
+`_records` (packed records and command output), `_select` (scheduling kernels) and `_process`
+(process start).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ extensions = [
         extra_compile_args=["-O2", "-g0", "-fno-semantic-interposition"],
         extra_link_args=["-s"],
     )
-    for name in ("_records", "_select")
+    for name in ("_records", "_select", "_process")
     if (SOURCE / f"{name}.pyx").exists()
 ]
 
