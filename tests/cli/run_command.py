@@ -30,7 +30,7 @@ def run_command(
     name, argv = words[0], words[1:]
     out, err = io.StringIO(), io.StringIO()
     client = reference.client(user)
-    conf = {"ClusterName": "demo", "SlurmctldHost": "ctl(127.0.0.1)"}
+    conf = {"ClusterName": "demo", "SlurmctldHost": "ctl(127.0.0.1)", "PreemptMode": "REQUEUE"}
     uid = client.user.uid
     with patch.context() as inner:
         module = importlib.import_module(f"pyslurm_ng.cli.{name}")
@@ -39,6 +39,8 @@ def run_command(
                 inner.setattr(place, "connect", lambda conf: client)
             if hasattr(place, "read_conf"):
                 inner.setattr(place, "read_conf", lambda name, *more: conf)
+            if hasattr(place, "uid_of"):
+                inner.setattr(place, "uid_of", command.uid_of)
             if hasattr(place, "write_bytes"):
                 inner.setattr(place, "write_bytes", lambda data: out.write(data.decode()))
         for extra in ("squeue_steps", "scontrol_show", "scontrol_update", "scontrol_files"):

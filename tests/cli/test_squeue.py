@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import pytest
 
-from tests.cli.reference_cluster import USERS, cases, queue
+from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 
 # Not repeated: a suspended job, structured output (test_json), SLUIDs.
 ELSEWHERE = {"after_suspend", "json", "json_one", "yaml", "o_all", "o_wide"}
 RECORDED = [case for case in cases("squeue") if case[0] not in ELSEWHERE]
-
-
-@pytest.fixture(autouse=True)
-def utc_and_users(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Times in UTC, as recorded, and the users of the reference cluster."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    for name in ("SQUEUE_FORMAT", "SQUEUE_SORT", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"):
-        monkeypatch.delenv(name, raising=False)
-    import pyslurm_ng.cli.squeue as squeue
-
-    monkeypatch.setattr(squeue, "uid_of", lambda text: USERS.get(text, -1))
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=[case[0] for case in RECORDED])
@@ -53,4 +35,6 @@ def without_estimates(text: str) -> list[str]:
 
 def is_ordered(line: str) -> bool:
     """Leave out jobs of equal sort keys, which Slurm prints in the order of a hash table."""
-    return not any(word in line for word in ("later", "het", "post", "depfail", "uhold", "held", "%@"))
+    return not any(
+        word in line for word in ("later", "het", "post", "depfail", "uhold", "held", "%@")
+    )

@@ -397,7 +397,7 @@ def show_step(session: "Session", words: "list[str]") -> int:
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if not rows:
         if words:
-            say(f"Job step {words[0]} not found")
+            print(f"Job step {words[0]} not found")
             return 1
         print("No job steps in the system")
         return 0
@@ -436,7 +436,7 @@ def show_node(session: "Session", words: "list[str]") -> int:
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
         if detail:
-            say(f"Node {detail} not found")
+            print(f"Node {detail} not found")
         else:
             say(f"slurm_load_node error: {text}")
         return 1
@@ -537,7 +537,7 @@ def show_partition(session: "Session", words: "list[str]") -> int:
         names = split_list(words[0])
         rows = [row for row in rows if row["name"] in names]
         if not rows:
-            say(f"Partition {words[0]} not found")
+            print(f"Partition {words[0]} not found")
             return 1
     if session.json:
         from pyslurm_ng.cli.node_json import print_partitions
@@ -630,7 +630,7 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
         return print_licenses(session.json, reply, rows)
     if not rows:
         if words:
-            say(f"License {words[0]} not found")
+            print(f"License {words[0]} not found")
             return 1
         print("No licenses configured in Slurm.")
     for row in rows:
@@ -655,7 +655,7 @@ def show_reservation(session: "Session", words: "list[str]") -> int:
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if not rows:
         if words:
-            say(f"Reservation {words[0]} not found")
+            print(f"Reservation {words[0]} not found")
             return 1
         print("No reservations in the system")
     dates = Dates(reply["now_us"])

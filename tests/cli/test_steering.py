@@ -1,0 +1,253 @@
+"""scontrol and scancel change what Slurm's changed, and say what it said."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
+from tests.cli.reference_cluster import ReferenceCluster, cases, queue
+from tests.cli.run_command import Printed, run_command
+
+STEERED = {
+    "bad_node_state", "drain", "drain_no_reason", "hold", "not_admin", "partition_update_down",
+    "partition_update_up", "release", "release_admin_held", "requeue_pending", "suspend", "top",
+    "undrain", "update_bad_key", "update_name", "update_node_down", "update_node_resume",
+    "update_not_mine", "update_running_nodes", "update_timelimit_down", "update_timelimit_up",
+}  # fmt: skip
+CASES = [case for case in cases("scontrol") if case[0] in STEERED]
+
+
+def run(patch: pytest.MonkeyPatch, reference: ReferenceCluster, user: str, line: str) -> Printed:
+    """Run a command line."""
+    return run_command(patch, reference, user, line.split())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_answers_as_recorded(
+    case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same lines, same messages, same exit code."""
+    _, user, words, stdout, stderr, code = case
+    printed = run_command(monkeypatch, queue(), user, words)
+    assert (printed.stdout, printed.stderr, printed.code) == (stdout, stderr, code)
+
+
+def test_cancel_ends_pending_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has to be cleaned up for a job that never ran."""
+    reference = queue()
+    printed = run(monkeypatch, reference, "alice", "scancel -v 29")
+    assert printed == Printed("", "scancel: Terminating job 29\n", 0)
+    job = reference.cluster.jobs[29]
+    assert (job.state, job.cancelled_by) == (JobState.CANCELLED, 1001)
+
+
+def test_cancel_terminates_running_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running job is completing until its nodes are clean."""
+    reference = queue()
+    assert run(monkeypatch, reference, "bob", "scancel 23").code == 0
+    job = reference.cluster.jobs[23]
+    assert job.state == JobState.CANCELLED and job.flags & JobFlag.COMPLETING
+    assert len(job.nodes_pending) == 2
+
+
+def test_cancel_of_array_tasks_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`27_[2-5]` become a cancelled record of their own."""
+    reference = queue()
+    assert run(monkeypatch, reference, "alice", "scancel 27_[2-5] 27_9").code == 0
+    assert reference.cluster.jobs[27].array_pending == ((0, 1, 1), (6, 8, 1))
+    ended = [job for job in reference.cluster.jobs.values() if job.state == JobState.CANCELLED]
+    assert [job.array_pending or job.array_task_id for job in ended] == [((2, 5, 1),), 9]
+
+
+def test_cancel_by_filter_reaches_only_own_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter that others' jobs pass too is no error; they are left alone."""
+    reference = queue()
+    assert run(monkeypatch, reference, "bob", "scancel --state=PENDING").code == 0
+    ended = [job.job_id for job in reference.cluster.jobs.values() if job.state > 2]
+    assert ended == [25]
+
+
+def test_cancel_of_others_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is Slurm's error number modulo 256."""
+    printed = run(monkeypatch, queue(), "bob", "scancel 21")
+    text = "scancel: error: Kill job error on job id 21: Access/permission denied\n"
+    assert printed == Printed("", text, 210)
+
+
+def test_signal_reaches_the_script_or_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without flags only steps get it; -b means the batch script on its node."""
+    reference = queue()
+    run(monkeypatch, reference, "bob", "scancel -s USR1 23")
+    run(monkeypatch, reference, "bob", "scancel -b -s USR1 23")
+    signals = [
+        (duty.node_id, duty.signal, duty.flags)
+        for duties in reference.cluster.duties.values()
+        for duty in duties.values()
+        if duty.signal
+    ]
+    assert sorted(signals) == [(2, 10, 1), (2, 10, 4), (3, 10, 4)]
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "code"),
+    [
+        ("scancel", "scancel: error: No job identification provided\n", 1),
+        ("scancel abc", "scancel: error: Invalid job id abc\n", 1),
+        ("scancel 0", "scancel: error: Invalid job id 0\n", 1),
+        ("scancel 999999", "", 0),
+        ("scancel -Q 999999", "", 0),
+        ("scancel -v -n nosuch -u alice",
+         "scancel: error: No active jobs match ALL job filters, including: "
+         "job_name=nosuch, user_name=alice\n", 0),
+        ("scancel --frob 1", "scancel: unrecognized option '--frob'\n"
+         'Try "scancel --help" for more information\n', 1),
+    ],
+)  # fmt: skip
+def test_scancel_says(line: str, text: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad and empty requests get Slurm's line."""
+    assert run(monkeypatch, queue(), "alice", line) == Printed("", text, code)
+
+
+def test_hold_and_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's hold can be released by the user, an operator's cannot."""
+    reference = queue()
+    job = reference.cluster.jobs[29]
+    run(monkeypatch, reference, "alice", "scontrol hold 29")
+    assert (job.priority, job.reason) == (0, Reason.JobHeldUser)
+    run(monkeypatch, reference, "alice", "scontrol release 29")
+    assert job.priority != 0 and job.reason == Reason.BeginTime
+    run(monkeypatch, reference, "root", "scontrol hold 29")
+    assert job.reason == Reason.JobHeldAdmin
+    assert run(monkeypatch, reference, "alice", "scontrol release 29").code == 1
+    assert run(monkeypatch, reference, "root", "scontrol release jobname=later").code == 0
+    assert job.reason == Reason.BeginTime
+
+
+def test_requeue_of_a_running_job_starts_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is pending again once its nodes are clean, so first it is completing."""
+    reference = queue()
+    assert run(monkeypatch, reference, "alice", "scontrol requeuehold 21").code == 0
+    job = reference.cluster.jobs[21]
+    assert job.flags & JobFlag.REQUEUED and job.flags & JobFlag.REQUEUE_HOLD
+    assert job.flags & JobFlag.COMPLETING
+
+
+def test_suspend_frees_cores_and_resume_wants_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suspended job's memory stays its own."""
+    reference = queue()
+    use = reference.cluster.use[reference.cluster.node_by_name["n4"]]
+    assert run(monkeypatch, reference, "root", "scontrol suspend 23").code == 0
+    assert (use.cpus, use.mem_mib) == (0, 4000)
+    assert run(monkeypatch, reference, "alice", "scontrol resume 23").code == 1
+    assert run(monkeypatch, reference, "root", "scontrol resume 23").code == 0
+    assert use.cpus == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "value"),
+    [
+        ("TimeLimit=10", "time_limit_min", 10),
+        ("TimeLimit=-5", "time_limit_min", 55),
+        ("TimeLimit=1-12", "time_limit_min", 60),
+        ("Partition=debug", "partition", "debug"),
+        ("Comment=x", "comment", "x"),
+        ("Nice=7", "nice", 7),
+        ("StartTime=2026-11-20T12:00:00", "begin_us", 1795176000_000_000),
+        ("Requeue=0", "requeue", False),
+    ],
+)
+def test_update_of_a_waiting_job(
+    setting: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owners change their waiting jobs; beyond the partition's limit they may not."""
+    reference = queue()
+    printed = run(monkeypatch, reference, "alice", f"scontrol update jobid=29 {setting}")
+    assert getattr(reference.cluster.jobs[29], name) == value
+    if setting == "TimeLimit=1-12":
+        assert printed.stderr == "Access/permission denied for job 29\n"
+    else:
+        assert printed == Printed("", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "value"),
+    [
+        ("NumNodes=2-3", ("nodes_min", "nodes_max"), (2, 3)),
+        ("NumTasks=4", ("ntasks",), (4,)),
+        ("MinMemoryNode=2G", ("mem_per_node_mib", "mem_per_cpu_mib"), (2048, 0)),
+        ("Features=ib", ("constraint",), ("ib",)),
+        ("ReqNodeList=n1,n2", ("node_list",), ("n[1-2]",)),
+        ("TresPerNode=gres/gpu:1", ("gres",), ("gpu:1",)),
+        ("MailType=END,FAIL", ("mail_type",), (6,)),
+    ],
+)
+def test_update_of_what_was_asked_for(
+    setting: str, field: tuple[str, ...], value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request is replaced by one with the new values."""
+    reference = queue()
+    assert run(monkeypatch, reference, "alice", f"scontrol update JobId=29 {setting}").code == 0
+    request = reference.cluster.jobs[29].request
+    assert tuple(getattr(request, name) for name in field) == value
+
+
+def test_update_is_all_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad key's neighbour is not changed."""
+    reference = queue()
+    printed = run(monkeypatch, reference, "alice", "scontrol update JobId=29 Comment=x QOS=no")
+    assert printed.stderr == "Invalid qos specification for job 29\n"
+    assert reference.cluster.jobs[29].comment == ""
+
+
+def test_update_of_one_array_task_splits_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others keep their settings."""
+    reference = queue()
+    assert run(monkeypatch, reference, "alice", "scontrol update JobId=27_3 TimeLimit=2").code == 0
+    cluster = reference.cluster
+    task = cluster.jobs[cluster.arrays[27][3]]
+    assert (task.time_limit_min, cluster.jobs[27].time_limit_min) == (2, 5)
+
+
+def test_node_down_ends_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that may be requeued are, and the reason carries who and when."""
+    reference = queue()
+    line = "scontrol update NodeName=n4 State=DOWN Reason=fan"
+    assert run(monkeypatch, reference, "root", line).code == 0
+    node = reference.cluster.node(3)
+    assert (node.state, node.reason, node.reason_uid) == (NodeState.DOWN, "fan", 0)
+    assert reference.cluster.jobs[23].flags & JobFlag.REQUEUED
+    assert run(monkeypatch, reference, "root", "scontrol update node=n4 state=resume").code == 0
+    assert (node.state, node.reason) == (NodeState.IDLE, "")
+
+
+def test_drain_and_undrain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draining node keeps its job."""
+    reference = queue()
+    node = reference.cluster.node(3)
+    run(monkeypatch, reference, "root", "scontrol update node=n[2,4] state=drain reason=fan")
+    assert node.flags & NodeFlag.DRAIN and node.reason == "fan" and node.reason_us
+    assert reference.cluster.jobs[23].state == JobState.RUNNING
+    run(monkeypatch, reference, "root", "scontrol update node=ALL state=undrain")
+    assert not node.flags & NodeFlag.DRAIN and not node.reason
+
+
+def test_partition_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create, change, refuse to delete while in use, delete."""
+    reference = queue()
+    partitions = reference.cluster.partitions
+    create = "scontrol create PartitionName=new Nodes=n[1-2] MaxTime=2:00:00 AllowAccounts=chem"
+    assert run(monkeypatch, reference, "root", create).code == 0
+    new = partitions["new"]
+    assert (new.node_ids, new.max_time_min, new.allow_accounts) == ((0, 1), 120, ("chem",))
+    again = run(monkeypatch, reference, "root", create)
+    assert "Partition new already exists" in again.stderr and again.code == 1
+    run(monkeypatch, reference, "root", "scontrol update PartitionName=new Nodes+=n4 State=DOWN")
+    assert (partitions["new"].node_ids, partitions["new"].state) == ((0, 1, 3), "DOWN")
+    bad = run(monkeypatch, reference, "root", "scontrol update PartitionName=new OverSubscribe=X")
+    assert bad.code == 1 and "Traceback" not in bad.stderr
+    used = run(monkeypatch, reference, "root", "scontrol delete PartitionName=main")
+    assert used.stderr == "slurm_delete_partition error: Partition is in use\n"
+    assert run(monkeypatch, reference, "root", "scontrol delete PartitionName=new").code == 0
+    assert "new" not in partitions
+    denied = run(monkeypatch, reference, "alice", "scontrol delete PartitionName=main")
+    assert denied.code == 1
