@@ -400,6 +400,7 @@ class Daemon:
                 control_port=conf.slurmctld_port[0],
                 journal_id=self._recovery.journal_id.hex(),
                 tres=list(conf.tracked_tres()),
+                store_flags=list(conf.accounting_store_flags),
             ),
             journal=self.layout.journal,
             durable=lambda: self._writer.durable,
