@@ -8,6 +8,7 @@ import pwd
 import shutil
 import socket as socket_module
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,9 @@ def mariadb_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if os.geteuid() == 0:
         # The server refuses to run as root; any unprivileged account will do.
         account = pwd.getpwnam("nobody")
-        for path in (place, *list(place.parents)[:2]):
+        for path in (place, *place.parents):
+            if path == Path(tempfile.gettempdir()):
+                break
             path.chmod(0o755)
         os.chown(place, account.pw_uid, account.pw_gid)
         as_user = ["--user=nobody"]
