@@ -1,6 +1,7 @@
 """Options inside a batch script: `#SBATCH`, and the usual ones of `#PBS` and `#BSUB`."""
 
-from pyslurm_ng.cli.options import SCRIPT, OptionError, Options
+from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.options import SCRIPT, Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +25,9 @@ def apply_directives(options: Options, script: bytes, shown: str, ignore_pbs: bo
     for number, line in _comment_lines(script):
         if line.startswith("#SBATCH"):
             words = split_directive(line[7:], f"{shown}: line {number}")
-            if line[7:8] not in ("", " ", "\t") or words == ["hetjob"] or words == ["packjob"]:
-                if words in (["hetjob"], ["packjob"]):
-                    text = "heterogeneous jobs (#SBATCH hetjob) are not implemented yet"
-                    raise OptionError(text, 1)
-                continue
+            if words in (["hetjob"], ["packjob"]):
+                text = f"heterogeneous jobs (#SBATCH {words[0]}) are not implemented yet"
+                raise OptionError(text, 1)
             pairs, rest = options.split_words(words)
             if rest:
                 raise OptionError(f"Invalid directive found in batch script: {rest[0]}")

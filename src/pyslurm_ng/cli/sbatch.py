@@ -1,0 +1,261 @@
+"""sbatch: put a batch script into the queue."""
+
+import os
+import sys
+
+from pyslurm_ng.cli import submission
+from pyslurm_ng.cli.command import connect, read_conf, say
+from pyslurm_ng.cli.directives import apply_directives
+from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.wire.client import Client
+
+NO_SCRIPT_LIMIT = 64 << 20
+"""More than this is not even read; the controller's own limit is max_script_size."""
+TRY_AGAIN = 11
+"""The controller has MaxJobCount jobs (EAGAIN)."""
+MOST_TRIES = 15
+_LEAD = "Batch job submission failed"
+_TOO_LONG = "Pathname of a file, directory or other parameter too long"
+_TERMINAL = 3
+"""States from COMPLETED on are final."""
+_COMPLETING = 1 << 15
+_REQUEUED = 1 << 10
+
+
+class ScriptError(Exception):
+    """A script that cannot be submitted; each line of the text is an error line."""
+
+
+def main(argv: "list[str]") -> int:
+    """Submit; return the exit code."""
+    options = Options("sbatch")
+    try:
+        return _run(options, argv)
+    except OptionError as problem:
+        return submission.option_failure(options, problem)
+    except Told as problem:
+        return submission.told(problem)
+    except ScriptError as problem:
+        for line in str(problem).split("\n"):
+            say(f"sbatch: error: {line}")
+        return 1
+
+
+def _run(options: Options, argv: "list[str]") -> int:
+    pairs, operands = options.split_words(argv)
+    if submission.announce(options, pairs):
+        return 0
+    settings = {name: value or "" for name, value in pairs}
+    script, path = _script(settings.get("wrap"), operands)
+    environment = dict(os.environ)
+    ignore_pbs = "ignore-pbs" in settings or environment.get("SBATCH_IGNORE_PBS", "0") != "0"
+    apply_directives(options, script, operands[0] if operands else "stdin", ignore_pbs)
+    options.apply_environment(environment)
+    options.apply_all(pairs, COMMAND_LINE)
+    quiet = "quiet" in options.settings
+    for line in options.finish():
+        if not quiet:
+            say(f"sbatch: warning: {line}")
+    if options.verbose and not quiet:
+        for line in options.verbose_lines():
+            say(f"sbatch: {line}")
+    conf = read_conf("sbatch", *submission.CONF_KEYS)
+    submission.check_cluster(options, conf.get("ClusterName", ""))
+    options.check_resources(conf.get("GresTypes", ""))
+    _describe(options, argv, path, operands, conf)
+    variables = submission.job_environment(options, os.environb)
+    submission.become(options)
+    client = connect(conf)
+    try:
+        return _submit(options, client, conf, script, variables)
+    except SlurmError as problem:
+        return submission.refusal("sbatch", problem, _LEAD)
+
+
+# The script -----------------------------------------------------------------------------------
+
+
+def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
+    """Return the script and its path, which is "" when it comes from stdin or --wrap.
+
+    Raises:
+        ScriptError: it is missing, empty or no script.
+    """
+    if wrap is not None:
+        if operands:
+            raise ScriptError("Script arguments not permitted with --wrap option")
+        text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + wrap + "\n"
+        return os.fsencode(text), ""
+    path = _find(operands[0]) if operands else ""
+    script = _read(path, operands[0] if operands else "")
+    if not script:
+        raise ScriptError("Batch script is empty!")
+    if script.isspace():
+        raise ScriptError("Batch script contains only whitespace!")
+    if not script.startswith(b"#!"):
+        raise ScriptError(
+            "This does not look like a batch script.  The first\n"
+            "line must start with #! followed by the path to an interpreter.\n"
+            "For instance: #!/bin/sh"
+        )
+    if b"\0" in script:
+        raise ScriptError(
+            "The Slurm controller does not allow scripts that\ncontain a NULL character '\\0'."
+        )
+    if b"\r\n" in script:
+        raise ScriptError(
+            "Batch script contains DOS line breaks (\\r\\n)\n"
+            "instead of expected UNIX line breaks (\\n)."
+        )
+    return script, path
+
+
+def _find(name: str) -> str:
+    """Return the full path of a script: here, or where PATH says."""
+    if "/" in name:
+        return os.path.abspath(name)
+    if os.path.exists(name):
+        return f"{os.getcwd()}/{name}"
+    for directory in os.environ.get("PATH", "").split(":"):
+        path = f"{directory}/{name}"
+        if directory and os.path.isfile(path) and os.access(path, os.R_OK):
+            return path
+    return f"{os.getcwd()}/{name}"
+
+
+def _read(path: str, name: str) -> bytes:
+    try:
+        if not path:
+            return _at_most(sys.stdin.fileno())
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        raise ScriptError(f"Unable to open file {name}") from None
+    try:
+        return _at_most(fd)
+    finally:
+        os.close(fd)
+
+
+def _at_most(fd: int) -> bytes:
+    """Return what can be read, b"" for a directory."""
+    parts = []
+    size = 0
+    while size <= NO_SCRIPT_LIMIT:
+        try:
+            part = os.read(fd, 1 << 20)
+        except OSError:
+            break
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+    if size > NO_SCRIPT_LIMIT:
+        raise ScriptError(f"{_LEAD}: {_TOO_LONG}")
+    return b"".join(parts)
+
+
+# The request ----------------------------------------------------------------------------------
+
+
+def _describe(
+    options: Options, argv: "list[str]", path: str, operands: "list[str]", conf: "dict[str, str]"
+) -> None:
+    """Fill in name, script, arguments and origin."""
+    request = options.request
+    if not request.get("name"):
+        wrapped = "wrap" in options.settings
+        request["name"] = path.rpartition("/")[2] or ("wrap" if wrapped else "sbatch")
+    request["command"] = path
+    submission.describe_origin(options, argv)
+    if operands[1:]:
+        request["argv"] = [submission.plain_text(word) for word in operands[1:]]
+    request["rlimits"] = submission.limits(options.settings.get("propagate", ""), conf)
+
+
+def _submit(
+    options: Options, client: "Client", conf: "dict[str, str]", script: bytes, variables: bytes
+) -> int:
+    quiet = "quiet" in options.settings
+    if "test-only" in options.settings:
+        return _test(client, options, quiet)
+    fields = {"request": options.request, "script": script, "environment": variables}
+    reply = _change(client, fields)
+    job_id = reply["job_id"]
+    for note in reply.get("notes", ()):
+        say(f"sbatch: {note}")
+    is_other = bool(options.settings.get("clusters"))
+    cluster = conf.get("ClusterName", "")
+    if "parsable" in options.settings:
+        print(f"{job_id};{cluster}" if is_other else job_id)
+    elif not quiet:
+        print(f"Submitted batch job {job_id}" + (f" on cluster {cluster}" if is_other else ""))
+    if "wait" in options.settings:
+        sys.stdout.flush()
+        return _wait(client, job_id)
+    return 0
+
+
+def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
+    """Send the submission; wait and try again while the controller has no room for more jobs."""
+    tries = 0
+    while True:
+        try:
+            return client.change("SubmitJob", fields)
+        except SlurmError as problem:
+            tries += 1
+            if problem.code != TRY_AGAIN or tries >= MOST_TRIES:
+                raise
+        from time import sleep
+
+        if tries == 1:
+            say("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying")
+        # The refused attempt has told the controller nothing; a new one needs a new id.
+        fields.pop("request_id", None)
+        sleep(tries)
+
+
+def _test(client: "Client", options: Options, quiet: bool) -> int:
+    """`--test-only`: say when and where the job would start."""
+    try:
+        found = client.call("TestJob", {"request": options.request})
+    except SlurmError as problem:
+        return submission.refusal("sbatch", problem, "allocation failure")
+    if not quiet:
+        from pyslurm_ng.base.dates import format_date
+
+        when = format_date(found["start_us"] // 1_000_000)
+        say(
+            f"sbatch: Job {found['job_id']} to start at {when} using {found['cpus']} processors "
+            f"on nodes {found['nodes']} in partition {found['partition']}"
+        )
+    return 0
+
+
+def _wait(client: "Client", job_id: int) -> int:
+    """Wait for the end of a job, or of all tasks of an array; return the worst exit code."""
+    from time import sleep
+
+    from pyslurm_ng._records import project
+
+    pause_s = 0.02
+    request = {"filter": {"jobs": [str(job_id)], "all_states": True}, "flags": 2}
+    while True:
+        reply = client.call("ShowJobs", request)
+        names = reply["fields"]
+        wanted = [names.index(name) for name in ("state", "flags", "exit_code")]
+        rows = project(reply["records"], wanted)
+        if all(state >= _TERMINAL and not flags & (_COMPLETING | _REQUEUED)
+               for state, flags, _ in rows):  # fmt: skip
+            break
+        sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 1.0)
+    codes = [1 if status & 0x7F else status >> 8 & 0xFF for _, _, status in rows]
+    states_failed = [1 for state, _, status in rows if state > _TERMINAL and not status]
+    return max([0, *codes, *states_failed])
