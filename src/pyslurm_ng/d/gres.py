@@ -1,0 +1,208 @@
+"""A node's generic resources: what it has, and what a job, step or task of it sees.
+
+Devices of one name are numbered over all types on the node, in the order of gres.conf; allocations
+name them by that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyslurm_ng.conf.gres_conf import GresConf, GresLine
+from pyslurm_ng.conf.node_lines import NodeConf
+from pyslurm_ng.d.device_filter import DeviceNode, device_node
+from pyslurm_ng.d.nvml import DetectedGpu
+from pyslurm_ng.model.job import GresAlloc
+from pyslurm_ng.model.node import NodeGres
+
+# Every maker's own name for "only these devices"; harmless where the maker's are absent.
+_GPU_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+)
+
+
+class GresError(ValueError):
+    """gres.conf, the detected devices and slurm.conf do not agree; one line for log and drain."""
+
+
+def node_gres(
+    node: NodeConf, conf: GresConf, detected: Sequence[DetectedGpu]
+) -> tuple[NodeGres, ...]:
+    """Return what the node has: lines of gres.conf, else detected devices, else bare counts.
+
+    Raises:
+        GresError: a detected device contradicts a line.
+    """
+    threads = max(1, node.threads_per_core)
+    lines = conf.for_node(node.name)
+    found: list[NodeGres] = []
+    next_index: dict[str, int] = {}
+    for line in lines:
+        found.append(_from_line(line, next_index.get(line.name, 0)))
+        next_index[line.name] = next_index.get(line.name, 0) + line.amount
+    if detected and not any(line.name == "gpu" for line in lines):
+        found += _from_detected(node, detected, threads)
+    named = {item.name for item in found}
+    for item in node.gres:
+        if item.name not in named:
+            first = next_index.get(item.name, 0)
+            next_index[item.name] = first + item.amount
+            found.append(NodeGres(item.name, item.type_name, item.amount, first_index=first))
+    return tuple(found)
+
+
+def _from_line(line: GresLine, first: int) -> NodeGres:
+    files = line.files or line.multiple_files
+    cores = _mask(line.cores)
+    return NodeGres(
+        name=line.name,
+        type=line.type_name,
+        count=line.amount,
+        files=files,
+        cores=(cores,) * line.amount if line.cores else (),
+        links=(line.links,) * line.amount if line.links else (),
+        flags=",".join(line.flags),
+        first_index=first,
+    )
+
+
+def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int) -> list[NodeGres]:
+    """Group detected GPUs by type; a configured type matches as a part of the detected name."""
+    wanted = {item.type_name for item in node.gres if item.name == "gpu" and item.type_name}
+    groups: dict[str, list[DetectedGpu]] = {}
+    for gpu in detected:
+        names = [name for name in sorted(wanted) if name.lower() in gpu.type_name]
+        groups.setdefault(names[0] if names else gpu.type_name if wanted else "", []).append(gpu)
+    missing = wanted - set(groups)
+    if missing:
+        have = ",".join(sorted({gpu.type_name for gpu in detected}))
+        raise GresError(f"gres/gpu:{sorted(missing)[0]} is configured but {have} was found")
+    found = []
+    first = 0
+    for name, gpus in groups.items():
+        found.append(
+            NodeGres(
+                name="gpu",
+                type=name,
+                count=len(gpus),
+                files=tuple(gpu.file for gpu in gpus),
+                cores=tuple(_mask(sorted({cpu // threads for cpu in gpu.cpus})) for gpu in gpus),
+                links=tuple(gpu.links for gpu in gpus),
+                first_index=first,
+                unique_ids=tuple(gpu.unique_id for gpu in gpus),
+            )
+        )
+        first += len(gpus)
+    return found
+
+
+def _mask(cores: Sequence[int]) -> bytes:
+    mask = 0
+    for core in cores:
+        mask |= 1 << core
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+def indexes(held: Sequence[GresAlloc], name: str = "gpu") -> list[int]:
+    """Return the device numbers held of one resource, ascending."""
+    mask = 0
+    for item in held:
+        if item.name == name:
+            mask |= int.from_bytes(item.indexes, "little")
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+def visible(held: Sequence[int], seen: Sequence[int], confined: bool) -> list[int]:
+    """Return the numbers under which a task sees `seen` of the devices its step holds.
+
+    Where device files are confined the driver numbers what is left from 0; else host numbers.
+    """
+    if not confined:
+        return list(seen)
+    place = {index: position for position, index in enumerate(held)}
+    return [place[index] for index in seen]
+
+
+def gpu_environment(numbers: Sequence[int]) -> dict[str, str]:
+    """Return the variables by which frameworks find exactly these GPUs."""
+    text = ",".join(map(str, numbers))
+    return dict.fromkeys(_GPU_VARIABLES, text)
+
+
+def denied_devices(
+    available: Sequence[NodeGres], held: Sequence[GresAlloc]
+) -> tuple[DeviceNode, ...]:
+    """Return the device files of a node that a job must not open: all but those it holds."""
+    kept = {item.name: set(indexes(held, item.name)) for item in available}
+    denied: dict[DeviceNode, None] = {}
+    allowed: set[DeviceNode] = set()
+    for item in available:
+        for place, path in enumerate(item.files):
+            node = device_node(path)
+            if node is None:
+                continue
+            if item.first_index + place in kept[item.name]:
+                allowed.add(node)
+            else:
+                denied[node] = None
+    return tuple(node for node in denied if node not in allowed)
+
+
+def task_gpus(bind: str, step_gpus: Sequence[int], local_id: int, gpus_per_task: int) -> list[int]:
+    """Return which of a step's GPUs on this node one of its tasks sees.
+
+    Args:
+        bind: --gpu-bind without `verbose,`: `none`, `closest`, `single:n`, `per_task:n`,
+            `map:list`, `mask:list`; map and mask count from the step's first GPU.
+        gpus_per_task: --gpus-per-task, which implies per_task; 0 when not given.
+
+    Raises:
+        GresError: the list names a GPU that the step does not have.
+    """
+    kind, _, value = bind.partition(":")
+    kind = kind.lower()
+    if not kind and gpus_per_task:
+        kind, value = "per_task", str(gpus_per_task)
+    if not step_gpus or kind in ("", "none", "closest"):
+        return list(step_gpus)
+    if kind == "per_task":
+        size = int(value)
+        start = local_id * size % max(1, len(step_gpus))
+        return list(step_gpus[start : start + size])
+    if kind == "single":
+        ratio = max(1, int(value or 1))
+        return [step_gpus[local_id // ratio % len(step_gpus)]]
+    words = _expanded(value)
+    if not words:
+        return list(step_gpus)
+    word = words[local_id % len(words)]
+    if kind == "map":
+        places = [_number(word)]
+    elif kind == "mask":
+        mask = _number(word)
+        places = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+    else:
+        raise GresError(f"--gpu-bind={bind}: none, closest, single, per_task, map or mask")
+    if any(place >= len(step_gpus) for place in places):
+        raise GresError(f"--gpu-bind={bind}: the step has {len(step_gpus)} GPUs here")
+    return [step_gpus[place] for place in places]
+
+
+def _expanded(value: str) -> list[str]:
+    """Return the words of a list in which `0x3*2` stands for `0x3,0x3`."""
+    words = []
+    for part in value.split(","):
+        word, _, times = part.partition("*")
+        if word:
+            words += [word] * int(times or 1)
+    return words
+
+
+def _number(word: str) -> int:
+    try:
+        return int(word, 16 if word.lower().startswith("0x") else 10)
+    except ValueError:
+        raise GresError(f"{word} is not a number") from None

@@ -1,0 +1,93 @@
+"""Which devices a node has and a task sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.conf.gres_conf import empty_gres_conf, parse_gres_conf
+from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.d import gres
+from pyslurm_ng.d.nvml import DetectedGpu, type_name
+from pyslurm_ng.model.job import GresAlloc
+
+CONF = parse_slurm_conf(
+    "ClusterName=c\nSlurmctldHost=h\nGresTypes=gpu,fpga\n"
+    "NodeName=n1 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 Gres=gpu:a100:2,gpu:h100:1,fpga:3\n"
+)
+NODE = CONF.nodes[0]
+
+
+def detected(name: str, number: int) -> DetectedGpu:
+    """A GPU near the first core."""
+    return DetectedGpu(name, f"/dev/nvidia{number}", (0, 1), (-1, 0), f"GPU-{number}", 40000)
+
+
+def test_lines_number_devices_over_all_types() -> None:
+    """The third GPU is number 2 whatever its type."""
+    conf = parse_gres_conf(
+        "NodeName=n1 Name=gpu Type=a100 File=/dev/x[0-1] Cores=0-3\n"
+        "NodeName=n1 Name=gpu Type=h100 File=/dev/y0\n",
+        CONF.gres_types,
+        CONF.nodes,
+    )
+    found = gres.node_gres(NODE, conf, [])
+    assert [(item.name, item.type, item.count, item.first_index) for item in found] == [
+        ("gpu", "a100", 2, 0),
+        ("gpu", "h100", 1, 2),
+        ("fpga", "", 3, 0),
+    ]
+    assert found[0].cores == (b"\x0f", b"\x0f")
+
+
+def test_detected_gpus_take_the_configured_type_names() -> None:
+    """`a100` in slurm.conf matches `nvidia_a100-sxm4-40gb`."""
+    devices = [detected("nvidia_a100-sxm4-40gb", 0), detected("nvidia_a100-sxm4-40gb", 1)]
+    devices.append(detected("nvidia_h100_80gb_hbm3", 2))
+    found = gres.node_gres(NODE, empty_gres_conf(), devices)
+    assert [(item.type, item.count) for item in found] == [("a100", 2), ("h100", 1), ("", 3)]
+    assert found[0].cores[0] == b"\x01"
+
+
+def test_a_configured_type_that_is_not_there_is_an_error() -> None:
+    """The node must be drained, not used with other cards."""
+    with pytest.raises(gres.GresError, match="h100 is configured but nvidia_a100"):
+        gres.node_gres(NODE, empty_gres_conf(), [detected("nvidia_a100", 0)])
+
+
+def test_product_names_become_types() -> None:
+    """As Slurm's nvml plugin writes them."""
+    assert type_name("NVIDIA A100-SXM4-40GB") == "nvidia_a100-sxm4-40gb"
+
+
+@pytest.mark.parametrize(
+    ("bind", "local_id", "per_task", "expected"),
+    [
+        ("", 1, 0, [2, 3, 5, 7]),
+        ("none", 0, 0, [2, 3, 5, 7]),
+        ("", 1, 2, [5, 7]),
+        ("per_task:1", 2, 0, [5]),
+        ("single:2", 1, 0, [2]),
+        ("single:2", 2, 0, [3]),
+        ("map:3,0", 0, 0, [7]),
+        ("map:3,0", 1, 0, [2]),
+        ("mask:0x3*2,0xc", 2, 0, [5, 7]),
+    ],
+)
+def test_gpu_bind(bind: str, local_id: int, per_task: int, expected: list[int]) -> None:
+    """Every form of --gpu-bind, counted from the step's first GPU."""
+    assert gres.task_gpus(bind, [2, 3, 5, 7], local_id, per_task) == expected
+
+
+def test_a_map_beyond_the_steps_gpus_is_refused() -> None:
+    """Bad lists are an error, not a smaller set."""
+    with pytest.raises(gres.GresError, match="has 2 GPUs"):
+        gres.task_gpus("map:2", [0, 1], 0, 0)
+
+
+def test_confined_devices_are_renumbered() -> None:
+    """With ConstrainDevices the job's GPUs count from 0."""
+    held = gres.indexes([GresAlloc("gpu", "a100", 2, b"\x0c")])
+    assert held == [2, 3]
+    assert gres.visible(held, [3], confined=True) == [1]
+    assert gres.visible(held, [3], confined=False) == [3]
+    assert gres.gpu_environment([0, 1])["CUDA_VISIBLE_DEVICES"] == "0,1"
