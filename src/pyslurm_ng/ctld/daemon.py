@@ -259,6 +259,8 @@ class Daemon:
         self._connect_accounting()
         gc.collect()
         gc.freeze()
+        # Records form no cycles, so looking through all of them again and again finds nothing.
+        gc.set_threshold(50_000, 20, 1_000)
         self._tell_ready()
         self._loop.call_later(_TICK_S, self._tick)
         self._scheduler.due()

@@ -101,7 +101,7 @@ class CheckpointPolicy:
     """When a checkpoint is due: after so many records, or bytes, or some records and a time."""
 
     records: int = 50_000
-    size_bytes: int = 32 << 20
+    size_bytes: int = 16 << 20
     some_records: int = 500
     pause_s: float = 300.0
 

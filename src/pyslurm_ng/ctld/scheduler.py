@@ -25,10 +25,10 @@ PlanFunction = Callable[[Snapshot, Policy], Plan]
 # Starts applied before the loop may look at messages again.
 _STARTS_PER_TURN = 64
 _LONGEST_PAUSE_S = 1.0
+_SHORT_PAUSE_S = 0.005  # not worth waiting for
 
 # After any other event the last plan still holds.
 _MAKES_DUE = (
-    ev.JobSubmitted,
     ev.JobUpdated,
     ev.JobEligible,
     ev.JobSuspended,
@@ -48,6 +48,13 @@ _MAKES_DUE = (
     ev.QosChanged,
     ev.AssocChanged,
 )
+
+
+def _makes_due(event: ev.AnyEvent) -> bool:
+    if isinstance(event, ev.JobSubmitted):
+        # A held job, or one that must wait for its time or others, changes nothing for now.
+        return event.priority != 0 and event.eligible_us != 0
+    return isinstance(event, _MAKES_DUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +108,11 @@ class Scheduler:
         self._is_running = False
         self._is_stopped = False
         self._pause_s = 0.0
+        self._snapshot_us = 0
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """See whether events make a pass due."""
-        if not self._is_due and any(isinstance(event, _MAKES_DUE) for event in events):
+        if not self._is_due and any(_makes_due(event) for event in events):
             self.due()
 
     def due(self) -> None:
@@ -133,8 +141,10 @@ class Scheduler:
             self._soft.planned(Plan(), {}, queue_length=0, took_us=0, now_us=self._edges.now_us())
             return
         self._is_running = True
-        view = snapshot(self._writer.cluster, self._edges.now_us())
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
+        taken_us = monotonic_us()
+        view = snapshot(self._writer.cluster, self._edges.now_us())
+        self._snapshot_us = monotonic_us() - taken_us
 
         def work() -> Outcome:
             begin_us = monotonic_us()
@@ -152,8 +162,9 @@ class Scheduler:
             took_us=outcome.took_us,
             now_us=self._edges.now_us(),
         )
-        # A pass over a long queue must not take more than half of the time.
-        self._pause_s = min(outcome.took_us / 1e6, _LONGEST_PAUSE_S)
+        # Passes over a long queue must leave the thread half of the time, the loop four fifths.
+        pause_us = max(outcome.took_us, 4 * self._snapshot_us)
+        self._pause_s = min(pause_us / 1e6, _LONGEST_PAUSE_S)
         self._start(outcome.plan.starts, 0)
 
     def _start(self, starts: Sequence[Start], position: int) -> None:
@@ -169,7 +180,7 @@ class Scheduler:
             return
         self._is_running = False
         if self._is_due:
-            if self._pause_s < 0.005:
+            if self._pause_s < _SHORT_PAUSE_S:
                 self._edges.call_soon(self._begin)
             else:
                 self._edges.call_later(self._pause_s, self._begin)
