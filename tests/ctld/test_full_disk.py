@@ -1,0 +1,83 @@
+"""RELIABILITY 6: the state disk fills up in a stream of submissions, then has room again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.wire.client import SlurmError
+from tests.ctld.controller import Controller
+from tests.ctld.test_kill import known_jobs
+
+pytestmark = [pytest.mark.daemons, pytest.mark.root]
+WRITING_TO_FILE = 2019
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[Controller]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a tmpfs needs root")
+    room = Controller(tmp_path)
+    command = ["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", str(room.state)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        yield room
+    finally:
+        room.stop()
+        subprocess.run(["umount", "-l", str(room.state)], check=True)
+
+
+def submit(controller: Controller, number: int) -> int:
+    request = {"name": "j", "comment": f"mark {number}", "work_dir": "/", "flags": 1}
+    script = b"#!/bin/sh\n# %d\n" % number + b"#" * 1000
+    return int(controller.change("SubmitJob", request=request, script=script)["job_id"])
+
+
+def submit_or_refused(controller: Controller) -> int | None:
+    try:
+        return submit(controller, 9999)
+    except SlurmError:
+        return None
+
+
+def fill(controller: Controller, promised: dict[int, str]) -> SlurmError:
+    """Submit until it is refused; return the refusal."""
+    for mark in range(10_000):
+        try:
+            promised[submit(controller, mark)] = f"mark {mark}"
+        except SlurmError as error:
+            return error
+    raise AssertionError("the disk never filled up")
+
+
+def test_a_full_disk_refuses_loses_nothing_and_recovers(controller: Controller) -> None:
+    """Exit 1 naming the cause; no promise lost; accepts again by itself within five seconds."""
+    ballast = controller.state / "ballast"
+    controller.start()
+    ballast.write_bytes(bytes(60 << 10))
+    promised: dict[int, str] = {}
+    refusal = fill(controller, promised)
+    assert promised
+    assert refusal.code == WRITING_TO_FILE
+    assert "No space left in StateSaveLocation" in refusal.text
+    # Work in progress may still be ended: that needs the reserve, not a free disk.
+    first = next(iter(promised))
+    answer = controller.change("CancelJobs", filter={"jobs": [str(first)]})
+    assert answer["count"] == 1
+    assert controller.call("Ping")["role"] == "primary"
+    ballast.unlink()
+    end = time.monotonic() + 5
+    while (job_id := submit_or_refused(controller)) is None:
+        assert time.monotonic() < end, "still refused five seconds after there was room"
+        time.sleep(0.05)
+    promised[job_id] = "mark 9999"
+    controller.kill()
+    controller.start()
+    known = known_jobs(controller)
+    assert [job_id for job_id, mark in promised.items() if known.get(job_id) != mark] == []
