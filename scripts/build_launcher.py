@@ -8,6 +8,8 @@ Does nothing where nothing has changed.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import marshal
 import os
 import shutil
 import subprocess
@@ -26,6 +28,10 @@ COMMANDS = (
     "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag sinfo sprio squeue "
     "sreport srun sshare sstat strigger"
 ).split()
+
+
+# What an interpreter imports from files before it is ready; the rest it has inside already.
+FROZEN = ("encodings", "encodings.aliases", "encodings.utf_8")
 
 
 def variable(name: str) -> str:
@@ -53,6 +59,24 @@ def link_choices() -> Iterator[list[str]]:
             yield ["-no-pie", *rest, "-lexpat", "-lz", "-lutil"]
 
 
+def write_frozen(header: Path) -> None:
+    """Write the modules of FROZEN as C arrays of marshalled code."""
+    lines = []
+    entries = []
+    for module in FROZEN:
+        spec = importlib.util.find_spec(module)
+        assert spec is not None and spec.origin is not None, module
+        source = Path(spec.origin).read_bytes()
+        code = marshal.dumps(compile(source, f"<frozen {module}>", "exec", dont_inherit=True))
+        name = module.replace(".", "_")
+        numbers = ",".join(map(str, code))
+        lines.append(f"static const unsigned char frozen_{name}[] = {{{numbers}}};")
+        is_package = int(spec.submodule_search_locations is not None)
+        entries.append(f'FROZEN("{module}", frozen_{name}, {is_package}), ')
+    lines.append(f"#define FROZEN_MODULES {''.join(entries)}")
+    header.write_text("\n".join(lines) + "\n")
+
+
 def compile_launcher(target: Path) -> None:
     """Compile, trying each way to link until one gives a program that runs."""
     stdlib = sysconfig.get_path("stdlib")
@@ -72,6 +96,8 @@ def compile_launcher(target: Path) -> None:
     if target.exists() and stamp.exists() and stamp.read_text() == mark:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
+    write_frozen(target.parent / "frozen.h")
+    flags.append(f"-I{target.parent}")
     complaints = []
     for choice in link_choices():
         command = [compiler, "-O2", "-Wall", "-s", *flags, str(SOURCE), "-o", str(target), *choice]

@@ -165,6 +165,16 @@ def test_start_imports_next_to_nothing(installed: Path) -> None:
     assert not loaded & {"site", "enum", "re", "typing", "signal", "json", "collections", "socket"}
 
 
+def test_seldom_used_codecs_are_found(installed: Path) -> None:
+    """Host names are encoded by `idna`, which lies in the package that the launcher brings."""
+    python = installed / "lib" / "pyslurm-ng" / "bin" / "pyslurm-python"
+    python.parent.mkdir()
+    shutil.copy(PROGRAM, python)
+    code = "import socket; print(socket.getaddrinfo('127.0.0.1', 1)[0][4], 'ä'.encode('cp1252'))"
+    result = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
+    assert (result.stdout, result.stderr) == ("('127.0.0.1', 1) b'\\xe4'\n", "")
+
+
 def test_child_interpreter_has_the_same_paths(installed: Path) -> None:
     """What runs as sys.executable finds our package without the environment's help."""
     python = installed / "lib" / "pyslurm-ng" / "bin" / "pyslurm-python"
