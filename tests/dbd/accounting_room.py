@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import calendar
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -207,13 +208,17 @@ def serving(database: Database, place: Path) -> Iterator[Room]:
         log.stderr_level = QUIET
         service = Service(
             database,
-            Settings("ctl", 0, frozenset(), ()),
+            Settings("ctl", os.geteuid(), frozenset(), ()),
             log,
             on_shutdown=stop.set,
             on_reconfigure=lambda: None,
         )
         server = StreamServer(
-            service.handle, audience="slurmdbd", host="ctl", service_uid=0, authenticator=None
+            service.handle,
+            audience="slurmdbd",
+            host="ctl",
+            service_uid=os.geteuid(),
+            authenticator=None,
         )
         await server.listen_unix(path)
         loop = asyncio.get_running_loop()

@@ -87,6 +87,15 @@ def _report(given: "dict[str, str]", argv: "list[str]") -> int:
     from pyslurm_ng.wire.client import Client
 
     client = Client(conf, "slurmdbd", wait_s=0.5)
+    try:
+        return _answer(client, conf, given, argv)
+    finally:
+        client.close()
+
+
+def _answer(
+    client: "Client", conf: "dict[str, str]", given: "dict[str, str]", argv: "list[str]"
+) -> int:
     cluster = conf.get("ClusterName", "cluster").lower()
     for name in split_list(given.get("clusters", os.environ.get("SLURM_CLUSTERS", ""))):
         if name not in (cluster, "all"):

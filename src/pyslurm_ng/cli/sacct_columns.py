@@ -236,6 +236,9 @@ def _inherited(name: str, column: str) -> None:
 
 
 def _usage(name: str, column: str) -> None:
+    if column.endswith(("_node", "_task")):
+        _add(name, (), None, (column,), lambda step, job, _: step[column])
+        return
     _add(name, (), None, (column,), lambda step, job, context: usage_text(step[column], context))
 
 

@@ -77,9 +77,12 @@ def main(argv: "list[str]") -> int:
     if "help" in given or "usage" in given:
         return _help()
     manager = Manager(given, argv)
-    if not operands:
-        return _interactive(manager)
-    return manager.run(operands)
+    try:
+        if not operands:
+            return _interactive(manager)
+        return manager.run(operands)
+    finally:
+        manager.close()
 
 
 class Manager:
@@ -116,6 +119,11 @@ class Manager:
 
             self._client = Client(self.conf, "slurmdbd", wait_s=0.5)
         return self._client
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            self._client.close()
 
     @property
     def cluster(self) -> str:
