@@ -18,6 +18,7 @@ from typing import TypeVar
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog, level_number
+from pyslurm_ng.ctld.allocations import Allocations
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_configuration
 from pyslurm_ng.ctld.credentials import Credentials
@@ -31,11 +32,13 @@ from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.ctld.scheduler import Outcome, Scheduler
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.step_calls import StepCalls
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.recovery import Layout, Recovery
@@ -152,6 +155,8 @@ class Daemon:
             lock = StateLock(self.layout.state)
         except JournalError as error:
             raise CannotStart(str(error)) from None
+        if os.geteuid() == 0:
+            os.chown(lock.path, self.configuration.service_uid, -1)
         pid_file = self._write_pid_file()
         try:
             return asyncio.run(self._serve(self._prepare()))
@@ -251,7 +256,8 @@ class Daemon:
         try:
             await self._listen()
         except OSError as error:
-            raise CannotStart(str(error)) from None
+            await self._server.close()
+            raise CannotStart(f"cannot listen: {error}") from None
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._terminate)
         self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
@@ -316,6 +322,7 @@ class Daemon:
         self._watch = JobWatch(cluster)
         self._writer.observe(self._watch.applied)
         self._build_nodes()
+        self._build_steps()
         self._checkpointer = Checkpointer(
             self.layout,
             recovery.journal_id,
@@ -353,6 +360,22 @@ class Daemon:
             clock=self._clock,
             log=self.log,
         )
+
+    def _build_steps(self) -> None:
+        """Put together what answers srun and salloc as long as they run."""
+        service = self._service
+        self._allocations = Allocations(
+            self._writer,
+            self._watch,
+            self._edges,
+            lambda call, caller, answer: service.change(
+                call, allocate_job, service.context(caller), answer
+            ),
+        )
+        self._steps = StepCalls(self._writer, self._credentials, self._edges, service.context)
+        self._writer.observe(self._steps.applied)
+        service.more["AllocateJob"] = self._allocations.handle
+        service.more["CreateStep"] = self._steps.handle
 
     def _begin_epoch(self) -> None:
         """Take command: a new epoch, the state as the options and files want it."""
@@ -451,6 +474,7 @@ class Daemon:
             timers.due(cluster, self.configuration.conf, self._soft.last_seen_us, now_us)
         )
         self._sender.tick()
+        self._steps.tick()
         soft = self._soft
         soft.journal_bytes = self._journal.bytes_written
         soft.journal_groups = self._journal.groups

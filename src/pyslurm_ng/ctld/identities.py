@@ -31,16 +31,17 @@ def look_up(uid: int, gid: int) -> Person:
     """Ask the system's user directory; may block for as long as the directory does."""
     try:
         name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return Person(uid, gid, "", _group_name(gid), ())
-    groups = tuple(_group_name(number) for number in os.getgrouplist(name, gid))
+        groups = tuple(_group_name(number) for number in os.getgrouplist(name, gid))
+    except (KeyError, OSError):
+        # Unknown, or a directory that does not answer: nobody with rights, and soon asked again.
+        return Person(uid, gid, "", "", ())
     return Person(uid, gid, name, _group_name(gid), groups)
 
 
 def _group_name(gid: int) -> str:
     try:
         return grp.getgrgid(gid).gr_name
-    except KeyError:
+    except (KeyError, OSError):
         return str(gid)
 
 
@@ -76,7 +77,8 @@ class Identities:
         def answered(person: Person) -> None:
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
-            self._known[key] = (now_us, person)
+            if person.user_name:
+                self._known[key] = (now_us, person)
             for tell in self._asked.pop(key):
                 tell(person)
 

@@ -22,7 +22,7 @@ from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.journal.reserve import is_full
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -56,7 +56,8 @@ class Service:
 
     Attributes:
         configuration: in force now; the daemon replaces it.
-        more: handlers of further kinds (waiting allocations, steps), by kind.
+        more: handlers by kind of what is more than one rule or query: the daemon's own requests,
+            waiting allocations, steps. They answer through `Writer.when_durable`.
     """
 
     def __init__(
@@ -111,6 +112,10 @@ class Service:
 
     def _route(self, call: Call, caller: Caller) -> None:
         kind, writer = call.kind, self._writer
+        special = self.more.get(kind)
+        if special is not None:
+            special(call, caller)
+            return
         rule = RULES.get(kind)
         if rule is not None:
             self.change(call, rule, self.context(caller))
@@ -121,21 +126,23 @@ class Service:
             asked = partial(query, writer.cluster, self._soft, conf, call.request, caller, now_us)
             writer.look(asked, call)
             return
-        other = self.more.get(kind)
-        if other is None:
-            writer.refuse(call, Reject(Errno.ESLURM_NOT_SUPPORTED, f"{kind}: not supported yet"))
-            return
-        other(call, caller)
+        writer.refuse(call, Reject(Errno.ESLURM_NOT_SUPPORTED, f"{kind}: not supported yet"))
 
-    def change(self, call: Call, rule: RuleFunction, context: Context) -> None:
-        """Let a rule decide; what brings a script is refused first while the disk is full."""
+    def change(
+        self, call: Call, rule: RuleFunction, context: Context, answer: Answer | None = None
+    ) -> None:
+        """Let a rule decide; what brings a script is refused first while the disk is full.
+
+        The outcome goes to `answer`, the call itself unless given.
+        """
+        answer = call if answer is None else answer
         if row(call.kind).rate == "submit" or hasattr(call.request, "script"):
             refusal = self._writer.refusal_now()
             if refusal is not None:
-                self._writer.refuse(call, refusal)
+                self._writer.refuse(answer, refusal)
                 return
             rule = partial(self._with_scripts, rule)
-        self._writer.change(rule, call.request, context, call)
+        self._writer.change(rule, call.request, context, answer)
 
     def _with_scripts(
         self, rule: RuleFunction, cluster: Cluster, request: Struct, context: Context

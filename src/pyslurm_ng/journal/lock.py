@@ -27,8 +27,8 @@ class StateLock:
         Raises:
             JournalError: another process holds it; the text names that process.
         """
-        self._path = directory / LOCK_NAME
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.path = directory / LOCK_NAME
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         try:
             fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, request)
