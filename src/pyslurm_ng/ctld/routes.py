@@ -19,7 +19,8 @@ from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs, top_jobs
-from pyslurm_ng.ctld.rules.submit import allocate_job, submit_job
+from pyslurm_ng.ctld.rules.steps import complete_job, complete_step
+from pyslurm_ng.ctld.rules.submit import submit_job
 from pyslurm_ng.ctld.rules.update_job import update_job
 from pyslurm_ng.ctld.rules.update_nodes import update_nodes
 from pyslurm_ng.ctld.rules.update_partition import delete_partition, update_partition
@@ -30,8 +31,9 @@ RuleFunction: TypeAlias = Callable[[Cluster, Any, Context], "Decision | Reject"]
 QueryFunction: TypeAlias = Callable[[Cluster, Soft, SlurmConf, Any, Caller, int], "Struct | Reject"]
 
 RULES: dict[str, RuleFunction] = {
-    "AllocateJob": allocate_job,
     "CancelJobs": cancel_jobs,
+    "CompleteJob": complete_job,
+    "CompleteStep": complete_step,
     "DeletePartition": delete_partition,
     "HoldJobs": hold_jobs,
     "RequeueJobs": requeue_jobs,

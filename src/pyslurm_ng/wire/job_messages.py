@@ -36,11 +36,16 @@ class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @message(kind="AllocateJob", roles="user", owner_rule="rule", rate="submit",
          max_bytes=MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True)  # fmt: skip
 class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """salloc and srun: queue a job without a script; the command starts what runs in it."""
+    """salloc and srun: queue a job without a script; the command starts what runs in it.
+
+    The answers are several, see wire.step_messages. With `is_kept` the job outlives the command's
+    connection (salloc --no-shell).
+    """
 
     request_id: RequestId
     request: JobRequest
     environment: Environment = b""
+    is_kept: bool = False
 
 
 @message(kind="TestJob", roles="user", owner_rule="rule", rate="submit", max_bytes=8 << 20)

@@ -135,6 +135,7 @@ from pyslurm_ng.wire import (  # noqa: E402
     job_messages as _jobs,
     node_messages as _nodes,
     query_messages as _queries,
+    step_messages as _steps,
 )
 
-TOPICS = (_dbd, _jobs, _nodes, _queries)
+TOPICS = (_dbd, _jobs, _nodes, _queries, _steps)

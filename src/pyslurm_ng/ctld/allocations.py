@@ -1,0 +1,189 @@
+"""Requests of salloc and srun that stay open: jobs that wait for resources, jobs in use.
+
+The connection stands for the command: while it lasts the command learns of grant, notices and
+end; when it has been gone for a while, so is the command, and its job ends.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol, cast
+
+import msgspec
+from msgspec import Struct
+
+from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.ctld.job_watch import JobWatch
+from pyslurm_ng.ctld.rules import steps
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.step_calls import Clock, OpenCall
+from pyslurm_ng.ctld.writer import Answer, Writer
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
+from pyslurm_ng.sched.layout import counts_text
+from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
+from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
+
+_GONE_GRACE_S = 10.0
+# After a restart commands come back within this time, or not at all.
+_RETURN_S = 60.0
+
+_accepted_decoder = msgspec.msgpack.Decoder(JobAccepted)
+_OVER = TERMINAL_STATES
+
+
+class Decide(Protocol):
+    """Lets the submit rule decide; `Service.allocate`."""
+
+    def __call__(self, call: OpenCall, caller: Caller, answer: Answer, /) -> None:
+        """Answer through `answer` when it is durable."""
+
+
+class Allocations:
+    """Answers AllocateJob."""
+
+    def __init__(self, writer: Writer, watch: JobWatch, clock: Clock, decide: Decide) -> None:
+        """Watch jobs with `watch`; `decide` takes a request to the submit rule."""
+        self._writer = writer
+        self._watch = watch
+        self._clock = clock
+        self._decide = decide
+        self._attached: dict[int, OpenCall] = {}
+        clock.call_later(_RETURN_S, self._sweep)
+
+    def handle(self, call: OpenCall, caller: Caller) -> None:
+        """Accept or refuse; then stay."""
+        self._decide(call, caller, _Answer(self, call, caller))
+
+    def notify(self, job_id: int, text: str) -> bool:
+        """Show a line to whoever waits for the job; return whether there is somebody."""
+        call = self._attached.get(job_id)
+        if call is not None:
+            call.part(JobNotice(job_id, text))
+        return call is not None
+
+    def accepted(self, call: OpenCall, accepted: JobAccepted) -> None:
+        """The job exists durably: tell its number, then what becomes of it."""
+        job_id = accepted.job_id
+        call.part(accepted)
+        self._attached[job_id] = call
+        session = _Session(self, call, job_id)
+        request = cast(AllocateJob, call.request)
+        call.on_gone(partial(self._gone, job_id, call, session, is_kept=request.is_kept))
+        self._watch.watch(job_id, session.changed)
+
+    def end(self, job_id: int, call: OpenCall, over: AllocationOver) -> None:
+        """Say that it is over, when that is durable."""
+        if self._attached.get(job_id) is call:
+            del self._attached[job_id]
+        self._writer.when_durable(lambda: call.reply(over))
+
+    def grant(self, call: OpenCall, job: Job) -> None:
+        """Tell where the job runs, when that is durable."""
+        granted = describe(self._writer.cluster, job)
+        self._writer.when_durable(lambda: call.part(granted))
+
+    def _gone(self, job_id: int, call: OpenCall, session: _Session, *, is_kept: bool) -> None:
+        self._watch.forget(job_id, session.changed)
+        if self._attached.get(job_id) is not call:
+            return
+        del self._attached[job_id]
+        if not is_kept:
+            self._clock.call_later(_GONE_GRACE_S, partial(self._revoke, job_id))
+
+    def _revoke(self, job_id: int) -> None:
+        """End the job of a command that has gone and not come back."""
+        job = self._writer.cluster.jobs.get(job_id)
+        if job is None or job_id in self._attached or _is_over(job):
+            return
+        self._writer.record(
+            steps.end_allocation(
+                self._writer.cluster, job, 0, self._clock.now_us(), cancelled_by=job.uid
+            )
+        )
+
+    def _sweep(self) -> None:
+        """Cancel what waited for a command when the controller stopped and is not missed since."""
+        jobs = self._writer.cluster.jobs
+        for job_id in list(self._writer.cluster.pending):
+            if not jobs[job_id].script_hash:
+                self._revoke(job_id)
+
+
+class _Session:
+    """One command's view of its job."""
+
+    def __init__(self, allocations: Allocations, call: OpenCall, job_id: int) -> None:
+        self._allocations = allocations
+        self._call = call
+        self._job_id = job_id
+        self._was_granted = False
+
+    def changed(self, job: Job | None) -> bool:
+        """Tell the command what matters to it; return whether that was the last."""
+        if job is None or _is_over(job):
+            state = JobState.COMPLETED if job is None else JobState(job.state)
+            over = AllocationOver(
+                self._job_id,
+                int(state),
+                job.exit_code if job is not None else 0,
+                int(job.reason) if job is not None else 0,
+            )
+            self._allocations.end(self._job_id, self._call, over)
+            return True
+        is_ready = job.state == JobState.RUNNING and not job.flags & JobFlag.CONFIGURING
+        if is_ready and not self._was_granted:
+            self._was_granted = True
+            self._allocations.grant(self._call, job)
+        return False
+
+
+class _Answer:
+    """Turns the writer's answer into the first of several."""
+
+    def __init__(self, allocations: Allocations, call: OpenCall, caller: Caller) -> None:
+        self._allocations = allocations
+        self._call = call
+
+    def reply(self, answer: Struct | bytes) -> None:
+        """The job is in the queue; a retried request brings the remembered bytes."""
+        accepted = _accepted_decoder.decode(answer) if isinstance(answer, bytes) else answer
+        assert isinstance(accepted, JobAccepted)
+        self._allocations.accepted(self._call, accepted)
+
+    def error(self, code: int, text: str) -> None:
+        """No job."""
+        self._call.error(code, text)
+
+
+def _is_over(job: Job) -> bool:
+    return job.state in _OVER or is_completing(job)
+
+
+def describe(cluster: Cluster, job: Job) -> AllocationGranted:
+    """Return what a command must know of a running job."""
+    limited = job.time_limit_min not in (INFINITE, NO_VAL)
+    limit_us = job.time_limit_min * 60_000_000
+    names = [
+        node.spec.name for alloc in job.nodes if (node := cluster.nodes[alloc.node_id]) is not None
+    ]
+    return AllocationGranted(
+        job_id=job.job_id,
+        name=job.request.name,
+        cluster=cluster.cluster_name,
+        partition=job.partition,
+        account=job.account,
+        qos=job.qos,
+        nodes=fold(names),
+        node_count=len(job.nodes),
+        cpus_per_node=counts_text(alloc.cpus for alloc in job.nodes),
+        tasks_per_node=counts_text(alloc.tasks or 1 for alloc in job.nodes),
+        ntasks=job.total_tasks,
+        start_us=job.start_us,
+        end_us=job.start_us + job.suspended_us + limit_us if limited else 0,
+        time_limit_min=job.time_limit_min,
+        reservation=job.request.reservation,
+        licenses=job.licenses_alloc,
+    )

@@ -1,0 +1,454 @@
+"""Steps: a share of a running job for srun, and how steps and interactive jobs end.
+
+`create_step` refuses with one of `WAIT_CODES` when the step could run later: the edge keeps the
+request and asks again when the job has changed.
+"""
+
+from __future__ import annotations
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.base.tres import TresError, parse_gres
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.permission import may_change
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import SIGNAL_CANCELLED, SIGNAL_TIME_LIMIT
+from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_INTERACTIVE
+from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, Step
+from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
+from pyslurm_ng.sched.layout import Distribution, LayoutError, parse_distribution
+from pyslurm_ng.sched.need import GresNeed
+from pyslurm_ng.sched.step_select import Lack, NodeShare, StepNeed, StepPlace, place, shares_of
+from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
+
+WAIT_CODES = frozenset(
+    (Errno.ESLURM_NODES_BUSY, Errno.ESLURM_PROLOG_RUNNING, Errno.ESLURM_DISABLED)
+)
+_SIGKILL = 9
+_MINUTE_US = 60_000_000
+_NEVER = {
+    Lack.NODES: Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE,
+    Lack.CPUS: Errno.ESLURM_TOO_MANY_REQUESTED_CPUS,
+    Lack.MEMORY: Errno.ESLURM_INVALID_TASK_MEMORY,
+    Lack.GRES: Errno.ESLURM_INSUFFICIENT_GRES,
+}
+_NOT_IN_JOB = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
+
+
+# Creating ---------------------------------------------------------------------------------------
+
+
+def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Decision | Reject:
+    """Give a step nodes, cores, memory and devices of its job; `StepGranted` without credential."""
+    job = _job_of(cluster, message)
+    refusal = _check_job(job, context)
+    if job is None or refusal is not None:
+        return refusal or Reject(Errno.ESLURM_INVALID_JOB_ID)
+    if job.next_step_id >= context.conf.max_step_count:
+        return Reject(Errno.ESLURM_STEP_LIMIT)
+    candidates = _candidates(cluster, job, message)
+    if isinstance(candidates, Reject):
+        return candidates
+    need = _need(cluster, job, message, candidates)
+    if isinstance(need, Reject):
+        return need
+    found = _place(cluster, job, need, candidates)
+    if isinstance(found, Reject):
+        return found
+    step = _step(job, message, need, found, context.now_us)
+    event = ev.StepCreated(context.now_us, job.job_id, step)
+    return Decision([event], _granted(cluster, job, step, message, found, context.conf))
+
+
+def _job_of(cluster: Cluster, message: CreateStep) -> Job | None:
+    if message.array_task_id != NO_VAL:
+        job_id = cluster.arrays.get(message.job_id, {}).get(message.array_task_id, -1)
+        return cluster.jobs.get(job_id)
+    return cluster.jobs.get(message.job_id)
+
+
+def _check_job(job: Job | None, context: Context) -> Reject | None:
+    """Return why no step can be made in this job, or not now."""
+    if job is None:
+        return Reject(Errno.ESLURM_INVALID_JOB_ID)
+    if job.uid != context.caller.uid:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if job.state == JobState.PENDING:
+        return Reject(Errno.ESLURM_JOB_PENDING)
+    if job.state in TERMINAL_STATES or is_completing(job):
+        return Reject(Errno.ESLURM_ALREADY_DONE)
+    if job.state == JobState.SUSPENDED:
+        return Reject(Errno.ESLURM_DISABLED)
+    if job.flags & JobFlag.CONFIGURING:
+        return Reject(Errno.ESLURM_PROLOG_RUNNING)
+    return None
+
+
+def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | Reject:
+    """Return positions in the job's nodes that the step may use, in order of preference."""
+    count = len(job.nodes)
+    position_of = {
+        node.spec.name: position
+        for position, alloc in enumerate(job.nodes)
+        if (node := cluster.nodes[alloc.node_id]) is not None
+    }
+    try:
+        wanted = expand(message.node_list)
+        unwanted = set(expand(message.exclude))
+    except HostlistError:
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    if any(name not in position_of for name in (*wanted, *message.task_nodes)):
+        return _NOT_IN_JOB
+    if unwanted.intersection(wanted):
+        return _NOT_IN_JOB
+    if message.task_nodes:
+        return list(dict.fromkeys(position_of[name] for name in message.task_nodes))
+    first = list(dict.fromkeys(position_of[name] for name in wanted))
+    limit = message.nodes_max or message.nodes_min
+    if first and (not limit or limit <= len(first)):
+        return first[:limit] if limit else first
+    if message.relative >= 0:
+        if message.relative >= count:
+            return _NOT_IN_JOB
+        rest = list(range(message.relative, count))
+    else:
+        # Small steps one after the other go to one node after the other.
+        width = max(1, message.nodes_min)
+        start = job.next_step_id * width % count if width < count else 0
+        rest = [(start + offset) % count for offset in range(count)]
+    taken = set(first)
+    names = {position: name for name, position in position_of.items()}
+    return first + [
+        position
+        for position in rest
+        if position not in taken and names.get(position, "") not in unwanted
+    ]
+
+
+def _need(
+    cluster: Cluster, job: Job, message: CreateStep, candidates: list[int]
+) -> StepNeed | Reject:
+    try:
+        distribution = parse_distribution(message.distribution, message.plane_size)
+        gres = _gres(message)
+    except LayoutError:
+        return Reject(Errno.ESLURM_BAD_DIST)
+    except TresError:
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    per_node, per_cpu, whole = _memory(cluster, job, message)
+    positions: tuple[int, ...] = ()
+    ntasks = message.ntasks
+    if message.task_nodes:
+        where = {cluster.node(job.nodes[index].node_id).spec.name: index for index in candidates}
+        positions = tuple(where[name] for name in message.task_nodes)
+        if ntasks > len(positions):
+            return Reject(Errno.ESLURM_BAD_TASK_COUNT)
+        positions = positions[:ntasks] if ntasks else positions
+        ntasks = len(positions)
+    elif distribution.node == "arbitrary":
+        return Reject(Errno.ESLURM_BAD_DIST)
+    nodes_min = min(message.nodes_min, ntasks) if ntasks else message.nodes_min
+    nodes_max = message.nodes_max or (nodes_min if message.nodes_min else 0)
+    wanted = len(set(expand(message.node_list)))
+    if wanted and not message.nodes_min:
+        nodes_min = min(wanted, ntasks) if ntasks else wanted
+    return StepNeed(
+        ntasks=ntasks,
+        nodes_min=nodes_min,
+        nodes_max=max(nodes_max, nodes_min) if nodes_max else 0,
+        tasks_per_node=message.ntasks_per_node,
+        cpus_per_task=max(1, message.cpus_per_task),
+        threads_per_core=message.threads_per_core,
+        is_exact=bool(message.flags & STEP_EXACT),
+        is_overlapping=bool(message.flags & STEP_OVERLAP),
+        overcommit=message.overcommit or bool(positions),
+        mem_per_node_mib=per_node,
+        mem_per_cpu_mib=per_cpu,
+        mem_all=whole,
+        distribution=distribution,
+        gres_per_node=gres[0],
+        gres_per_task=gres[1],
+        gres_total=gres[2],
+        task_positions=positions,
+    )
+
+
+def _memory(cluster: Cluster, job: Job, message: CreateStep) -> tuple[int, int, bool]:
+    """Return memory (per node, per CPU, all of the job's): as asked, else as the job has it."""
+    if message.flags & STEP_MEM_ZERO:
+        return 0, 0, False
+    if message.mem_per_node_mib:
+        return message.mem_per_node_mib, 0, False
+    if message.mem_per_cpu_mib:
+        return 0, message.mem_per_cpu_mib, False
+    sizes = job_sizes(job.request, cluster.partitions.get(job.partition))
+    if sizes.mem_per_cpu_mib and message.flags & STEP_EXACT:
+        return 0, sizes.mem_per_cpu_mib, False
+    return 0, 0, True
+
+
+def _gres(
+    message: CreateStep,
+) -> tuple[tuple[GresNeed, ...] | None, tuple[GresNeed, ...], tuple[GresNeed, ...]]:
+    """Return devices asked for (per node, per task, in all); None: all that the job has.
+
+    Raises:
+        TresError: a text that is no resource list.
+    """
+    texts = (message.gres, message.gpus, message.gpus_per_node, message.gpus_per_task)
+    if not any(texts):
+        return None, (), ()
+    per_node = _needs(message.gres) + _needs(_gpus(message.gpus_per_node))
+    return per_node, _needs(_gpus(message.gpus_per_task)), _needs(_gpus(message.gpus))
+
+
+def _gpus(text: str) -> str:
+    return ",".join(f"gpu:{word}" for word in text.split(",") if word)
+
+
+def _needs(text: str) -> tuple[GresNeed, ...]:
+    return tuple((item.name, item.type_name, item.amount) for item in parse_gres(text))
+
+
+def _place(cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]) -> StepPlace | Reject:
+    """Return where the step goes; busy if it could go there once other steps are over."""
+    threads = {
+        alloc.node_id: node.spec.threads_per_core
+        for alloc in job.nodes
+        if (node := cluster.nodes[alloc.node_id]) is not None
+    }
+
+    def ordered(*, ignore_steps: bool) -> list[NodeShare]:
+        shares = shares_of(job, threads, ignore_steps=ignore_steps)
+        return [shares[position] for position in candidates]
+
+    found = place(need, ordered(ignore_steps=need.is_overlapping))
+    if isinstance(found, StepPlace):
+        return found
+    if not need.is_overlapping:
+        empty = place(need, ordered(ignore_steps=True))
+        if isinstance(empty, StepPlace):
+            return Reject(Errno.ESLURM_NODES_BUSY)
+        found = empty
+    return Reject(_NEVER[found])
+
+
+def _step(job: Job, message: CreateStep, need: StepNeed, found: StepPlace, now_us: int) -> Step:
+    return Step(
+        step_id=job.next_step_id,
+        name=message.name,
+        uid=job.uid,
+        ntasks=sum(len(given) for given in found.tasks),
+        cpus=sum(alloc.cpus for alloc in found.allocs),
+        nodes=found.allocs,
+        created_us=now_us,
+        state=JobState.RUNNING,
+        start_us=now_us,
+        time_limit_min=message.time_limit_min,
+        distribution=_shown_distribution(need.distribution, found),
+        srun_host=message.srun_host,
+        srun_pid=message.srun_pid,
+        srun_port=message.srun_port,
+        submit_line=message.submit_line,
+        flags=message.flags,
+        cwd=message.cwd,
+        std_in=message.std_in,
+        std_out=message.std_out,
+        std_err=message.std_err,
+        cpus_per_task=need.cpus_per_task,
+        tres_per_node=_tres_per_node(message),
+        nodes_pending=tuple(alloc.node_id for alloc in found.allocs),
+        network=message.network,
+        container=message.container,
+    )
+
+
+def _shown_distribution(distribution: Distribution, found: StepPlace) -> str:
+    return distribution.text(sum(len(given) for given in found.tasks), len(found.allocs))
+
+
+def _tres_per_node(message: CreateStep) -> str:
+    texts = message.gres, _gpus(message.gpus_per_node)
+    words = ",".join(text for text in texts if text and text != "none").split(",")
+    return ",".join(f"gres/{word.removeprefix('gres/')}" for word in words if word)
+
+
+def _granted(
+    cluster: Cluster,
+    job: Job,
+    step: Step,
+    message: CreateStep,
+    found: StepPlace,
+    conf: SlurmConf,
+) -> StepGranted:
+    nodes = [cluster.node(alloc.node_id) for alloc in found.allocs]
+    gpus_per_task = sum(count for name, _, count in _needs(_gpus(message.gpus_per_task)))
+    return StepGranted(
+        job_id=job.job_id,
+        step_id=step.step_id,
+        nodes=[node.spec.name for node in nodes],
+        addresses=[(node.facts.addr or node.spec.addr, node.spec.port) for node in nodes],
+        tasks=found.tasks,
+        cpus=[alloc.cpus for alloc in found.allocs],
+        distribution=step.distribution,
+        cpus_per_task=message.cpus_per_task,
+        kill_wait_s=conf.kill_wait,
+        gpus_per_task=gpus_per_task,
+        flags=step.flags,
+    )
+
+
+# Ending -----------------------------------------------------------------------------------------
+
+
+def complete_step(cluster: Cluster, message: CompleteStep, context: Context) -> Decision | Reject:
+    """End the part of a step that could not be launched; nothing happens when it is known."""
+    job = cluster.jobs.get(message.job_id)
+    if job is None:
+        return Reject(Errno.ESLURM_INVALID_JOB_ID)
+    if not may_change(cluster, job, context.caller):
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    step = job.steps.get(message.step_id)
+    if step is None or step.step_id >= STEP_INTERACTIVE:
+        return Decision()
+    names = set(message.nodes)
+    gone = tuple(
+        node_id
+        for node_id in step.nodes_pending
+        if (node := cluster.nodes[node_id]) is None or node.spec.name in names
+    )
+    return Decision(
+        nodes_left(job, step, gone, message.exit_code, JobState.CANCELLED, context.now_us)
+    )
+
+
+def nodes_left(
+    job: Job, step: Step, node_ids: tuple[int, ...], exit_code: int, state: JobState, now_us: int
+) -> list[ev.AnyEvent]:
+    """Return the events when a step has nothing left on some of its nodes."""
+    if not node_ids:
+        return []
+    if set(step.nodes_pending) - set(node_ids):
+        return [
+            ev.StepNodesDone(
+                time_us=now_us,
+                job_id=job.job_id,
+                step_id=step.step_id,
+                node_ids=node_ids,
+                exit_code=exit_code,
+                state=state,
+            )
+        ]
+    ended = ev.StepEnded(
+        time_us=now_us,
+        job_id=job.job_id,
+        step_id=step.step_id,
+        state=state,
+        exit_code=max(step.exit_code, exit_code),
+        usage=step.usage,
+    )
+    return [ended]
+
+
+def kill_step(
+    cluster: Cluster, job: Job, step: Step, now_us: int, flags: int = SIGNAL_CANCELLED
+) -> list[ev.AnyEvent]:
+    """Return the order to its nodes to end a step whose srun has gone or whose time is up."""
+    return [
+        ev.JobSignalled(
+            time_us=now_us,
+            job_id=job.job_id,
+            signal=_SIGKILL,
+            flags=flags,
+            step_id=step.step_id,
+            first_duty_id=cluster.next_duty_id,
+            node_ids=step.nodes_pending or tuple(alloc.node_id for alloc in step.nodes),
+        )
+    ]
+
+
+def step_time_limits(
+    cluster: Cluster, last_us: int, now_us: int, first_duty_id: int
+) -> list[ev.AnyEvent]:
+    """Return the ends of steps whose own limit (srun -t) passed since `last_us`.
+
+    Only the moment of passing counts: nodes that have not obeyed yet still owe the duty.
+    """
+    events: list[ev.AnyEvent] = []
+    duty_id = first_duty_id
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        if is_completing(job):
+            continue
+        for step in job.steps.values():
+            if step.time_limit_min in (INFINITE, NO_VAL) or step.step_id >= STEP_INTERACTIVE:
+                continue
+            end_us = step.start_us + step.time_limit_min * _MINUTE_US
+            if not last_us < end_us <= now_us or not step.nodes_pending:
+                continue
+            events.append(
+                ev.JobSignalled(
+                    time_us=now_us,
+                    job_id=job_id,
+                    signal=_SIGKILL,
+                    flags=SIGNAL_TIME_LIMIT,
+                    step_id=step.step_id,
+                    first_duty_id=duty_id,
+                    node_ids=step.nodes_pending,
+                )
+            )
+            duty_id += len(step.nodes_pending)
+    return events
+
+
+def complete_job(cluster: Cluster, message: CompleteJob, context: Context) -> Decision | Reject:
+    """salloc or srun is done with its allocation; one that is still pending is revoked."""
+    job = cluster.jobs.get(message.job_id)
+    if job is None:
+        return Reject(Errno.ESLURM_INVALID_JOB_ID)
+    if not may_change(cluster, job, context.caller):
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if job.state in TERMINAL_STATES or is_completing(job):
+        return Reject(Errno.ESLURM_ALREADY_DONE)
+    if job.script_hash:
+        return Reject(Errno.ESLURM_BATCH_ONLY)
+    return Decision(end_allocation(cluster, job, message.exit_code, context.now_us))
+
+
+def end_allocation(
+    cluster: Cluster, job: Job, exit_code: int, now_us: int, *, cancelled_by: int = NO_VAL
+) -> list[ev.AnyEvent]:
+    """Return the end of an interactive job: by its command's status, or cancelled."""
+    if job.state == JobState.PENDING:
+        revoked = ev.JobEnded(
+            time_us=now_us,
+            job_id=job.job_id,
+            state=JobState.CANCELLED,
+            cancelled_by=job.uid if cancelled_by == NO_VAL else cancelled_by,
+        )
+        return [revoked, *dependency.after_end(cluster, job, JobState.CANCELLED, 0, now_us)]
+    if cancelled_by != NO_VAL:
+        return job_end.complete(
+            cluster,
+            job,
+            JobState.CANCELLED,
+            now_us,
+            cancelled_by=cancelled_by,
+            duty_flags=SIGNAL_CANCELLED,
+        )
+    failed = exit_code != 0
+    reason = Reason.NONE
+    if failed:
+        reason = Reason.RaisedSignal if exit_code & 0x7F else Reason.NonZeroExitCode
+    return job_end.complete(
+        cluster,
+        job,
+        JobState.FAILED if failed else JobState.COMPLETED,
+        now_us,
+        exit_code=exit_code,
+        reason=reason,
+    )

@@ -1,0 +1,179 @@
+"""Steps and allocations: what srun and salloc ask of the controller once there is a job.
+
+`CreateStep` and `AllocateJob` (wire.job_messages) stay open: their answers come one after the
+other on the same request, the last when the step or the allocation is over. A command that loses
+the connection asks again with the same request id and is given the same step or job. While the
+connection of an allocation is away for longer than a grace period, the job is ended.
+
+    CreateStep  -> StepWaiting*, StepGranted, StepOver
+    AllocateJob -> JobAccepted, AllocationGranted, JobNotice*, AllocationOver
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.wire.table import REQUEST_ID_BYTES, message, reply
+
+_RequestId = Annotated[
+    bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)
+]
+_Text = Annotated[str, msgspec.Meta(max_length=65536)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 24)]
+_Names = Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=1 << 20)]  # fmt: skip  # noqa: E501
+
+
+@message(kind="CreateStep", roles="user", owner_rule="owner", rate="change", max_bytes=64 << 20)
+class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Give a step its share of a running job; counts of 0 and texts of "" mean "not given".
+
+    `flags` are model.job.STEP_*. Without STEP_EXACT the step takes all that the job has on its
+    nodes. `task_nodes` names the node of each task (--distribution=arbitrary). A request that
+    must wait for other steps is answered later, unless `no_wait`.
+    """
+
+    request_id: _RequestId
+    job_id: int
+    array_task_id: int = NO_VAL
+    name: _Text = ""
+    ntasks: _Count = 0
+    ntasks_per_node: _Count = 0
+    nodes_min: _Count = 0
+    nodes_max: _Count = 0
+    cpus_per_task: _Count = 0
+    threads_per_core: _Count = 0
+    flags: int = 0
+    overcommit: bool = False
+    mem_per_node_mib: _Count = 0
+    mem_per_cpu_mib: _Count = 0
+    gres: _Text = ""  # --gres: per node; `none` for nothing at all
+    gpus: _Text = ""
+    gpus_per_node: _Text = ""
+    gpus_per_task: _Text = ""
+    node_list: _Text = ""
+    exclude: _Text = ""
+    task_nodes: _Names = []
+    relative: int = -1
+    distribution: _Text = ""
+    plane_size: _Count = 0
+    tres_bind: _Text = ""
+    time_limit_min: int = INFINITE
+    no_wait: bool = False
+    srun_host: _Text = ""
+    srun_pid: int = 0
+    srun_port: int = 0
+    submit_line: _Text = ""
+    cwd: _Text = ""
+    std_in: _Text = ""
+    std_out: _Text = ""
+    std_err: _Text = ""
+    network: _Text = ""
+    container: _Text = ""
+
+
+@reply("StepWaiting", max_bytes=65536)
+class StepWaiting(msgspec.Struct, frozen=True):
+    """The step must wait; `code` and `text` say for what. More answers follow."""
+
+    code: int
+    text: str
+
+
+@reply("StepGranted")
+class StepGranted(msgspec.Struct, frozen=True):
+    """The step exists. `nodes`, `addresses`, `tasks` and `cpus` are parallel.
+
+    `tasks` holds the global task ids of each node; `credential` starts them (LaunchStep).
+    """
+
+    job_id: int
+    step_id: int
+    nodes: list[str]
+    addresses: list[tuple[str, int]]
+    tasks: list[list[int]]
+    cpus: list[int]
+    distribution: str
+    cpus_per_task: int
+    kill_wait_s: int
+    gpus_per_task: int = 0
+    flags: int = 0
+    credential: bytes = b""
+
+
+@reply("StepOver", max_bytes=65536)
+class StepOver(msgspec.Struct, frozen=True):
+    """Every node has reported the step's end, or its job is over."""
+
+    job_id: int
+    step_id: int
+    state: int
+    exit_code: int
+    job_state: int
+    reason: int = 0
+
+
+@message(kind="CompleteStep", roles="user", owner_rule="owner", rate="change", max_bytes=64 << 20)
+class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """srun could not launch on `nodes`: nothing of the step runs there, no report will come."""
+
+    request_id: _RequestId
+    job_id: int
+    step_id: int
+    nodes: _Names
+    exit_code: int = 0  # wait status
+
+
+@reply("AllocationGranted")
+class AllocationGranted(msgspec.Struct, frozen=True):
+    """The job has its resources and its nodes are prepared.
+
+    `cpus_per_node` and `tasks_per_node` are in the repeat form; `end_us` is 0 for no limit.
+    """
+
+    job_id: int
+    name: str
+    cluster: str
+    partition: str
+    account: str
+    qos: str
+    nodes: str
+    node_count: int
+    cpus_per_node: str
+    tasks_per_node: str
+    ntasks: int
+    start_us: int
+    end_us: int
+    time_limit_min: int
+    reservation: str = ""
+    licenses: str = ""
+
+
+@reply("JobNotice", max_bytes=65536)
+class JobNotice(msgspec.Struct, frozen=True):
+    """A line for the stderr of whoever waits for the job (`scontrol notify`)."""
+
+    job_id: int
+    text: str
+
+
+@reply("AllocationOver", max_bytes=65536)
+class AllocationOver(msgspec.Struct, frozen=True):
+    """The allocation ended, or the job before it got one."""
+
+    job_id: int
+    state: int
+    exit_code: int
+    reason: int = 0
+
+
+@message(kind="CompleteJob", roles="user", owner_rule="owner", rate="change", max_bytes=4096)
+class CompleteJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """salloc, srun: the work in this allocation is over with this wait status.
+
+    A job that is still pending is cancelled ("revoked").
+    """
+
+    request_id: _RequestId
+    job_id: int
+    exit_code: int = 0
