@@ -1,7 +1,7 @@
 """sacct: accounting of jobs and steps."""
 
 import os
-from time import time
+from time import localtime, mktime, time
 
 from pyslurm_ng.cli.command import (
     UsageError,
@@ -191,9 +191,9 @@ def _window(given: "dict[str, str]") -> "tuple[int, int]":
     if "jobs" in given:
         start_s = 0
     elif "state" not in given:
-        from pyslurm_ng.base.dates import parse_date
-
-        start_s = parse_date("00:00:00", now_s, past=True)
+        today = localtime(now_s)
+        midnight = (today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0, 0, 0, -1)
+        start_s = int(mktime(midnight))
     if "starttime" in given:
         start_s = _moment(given["starttime"], now_s)
     if "endtime" in given:
