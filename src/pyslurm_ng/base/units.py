@@ -4,8 +4,6 @@ Pure integer arithmetic without imports, for the core and for commands alike. Da
 clock and a time zone, are in `dates`.
 """
 
-from __future__ import annotations
-
 # Slurm's markers in 32-bit fields; the model uses the same numbers.
 INFINITE = 2**32 - 1
 NO_VALUE = 2**32 - 2

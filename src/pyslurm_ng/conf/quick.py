@@ -4,8 +4,6 @@ A command that starts in twelve milliseconds cannot afford the real parser; the 
 the same file already.
 """
 
-from __future__ import annotations
-
 import sys
 
 # Built in; the os module takes a millisecond more, which nothing here needs.
