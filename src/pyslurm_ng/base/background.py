@@ -34,6 +34,9 @@ class Background:
             os.close(self._write_fd)
             os._exit(_wait_until_ready(read_fd, child))
         os.close(read_fd)
+        # A pipe inherited from whoever started us would keep its reader waiting for our end.
+        os.closerange(3, self._write_fd)
+        os.closerange(self._write_fd + 1, os.sysconf("SC_OPEN_MAX"))
         os.setsid()
         # A session leader could get a terminal by opening one; its child cannot.
         child = os.fork()
