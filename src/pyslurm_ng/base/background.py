@@ -34,9 +34,7 @@ class Background:
             os.close(self._write_fd)
             os._exit(_wait_until_ready(read_fd, child))
         os.close(read_fd)
-        # A pipe inherited from whoever started us would keep its reader waiting for our end.
-        os.closerange(3, self._write_fd)
-        os.closerange(self._write_fd + 1, os.sysconf("SC_OPEN_MAX"))
+        _close_inherited(self._write_fd)
         os.setsid()
         # A session leader could get a terminal by opening one; its child cannot.
         child = os.fork()
@@ -54,6 +52,16 @@ class Background:
         os.write(self._write_fd, b"0")
         os.close(self._write_fd)
         self._write_fd = -1
+
+
+def _close_inherited(kept: int) -> None:
+    """Close what our starter left open: a pipe's reader would wait for our end, too."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the directory's own descriptor
 
 
 def _wait_until_ready(read_fd: int, child: int) -> int:
