@@ -1,0 +1,392 @@
+"""A small cluster under every fault at once: real rules, writer and scheduler, a tearing disk, a
+lossy network, nodes and controllers that die. A failing seed is a bug report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.routes import RULES
+from pyslurm_ng.ctld.rules import nodes as node_rules, reports
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.scheduler import PlanFunction
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.duty import Duty, DutyKind
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeFlag, NodeState
+from pyslurm_ng.sim.checks import (
+    Ledger,
+    Violation,
+    check_cluster,
+    check_promises,
+    check_replay,
+    replay,
+)
+from pyslurm_ng.sim.controller import SimController
+from pyslurm_ng.sim.net import Faults, Network
+from pyslurm_ng.sim.world import World
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.job_messages import JobAccepted, SubmitJob
+from pyslurm_ng.wire.messages import decode_reply
+from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
+
+SECOND_US = 1_000_000
+_BEGIN_US = 1_700_000_000 * SECOND_US
+_CONF = """
+ClusterName=chaos
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+GresTypes=gpu
+SlurmdTimeout=30
+ReturnToService=2
+MinJobAge=1000000
+SlurmdParameters=config_overrides
+NodeName=n[1-3] CPUs=4 RealMemory=4000
+NodeName=n4 CPUs=8 RealMemory=8000 Gres=gpu:2
+PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60 DefMemPerCPU=100
+"""
+_POLL_US = 5 * SECOND_US
+_DOWN_US = 3 * SECOND_US
+
+
+@dataclass(slots=True)
+class _Script:
+    """A running script on a node."""
+
+    duty_id: int
+    end_us: int
+
+
+@dataclass
+class SimNode:
+    """A node daemon as the controller knows it: it keeps its word, and its reports, till heard."""
+
+    name: str
+    node_id: int
+    boot: int = 1
+    scripts: dict[tuple[int, int], _Script] = field(default_factory=dict)
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    reports: list[nm.Report] = field(default_factory=list)
+    epoch: int = 0
+    registered_with: int = 0
+
+
+class _Answer:
+    """A client's end of one request."""
+
+    def __init__(self, told: Callable[[Struct | bytes], None]) -> None:
+        self._told = told
+
+    def reply(self, answer: Struct | bytes) -> None:
+        self._told(answer)
+
+    def error(self, code: int, text: str) -> None:
+        raise Violation(f"a request was refused: {code} {text}")
+
+
+class Chaos:
+    """One seed's life of a cluster."""
+
+    def __init__(self, seed: int, plan: PlanFunction, jobs: int = 30) -> None:
+        self.world = World(seed, _BEGIN_US)
+        self.conf: SlurmConf = parse_slurm_conf(_CONF, "the simulator's slurm.conf")
+        self.plan = plan
+        self.faults = Faults.chosen(self.world)
+        self.network = Network(self.world, self.faults)
+        self.ledger = Ledger()
+        self.crashes = 0
+        self._jobs = jobs
+        self._calm = False
+        self.controller: SimController | None = None
+        self.start_image = b""
+        self.payloads: list[bytes] = []
+        self._start_controller([])
+        cluster = self._alive().cluster
+        self.nodes = [SimNode(node.spec.name, node.node_id) for node in cluster.living_nodes()]
+
+    def run(self) -> None:
+        """Let users, faults and time have their way; then calm, and everything must end well."""
+        for number in range(self._jobs):
+            at_us = _BEGIN_US + self.world.random.randrange(300) * SECOND_US
+            self.world.at(at_us, self._client(number))
+        for node in self.nodes:
+            self._node_loop(node)
+        self._tick()
+        self._trouble()
+        self.world.run(until_us=_BEGIN_US + 600 * SECOND_US)
+        self._calm_down()
+        self.world.run(until_us=self.world.now_us + 7200 * SECOND_US, stop=self._all_over)
+        self._judge()
+
+    # The controller ---------------------------------------------------------------------------
+
+    def _alive(self) -> SimController:
+        assert self.controller is not None
+        return self.controller
+
+    def _start_controller(self, payloads: list[bytes]) -> None:
+        cluster = replay(self.start_image, payloads) if self.start_image else None
+        controller = SimController(
+            self.world,
+            self.conf,
+            self.plan,
+            cluster=cluster,
+            latency_us=self.world.random.choice((0, 300, 20_000)),
+        )
+        if not self.start_image:
+            self.start_image = controller.start_image
+        self.payloads = payloads
+        self.controller = controller
+        writer = controller.writer
+        writer.record([ev.EpochStarted(self.world.now_us, controller.cluster.epoch + 1, "ctl")])
+        writer.observe(lambda _: check_cluster(controller.cluster))
+        writer.follow(lambda _: self._send_duties(controller))
+
+    def _crash_controller(self) -> None:
+        found = self._alive().journal.crash()
+        self.crashes += 1
+        self.controller = None
+        kept = self.payloads + found
+        self.world.after(_DOWN_US, lambda: self._start_controller(kept))
+
+    def _tick(self) -> None:
+        if self.controller is not None:
+            self.controller.tick()
+            self._send_duties(self.controller)
+        self.world.after(_POLL_US, self._tick)
+
+    def _send_duties(self, controller: SimController) -> None:
+        """Send every durable open duty; nodes do not mind hearing of one again."""
+        cluster = controller.cluster
+        is_behind = controller.writer.durable < controller.journal.appended
+        if controller is not self.controller or is_behind:
+            return
+        for node in self.nodes:
+            if node.registered_with != id(controller):
+                continue
+            for duty in list(cluster.duties.get(node.node_id, {}).values()):
+                self._send_order(node, duty, cluster.epoch)
+
+    def _send_order(self, node: SimNode, duty: Duty, epoch: int) -> None:
+        boot = node.boot
+        self.network.send("ctl", node.name, lambda: self._order(node, boot, duty, epoch))
+
+    # Nodes ------------------------------------------------------------------------------------
+
+    def _order(self, node: SimNode, boot: int, duty: Duty, epoch: int) -> None:
+        if node.boot != boot or epoch < node.epoch:
+            return
+        node.epoch = epoch
+        key = (duty.job_id, duty.attempt)
+        if duty.kind == DutyKind.LAUNCH:
+            if key in node.seen:
+                return
+            node.seen.add(key)
+            self.ledger.start(*key)
+            run_us = self.world.random.choice((0, 1, 20, 200)) * SECOND_US
+            node.scripts[key] = _Script(duty.duty_id, self.world.now_us + run_us)
+            self.world.after(run_us, lambda: self._script_ends(node, boot, key))
+        elif duty.kind == DutyKind.TERMINATE:
+            node.seen.add(key)
+            node.scripts.pop(key, None)
+            report = nm.JobTerminated(*key, duty.duty_id)
+            if report not in node.reports:
+                node.reports.append(report)
+            self._report(node)
+        else:
+            node.reports.append(nm.DutyDone(*key, duty.duty_id))
+
+    def _script_ends(self, node: SimNode, boot: int, key: tuple[int, int]) -> None:
+        script = node.scripts.pop(key, None) if node.boot == boot else None
+        if script is None:
+            return
+        status = self.world.random.choice((0, 0, 0, 256, 9))
+        now_us = self.world.now_us
+        node.reports.append(
+            nm.BatchEnded(*key, script.duty_id, status, now_us, now_us, nm.END_CLEAN)
+        )
+        self._report(node)
+
+    def _report(self, node: SimNode) -> None:
+        """Send what is not yet acknowledged; a repeated report must do no harm."""
+        batch, boot = list(node.reports), node.boot
+        if batch:
+            self.network.send(node.name, "ctl", lambda: self._reported(node, boot, batch))
+
+    def _reported(self, node: SimNode, boot: int, batch: list[nm.Report]) -> None:
+        controller = self.controller
+        if controller is None or node.registered_with != id(controller):
+            return
+        controller.soft.heard(node.node_id, self.world.now_us)
+        for report in batch:
+            controller.writer.record(
+                reports.judge(
+                    controller.cluster, node.node_id, report, self.conf, self.world.now_us
+                )
+            )
+
+        def acknowledged() -> None:
+            if node.boot == boot:
+                node.reports = [report for report in node.reports if report not in batch]
+
+        controller.writer.when_durable(lambda: self.network.send("ctl", node.name, acknowledged))
+
+    def _node_loop(self, node: SimNode) -> None:
+        """Register where not known, else give a sign of life and repeat open reports."""
+        controller = self.controller
+        if controller is not None and node.registered_with != id(controller):
+            boot = node.boot
+            running = [nm.RunningJob(*key, []) for key in self._owned(node)]
+            self.network.send(
+                node.name, "ctl", lambda: self._register(node, boot, controller, running)
+            )
+        elif controller is not None:
+            self.network.send(node.name, "ctl", lambda: self._heard(node, controller))
+            self._report(node)
+        self.world.after(_POLL_US, lambda: self._node_loop(node))
+
+    def _owned(self, node: SimNode) -> list[tuple[int, int]]:
+        """Return the attempts a node runs or still has to report about."""
+        owned = dict.fromkeys(node.scripts)
+        for report in node.reports:
+            if not isinstance(report, nm.NodeTrouble):
+                owned[(report.job_id, report.attempt)] = None
+        return list(owned)
+
+    def _heard(self, node: SimNode, controller: SimController) -> None:
+        if controller is self.controller:
+            now_us = self.world.now_us
+            controller.soft.heard(node.node_id, now_us)
+            record = controller.cluster.node(node.node_id)
+            if record.state == NodeState.DOWN:
+                node.registered_with = 0
+            elif record.flags & NodeFlag.NOT_RESPONDING:
+                controller.writer.record([ev.NodesSilent(now_us, (node.node_id,), False)])
+
+    def _register(
+        self, node: SimNode, boot: int, controller: SimController, running: list[nm.RunningJob]
+    ) -> None:
+        if controller is not self.controller or node.boot != boot:
+            return
+        node.registered_with = id(controller)
+        facts = NodeFacts(boot_id=f"{node.name}-{boot}")
+        cluster, now_us = controller.cluster, self.world.now_us
+        controller.soft.heard(node.node_id, now_us)
+        controller.writer.record(
+            node_rules.register(cluster, node.node_id, facts, running, self.conf, now_us)
+        )
+        for job_id, attempt in node_rules.strays(cluster, node.node_id, running):
+            node.scripts.pop((job_id, attempt), None)
+
+    # Users ------------------------------------------------------------------------------------
+
+    def _client(self, number: int) -> Callable[[], None]:
+        """Return a user who submits a job, and asks again with the same id until answered."""
+        chance = self.world.random
+        mark = f"client{number}"
+        request = JobRequest(
+            name=f"job{number % 3}",
+            comment=mark,
+            ntasks=chance.choice((1, 1, 2, 6)),
+            gpus=chance.choice(("", "", "1")),
+            work_dir="/tmp",
+            array=chance.choice(("", "", "", "0-4%2")),
+        )
+        message = SubmitJob(
+            request_id=number.to_bytes(16, "big"), request=request, script=b"#!/bin/sh\n"
+        )
+        cancels = chance.random() < 0.2
+
+        def told(answer: Struct | bytes) -> None:
+            accepted = decode_reply("JobAccepted", answer) if isinstance(answer, bytes) else answer
+            assert isinstance(accepted, JobAccepted), accepted
+            first = mark not in self.ledger.promised
+            self.ledger.promise(mark, accepted.job_id)
+            if cancels and first:
+                self.world.after(20 * SECOND_US, lambda: self._cancel(accepted.job_id))
+
+        def ask() -> None:
+            if mark in self.ledger.promised:
+                return
+            controller = self.controller
+            if controller is not None:
+                answer = _Answer(lambda reply: self._when_up(controller, lambda: told(reply)))
+                controller.writer.change(RULES["SubmitJob"], message, self._context(), answer)
+            self.world.after(10 * SECOND_US, ask)
+
+        return ask
+
+    def _when_up(self, controller: SimController, action: Callable[[], None]) -> None:
+        """An answer reaches its client unless its controller died first."""
+        if controller is self.controller:
+            action()
+
+    def _context(self) -> Context:
+        return Context(self.conf, self.world.now_us, Caller(1001, 1001, "alice", "alice"))
+
+    def _cancel(self, job_id: int) -> None:
+        if self.controller is not None:
+            message = CancelJobs(
+                request_id=self.world.random.randbytes(16), filter=JobFilter(jobs=[str(job_id)])
+            )
+            answer = _Answer(lambda reply: None)
+            self.controller.writer.change(RULES["CancelJobs"], message, self._context(), answer)
+
+    # Faults -----------------------------------------------------------------------------------
+
+    def _trouble(self) -> None:
+        """Once a second, perhaps, something breaks."""
+        if self._calm:
+            return
+        chance, faults = self.world.random, self.faults
+        if self.controller is not None and chance.random() < faults.controller_crash_per_s:
+            self._crash_controller()
+        for node in self.nodes:
+            if chance.random() < faults.node_crash_per_s:
+                self._crash_node(node)
+            if chance.random() < faults.cut_per_s:
+                self.network.cut.add(node.name)
+                self.world.after(chance.choice((5, 60)) * SECOND_US, self._heal(node.name))
+        self.world.after(SECOND_US, self._trouble)
+
+    def _heal(self, name: str) -> Callable[[], None]:
+        return lambda: self.network.cut.discard(name)
+
+    def _crash_node(self, node: SimNode) -> None:
+        node.boot += 1
+        node.scripts.clear()
+        node.reports.clear()
+        node.seen.clear()
+        node.registered_with = 0
+
+    def _calm_down(self) -> None:
+        self._calm = True
+        self.network.faults = Faults()
+        self.network.cut.clear()
+
+    def _all_over(self) -> bool:
+        if self.controller is None or len(self.ledger.promised) < self._jobs:
+            return False
+        cluster = self.controller.cluster
+        return not cluster.pending and not cluster.active
+
+    def _judge(self) -> None:
+        controller = self._alive()
+        controller.writer.flush()  # the run may have stopped within a turn
+        cluster = controller.cluster
+        check_cluster(cluster)
+        if len(self.ledger.promised) < self._jobs:
+            raise Violation(f"{self._jobs - len(self.ledger.promised)} clients were never answered")
+        check_promises(cluster, self.ledger)
+        left = [*cluster.pending, *cluster.active]
+        if left:
+            job = cluster.jobs[left[0]]
+            raise Violation(f"job {job.job_id} did not end: {job!r:.600}")
+        payloads = self.payloads + controller.journal.payloads
+        check_replay(cluster, self.start_image, payloads)

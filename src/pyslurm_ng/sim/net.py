@@ -1,0 +1,60 @@
+"""A network that delays, drops, repeats and cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyslurm_ng.sim.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How often what goes wrong; rates are per message or per second of virtual time."""
+
+    drop: float = 0.0
+    repeat: float = 0.0
+    delay_us: int = 200
+    jitter_us: int = 0
+    controller_crash_per_s: float = 0.0
+    node_crash_per_s: float = 0.0
+    cut_per_s: float = 0.0
+
+    @staticmethod
+    def chosen(world: World) -> Faults:
+        """Return rates drawn from the seed, so that rare combinations get their turn."""
+        chance = world.random
+
+        def pick(*rates: float) -> float:
+            return chance.choice(rates)
+
+        return Faults(
+            drop=pick(0, 0, 0.02, 0.2),
+            repeat=pick(0, 0, 0.05, 0.3),
+            delay_us=chance.choice((50, 1_000, 200_000)),
+            jitter_us=chance.choice((0, 1_000, 2_000_000)),
+            controller_crash_per_s=pick(0, 0.002, 0.02),
+            node_crash_per_s=pick(0, 0, 0.0005, 0.005),
+            cut_per_s=pick(0, 0, 0.001, 0.005),
+        )
+
+
+class Network:
+    """Carries messages between named peers; a cut peer hears and says nothing."""
+
+    def __init__(self, world: World, faults: Faults) -> None:
+        self.faults = faults
+        self.cut: set[str] = set()
+        self._world = world
+
+    def send(self, one: str, other: str, deliver: Callable[[], None]) -> None:
+        """Carry one message; it may come late, twice, or never."""
+        chance, faults = self._world.random, self.faults
+        if one in self.cut or other in self.cut or chance.random() < faults.drop:
+            return
+        copies = 2 if chance.random() < faults.repeat else 1
+        for _ in range(copies):
+            delay_us = faults.delay_us
+            if faults.jitter_us:
+                delay_us += chance.randrange(faults.jitter_us)
+            self._world.after(delay_us, deliver)
