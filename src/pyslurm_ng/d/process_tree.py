@@ -1,0 +1,125 @@
+"""A supervisor's processes: who they are, what they use, how to end them all.
+
+The supervisor is a subreaper: whatever a task's descendants do (double fork, setsid, nohup), they
+stay below it in the process tree, so its descendants are the step's processes, with or without a
+control group.
+"""
+
+import os
+import time
+
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def children(pid: int) -> "list[int]":
+    """Return the direct children of a process, of all its threads."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> "list[int]":
+    """Return every process below one, parents before children."""
+    found: list[int] = []
+    seen = {pid}
+    todo = [pid]
+    while todo:
+        for child in children(todo.pop()):
+            if child not in seen:
+                seen.add(child)
+                found.append(child)
+                todo.append(child)
+    return found
+
+
+def signal_all(pids: "list[int]", number: int) -> int:
+    """Signal processes; return how many there were."""
+    reached = 0
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+            reached += 1
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            # A set-user-id program of another user below an unprivileged supervisor.
+            continue
+    return reached
+
+
+def is_zombie(pid: int) -> bool:
+    """Return whether a process is dead and only waits to be reaped, or gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            stat = file.read()
+    except OSError:
+        return True
+    return stat[stat.rindex(b")") + 2 : stat.rindex(b")") + 3] in (b"Z", b"X")
+
+
+class Sample:
+    """What some processes use at one moment: sizes in KiB, times in microseconds, bytes."""
+
+    __slots__ = ("cpu_us", "pages", "read_bytes", "rss_kib", "virtual_kib", "written_bytes")
+
+    def __init__(self) -> None:
+        self.rss_kib = self.virtual_kib = self.pages = self.cpu_us = 0
+        self.read_bytes = self.written_bytes = 0
+
+    def add(self, pid: int) -> None:
+        """Count one process, if it is there."""
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                stat = file.read()
+        except OSError:
+            return
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        self.pages += int(fields[9])
+        self.cpu_us += (int(fields[11]) + int(fields[12])) * 1_000_000 // _CLOCK_TICKS
+        self.virtual_kib += int(fields[20]) // 1024
+        self.rss_kib += int(fields[21]) * _PAGE_KIB
+        try:
+            with open(f"/proc/{pid}/io", "rb") as file:
+                for line in file:
+                    name, _, value = line.partition(b":")
+                    if name == b"rchar":
+                        self.read_bytes += int(value)
+                    elif name == b"wchar":
+                        self.written_bytes += int(value)
+        except OSError:
+            return
+
+
+def sample(pids: "list[int]") -> Sample:
+    """Return what processes use together, shared pages counted for each, as Slurm does."""
+    total = Sample()
+    for pid in pids:
+        total.add(pid)
+    return total
+
+
+def own_peak_kib() -> int:
+    """Return the largest memory this process has had, with room for what it still may take."""
+    with open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) + 1024
+    return 0
+
+
+def stamp(now: "float | None" = None) -> str:
+    """Return `2026-11-20T12:09:30.022` in local time, as lines in a job's output begin."""
+    now = time.time() if now is None else now
+    second = int(now)
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(second))
+    return f"{text}.{int(now * 1000) % 1000:03d}"
