@@ -181,3 +181,23 @@ def test_answers_as_slurm_does(shell: Shell, case: Case) -> None:
     )
     assert err == case.stderr
     assert code == case.code
+
+
+def test_test_only_names_nodes_and_makes_no_job(shell: Shell) -> None:
+    """The line is Slurm's; nothing is queued."""
+    out, err, code = shell.run("--test-only", "-N2", "--wrap", "true")
+    assert (out, code) == ("", 0)
+    assert err == (
+        "sbatch: Job 1 to start at 2026-11-20T12:10:53 using 2 processors on nodes n[3-4] "
+        "in partition main\n"
+    )
+    assert not shell.reference.cluster.jobs
+
+
+def test_test_only_waits_for_running_jobs_to_end(shell: Shell) -> None:
+    """A full partition is free again when its jobs' time limits are over."""
+    job = shell.job("-p", "debug", "-t", "20", "--exclusive", "--wrap", "true")
+    shell.reference.start(job.job_id, 1, ("n4", 0xFFFF, 16000, 0))
+    _, err, code = shell.run("--test-only", "-p", "debug", "--wrap", "true")
+    assert code == 0
+    assert "to start at 2026-11-20T12:30:14 using 1 processors on nodes n4" in err

@@ -1,0 +1,145 @@
+"""`--test-only`: when and where a request would start if it were next in the queue.
+
+Running jobs are taken to last as long as they may. They are removed in the order of their ends, a
+growing span at a time (30 s, then twice as long each time), until the request fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import submit
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.need import Need, need_of
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.wire.job_messages import TestJob, WillRun
+
+_FIRST_SPAN_US = 30_000_000
+_MINUTE_US = 60_000_000
+
+
+def test_job(
+    cluster: Cluster, soft: Soft, conf: SlurmConf, request: TestJob, caller: Caller, now_us: int
+) -> WillRun | Reject:
+    """Check a request as if it were submitted, and say where it would start first."""
+    del soft
+    found = submit.check(cluster, request.request, Context(conf, now_us, caller))
+    if isinstance(found, Reject):
+        return found
+    with_memory = policy(conf).memory_consumable
+    earliest_us = max(now_us, found.request.begin_us)
+    best: tuple[int, Partition, tuple[NodeAlloc, ...]] | None = None
+    for partition in found.partitions:
+        need = need_of(found.request, partition, cluster.node_by_name, with_memory)
+        place = _first_place(cluster, found.request, partition, need, earliest_us)
+        if place is not None and (best is None or place[0] < best[0]):
+            best = (place[0], partition, place[1])
+    if best is None:
+        return Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE)
+    start_us, partition, allocs = best
+    return WillRun(
+        job_id=free_job_id(cluster),
+        start_us=start_us,
+        cpus=sum(alloc.cpus for alloc in allocs),
+        nodes=hostlist.fold_sorted(cluster.node_names([alloc.node_id for alloc in allocs])),
+        partition=partition.name,
+    )
+
+
+def _first_place(
+    cluster: Cluster, request: JobRequest, partition: Partition, need: Need, now_us: int
+) -> tuple[int, tuple[NodeAlloc, ...]] | None:
+    """Return the first moment at which the request fits, and what it would hold then."""
+    free = _free_nodes(cluster, request, partition, need)
+    chosen = choose(need, free.values())
+    if chosen is not None:
+        return now_us, allot(need, chosen)
+    left = {node_id: len(cluster.use[node_id].allocs) for node_id in free}
+    for end_us, jobs in _ends(cluster, now_us):
+        for job in jobs:
+            _release(free, left, job)
+        chosen = choose(need, free.values())
+        if chosen is not None:
+            return max(now_us, end_us), allot(need, chosen)
+    return None
+
+
+def _free_nodes(
+    cluster: Cluster, request: JobRequest, partition: Partition, need: Need
+) -> dict[int, FreeNode]:
+    """Return what the nodes in service that suit the request have left now."""
+    found = {}
+    columns = cluster.columns
+    for node_id in partition.node_ids:
+        if not columns.usable[node_id] or node_id in need.excluded_nodes:
+            continue
+        node, use = cluster.node(node_id), cluster.use[node_id]
+        if request.constraint and not matches(request.constraint, node.features_active):
+            continue
+        found[node_id] = FreeNode(
+            node_id=node_id,
+            spec=node.spec,
+            cores=usable_cores(node.spec) & ~use.cores,
+            mem_mib=columns.mem_free_mib[node_id],
+            gres_busy=dict(use.gres),
+            gres_used=dict(use.gres_count),
+            weight=node.weight,
+            is_idle=not use.allocs,
+        )
+    return found
+
+
+def _ends(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
+    """Yield jobs in the order of their ends, as many as a growing span of time holds."""
+    running = [cluster.jobs[job_id] for job_id in cluster.active]
+    timed = sorted(
+        ((_end_us(job), job) for job in running if job.time_limit_min < INFINITE),
+        key=lambda pair: (pair[0], pair[1].job_id),
+    )
+    span_us = _FIRST_SPAN_US
+    position = 0
+    while position < len(timed):
+        until_us = max(now_us, timed[position][0]) + span_us
+        batch = []
+        last_us = 0
+        while position < len(timed) and timed[position][0] <= until_us:
+            last_us = timed[position][0]
+            batch.append(timed[position][1])
+            position += 1
+        yield last_us, batch
+        span_us *= 2
+
+
+def _end_us(job: Job) -> int:
+    return job.end_us or job.start_us + job.time_limit_min * _MINUTE_US
+
+
+def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:
+    """Give back what a job holds on the nodes looked at."""
+    for alloc in job.nodes:
+        node = free.get(alloc.node_id)
+        if node is None:
+            continue
+        node.cores |= int.from_bytes(alloc.cores, "little") & usable_cores(node.spec)
+        node.mem_mib += alloc.mem_mib
+        for held in alloc.gres:
+            key = f"{held.name}:{held.type}"
+            mask = int.from_bytes(held.indexes, "little")
+            node.gres_busy[key] = node.gres_busy.get(key, 0) & ~mask
+            node.gres_used[key] = node.gres_used.get(key, 0) - held.count
+        left[alloc.node_id] -= 1
+        node.is_idle = not left[alloc.node_id]
+
+
+# So that pytest does not take the query for a test.
+test_job.__test__ = False  # type: ignore[attr-defined]
