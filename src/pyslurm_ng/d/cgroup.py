@@ -1,230 +1,434 @@
-"""Control groups of a step, version 1 and 2: limits, devices, counting, and ending what is inside.
+"""Control groups of jobs and steps, in either version of the kernel's interface.
 
-The node daemon decides what is confined (`cgroup_plan`) and hands the supervisor a plain plan:
+v1: `<mount>/<controller>/slurm_<node>/uid_<uid>/job_<id>/step_<id>`, one directory per controller.
+v2: `<mount>/system.slice/<node>_slurmstepd.scope/job_<id>/step_<id>`.
 
-    version     1 or 2
-    root        where the hierarchy is mounted (for 1: the directory of the controllers)
-    job, step   paths of the groups below root, the step's inside the job's
-    controllers for 1: names of the hierarchies to be in; for 2: controllers to enable
-    memory      bytes for the job, `step_memory` for the step; 0: no limit
-    swap        bytes of memory and swap together; -1: not limited
-    cpus        list text of host CPUs, "" for all; `step_cpus` likewise
-    deny        devices `c 195:1 rwm` that the step must not open
-
-Groups are shared: several steps of a job, several slurmds of a host; a directory is removed by
-whoever leaves it last, and that it cannot be removed is then no error.
+Only `os` is imported, since the step supervisors use this too. Every directory is made and removed
+by root below a root-owned mount, so no path here is a user's.
 """
 
-import errno
 import os
+import time
 
-from pyslurm_ng.d.process_tree import signal_all
+from pyslurm_ng.d import device_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Sequence
 
-_KILL_ROUNDS = 20
-
-
-class CgroupError(Exception):
-    """A group could not be made as configured; the text names file and cause."""
+_KILL_ROUNDS = 50
+_KILL_PAUSE_S = 0.01
 
 
-def _write(path: str, text: str) -> None:
+class Limits:
+    """What a job or step is confined to; zero or None does not confine.
+
+    `swap_mib` is beside memory, -1 for no limit; `cpus` are the kernel's CPU numbers, `denied` the
+    devices of others.
+    """
+
+    __slots__ = ("cpus", "denied", "mem_mib", "pids", "swap_mib")
+
+    def __init__(
+        self,
+        mem_mib: int = 0,
+        swap_mib: int = -1,
+        cpus: "tuple[int, ...] | None" = None,
+        denied: "tuple[device_filter.DeviceNode, ...]" = (),
+        pids: int = 0,
+    ) -> None:
+        self.mem_mib = mem_mib
+        self.swap_mib = swap_mib
+        self.cpus = cpus
+        self.denied = denied
+        self.pids = pids
+
+
+class GroupUsage:
+    """What a group's processes have used, dead ones included; KiB and microseconds."""
+
+    __slots__ = ("current_kib", "oom_kills", "peak_kib", "system_us", "user_us")
+
+    def __init__(
+        self,
+        user_us: int = 0,
+        system_us: int = 0,
+        peak_kib: int = 0,
+        current_kib: int = 0,
+        oom_kills: int = 0,
+    ) -> None:
+        self.user_us = user_us
+        self.system_us = system_us
+        self.peak_kib = peak_kib
+        self.current_kib = current_kib
+        self.oom_kills = oom_kills
+
+
+def detect(mount: str, plugin: str, node_name: str) -> "Tree | None":
+    """Return the tree to use, or None where control groups cannot be written.
+
+    Args:
+        plugin: CgroupPlugin: `cgroup/v1`, `cgroup/v2`, `autodetect` or `disabled`.
+    """
+    if plugin == "disabled":
+        return None
+    if plugin in ("autodetect", "cgroup/v2") and os.path.exists(f"{mount}/cgroup.controllers"):
+        tree: Tree = TreeV2(mount, node_name)
+        return tree if tree.is_usable() else None
+    if plugin in ("autodetect", "cgroup/v1") and os.path.isdir(f"{mount}/freezer"):
+        tree = TreeV1(mount, node_name)
+        return tree if tree.is_usable() else None
+    return None
+
+
+class Group:
+    """One job's or step's group; `directories` has one per controller (one in all for v2)."""
+
+    def __init__(self, directories: dict[str, str]) -> None:
+        self.directories = directories
+
+    # What the versions do differently.
+
+    def create(self, limits: Limits) -> None:
+        """Make the group with its limits; harmless if it exists."""
+        raise NotImplementedError
+
+    def set_frozen(self, frozen: bool) -> None:
+        """Stop or continue every process."""
+        raise NotImplementedError
+
+    def usage(self) -> GroupUsage:
+        """Return what the group used so far."""
+        raise NotImplementedError
+
+    # What they share.
+
+    def join_files(self) -> list[str]:
+        """Return the files into which a process writes `0` to become a member."""
+        return [f"{directory}/cgroup.procs" for directory in self.directories.values()]
+
+    def add(self, pid: int) -> None:
+        """Make a process a member; 0 is the caller."""
+        for path in self.join_files():
+            _write(path, str(pid))
+
+    def pids(self) -> list[int]:
+        """Return all processes of the group and the groups below it."""
+        found: dict[int, None] = {}
+        for directory, _, _ in os.walk(next(iter(self.directories.values()))):
+            for word in _read(f"{directory}/cgroup.procs").split():
+                found[int(word)] = None
+        return list(found)
+
+    def signal(self, number: int) -> int:
+        """Send a signal to every process; return how many there were."""
+        pids = self.pids()
+        for pid in pids:
+            _signal(pid, number)
+        return len(pids)
+
+    def kill(self) -> bool:
+        """Kill every process; return whether none is left."""
+        for _ in range(_KILL_ROUNDS):
+            if not self._kill_once():
+                return True
+            time.sleep(_KILL_PAUSE_S)
+        return not self.pids()
+
+    def _kill_once(self) -> int:
+        """Kill what is there; return how many there were.
+
+        A frozen process of v1 dies only when thawed, so freeze, kill, thaw: nothing can fork away.
+        """
+        if not self.pids():
+            return 0
+        self.set_frozen(True)
+        count = self.signal(9)
+        self.set_frozen(False)
+        return count
+
+    def remove(self) -> bool:
+        """Remove the group and what is below it; return whether it is gone."""
+        gone = True
+        for directory in self.directories.values():
+            if not os.path.isdir(directory):
+                continue
+            for below, _, _ in os.walk(directory, topdown=False):
+                try:
+                    os.rmdir(below)
+                except OSError:
+                    gone = False
+        return gone
+
+
+class Tree:
+    """All groups of one node daemon."""
+
+    version = 0
+
+    def is_usable(self) -> bool:
+        """Return whether groups can be made here."""
+        raise NotImplementedError
+
+    def job(self, job_id: int, uid: int) -> Group:
+        """Return a job's group, made or not."""
+        raise NotImplementedError
+
+    def step(self, job_id: int, uid: int, step: str) -> Group:
+        """Return a step's group; `step` is `0`, `batch`, `extern`."""
+        raise NotImplementedError
+
+
+# Version 1 ------------------------------------------------------------------------------------
+
+
+class GroupV1(Group):
+    """A directory in each controller's own hierarchy."""
+
+    def create(self, limits: Limits) -> None:
+        for controller, directory in self.directories.items():
+            _make(directory)
+            if controller == "cpuset":
+                self._set_cpus(directory, limits.cpus)
+        memory = self.directories.get("memory")
+        if memory and limits.mem_mib:
+            _write(f"{memory}/memory.limit_in_bytes", str(limits.mem_mib << 20))
+            if limits.swap_mib >= 0:
+                both = (limits.mem_mib + limits.swap_mib) << 20
+                _write(f"{memory}/memory.memsw.limit_in_bytes", str(both), optional=True)
+        pids = self.directories.get("pids")
+        if pids and limits.pids:
+            _write(f"{pids}/pids.max", str(limits.pids))
+        devices = self.directories.get("devices")
+        if devices:
+            for node in limits.denied:
+                _write(f"{devices}/devices.deny", f"{node.kind} {node.major}:{node.minor} rwm")
+
+    def _set_cpus(self, directory: str, cpus: "tuple[int, ...] | None") -> None:
+        """A cpuset takes no process before it has CPUs and memory nodes; inherit from above."""
+        above = os.path.dirname(directory)
+        for name in ("cpuset.mems", "cpuset.cpus"):
+            if not _read(f"{above}/{name}").strip():
+                self._set_cpus(above, None)
+            if not _read(f"{directory}/{name}").strip():
+                _write(f"{directory}/{name}", _read(f"{above}/{name}").strip())
+        if cpus:
+            _write(f"{directory}/cpuset.cpus", ",".join(map(str, cpus)))
+
+    def set_frozen(self, frozen: bool) -> None:
+        path = f"{self.directories.get('freezer')}/freezer.state"
+        if not os.path.exists(path):
+            return
+        wanted = "FROZEN" if frozen else "THAWED"
+        for _ in range(_KILL_ROUNDS):
+            _write(path, wanted, optional=True)
+            if _read(path).strip() == wanted:
+                return
+            time.sleep(_KILL_PAUSE_S)
+
+    def usage(self) -> GroupUsage:
+        user = system = 0
+        cpu = self.directories.get("cpuacct")
+        if cpu:
+            ticks_us = 1_000_000 // os.sysconf("SC_CLK_TCK")
+            stat = _pairs(f"{cpu}/cpuacct.stat")
+            user, system = stat.get("user", 0) * ticks_us, stat.get("system", 0) * ticks_us
+        memory = self.directories.get("memory")
+        if not memory:
+            return GroupUsage(user, system)
+        control = _pairs(f"{memory}/memory.oom_control")
+        return GroupUsage(
+            user_us=user,
+            system_us=system,
+            peak_kib=_number(f"{memory}/memory.max_usage_in_bytes") >> 10,
+            current_kib=_number(f"{memory}/memory.usage_in_bytes") >> 10,
+            oom_kills=control.get("oom_kill", 0),
+        )
+
+
+class TreeV1(Tree):
+    """`<mount>/<controller>/slurm_<node>/...`."""
+
+    version = 1
+    CONTROLLERS = ("freezer", "memory", "cpuset", "devices", "cpuacct", "pids")
+
+    def __init__(self, mount: str, node_name: str) -> None:
+        self._bases = {
+            controller: f"{mount}/{controller}/slurm_{node_name}"
+            for controller in self.CONTROLLERS
+            if os.path.isdir(f"{mount}/{controller}")
+        }
+
+    def is_usable(self) -> bool:
+        try:
+            GroupV1(dict(self._bases)).create(Limits())
+        except OSError:
+            return False
+        for name in ("memory.use_hierarchy",):
+            base = self._bases.get("memory")
+            if base and os.path.exists(f"{base}/{name}"):
+                _write(f"{base}/{name}", "1", optional=True)
+        return True
+
+    def _group(self, tail: str) -> Group:
+        return GroupV1({name: f"{base}/{tail}" for name, base in self._bases.items()})
+
+    def job(self, job_id: int, uid: int) -> Group:
+        return self._group(f"uid_{uid}/job_{job_id}")
+
+    def step(self, job_id: int, uid: int, step: str) -> Group:
+        return self._group(f"uid_{uid}/job_{job_id}/step_{step}")
+
+
+# Version 2 ------------------------------------------------------------------------------------
+
+
+class GroupV2(Group):
+    """One directory; its processes live in `user` below it, as inner nodes may hold none."""
+
+    @property
+    def _directory(self) -> str:
+        return self.directories["unified"]
+
+    def join_files(self) -> list[str]:
+        return [f"{self._directory}/user/cgroup.procs"]
+
+    def create(self, limits: Limits) -> None:
+        directory = self._directory
+        _make(f"{directory}/user")
+        for level in (os.path.dirname(directory), directory):
+            _enable_controllers(level)
+        if limits.mem_mib:
+            _write(f"{directory}/memory.max", str(limits.mem_mib << 20))
+            if limits.swap_mib >= 0:
+                _write(f"{directory}/memory.swap.max", str(limits.swap_mib << 20), optional=True)
+        if limits.cpus:
+            _write(f"{directory}/cpuset.cpus", ",".join(map(str, limits.cpus)))
+        if limits.pids:
+            _write(f"{directory}/pids.max", str(limits.pids))
+        if limits.denied:
+            device_filter.deny(directory, limits.denied)
+
+    def set_frozen(self, frozen: bool) -> None:
+        _write(f"{self._directory}/cgroup.freeze", "1" if frozen else "0", optional=True)
+
+    def _kill_once(self) -> int:
+        count = len(self.pids())
+        if count:
+            path = f"{self._directory}/cgroup.kill"
+            if os.path.exists(path):
+                _write(path, "1", optional=True)
+            else:
+                self.signal(9)
+        return count
+
+    def usage(self) -> GroupUsage:
+        directory = self._directory
+        stat = _pairs(f"{directory}/cpu.stat")
+        return GroupUsage(
+            user_us=stat.get("user_usec", 0),
+            system_us=stat.get("system_usec", 0),
+            peak_kib=_number(f"{directory}/memory.peak") >> 10,
+            current_kib=_number(f"{directory}/memory.current") >> 10,
+            oom_kills=_pairs(f"{directory}/memory.events").get("oom_kill", 0),
+        )
+
+
+class TreeV2(Tree):
+    """`<mount>/system.slice/<node>_slurmstepd.scope/...`."""
+
+    version = 2
+
+    def __init__(self, mount: str, node_name: str) -> None:
+        self._mount = mount
+        self._scope = f"{mount}/system.slice/{node_name}_slurmstepd.scope"
+
+    def is_usable(self) -> bool:
+        try:
+            _make(self._scope)
+            for level in (self._mount, os.path.dirname(self._scope), self._scope):
+                _enable_controllers(level)
+        except OSError:
+            return False
+        wanted = {"memory", "cpuset", "cpu"}
+        return wanted <= set(_read(f"{self._scope}/cgroup.controllers").split())
+
+    def job(self, job_id: int, uid: int) -> Group:
+        return GroupV2({"unified": f"{self._scope}/job_{job_id}"})
+
+    def step(self, job_id: int, uid: int, step: str) -> Group:
+        return GroupV2({"unified": f"{self._scope}/job_{job_id}/step_{step}"})
+
+
+def _enable_controllers(directory: str) -> None:
+    """Let the groups below have every controller that this one has."""
+    have = _read(f"{directory}/cgroup.controllers").split()
+    enabled = _read(f"{directory}/cgroup.subtree_control").split()
+    for name in have:
+        if name not in enabled and name in ("cpu", "cpuset", "memory", "pids", "io"):
+            _write(f"{directory}/cgroup.subtree_control", f"+{name}", optional=True)
+
+
+# Files ----------------------------------------------------------------------------------------
+
+
+def _make(directory: str) -> None:
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+
+
+def _write(path: str, text: str, *, optional: bool = False) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CgroupError(f"{path}: {error.strerror}") from None
+        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        if optional:
+            return
+        raise
     try:
-        os.write(descriptor, text.encode())
-    except OSError as error:
-        raise CgroupError(f"{path}: cannot write {text!r}: {error.strerror}") from None
+        os.write(handle, text.encode())
+    except OSError:
+        if not optional:
+            raise
     finally:
-        os.close(descriptor)
+        os.close(handle)
 
 
 def _read(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return file.read().decode()
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
-
-
-def _make(directory: str) -> bool:
-    """Make a directory; return whether it is new."""
     try:
-        os.mkdir(directory, 0o755)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise CgroupError(f"{directory}: {error.strerror}") from None
-    return True
+        parts = []
+        while part := os.read(handle, 65536):
+            parts.append(part)
+        return b"".join(parts).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
 
 
-def _counter(text: str, name: str) -> int:
-    for line in text.splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return int(value)
-    return 0
+def _number(path: str) -> int:
+    text = _read(path).strip()
+    return int(text) if text.isdigit() else 0
 
 
-class StepCgroup:
-    """The groups of one step; made by `enter`, gone after `leave`."""
+def _pairs(path: str) -> dict[str, int]:
+    found = {}
+    for line in _read(path).splitlines():
+        name, _, value = line.partition(" ")
+        if value.strip().isdigit():
+            found[name] = int(value)
+    return found
 
-    def __init__(self, plan: "dict[str, Any]") -> None:
-        self._plan = plan
-        self._is_v2 = plan["version"] == 2
-        self._job_paths: list[str] = []
-        self._step_paths: list[str] = []
-        self._oom_before = 0
 
-    def _place(self, controller: str, path: str) -> str:
-        root = self._plan["root"]
-        return f"{root}/{path}" if self._is_v2 else f"{root}/{controller}/{path}"
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
 
-    def make(self) -> "list[int]":
-        """Make the groups and set their limits; return descriptors for tasks to join by.
 
-        Raises:
-            CgroupError: a limit that the configuration asks for cannot be set.
-        """
-        if self._is_v2:
-            self._make_v2()
-        else:
-            for controller in self._plan["controllers"]:
-                self._make_v1(controller)
-        self._oom_before = self.oom_kills()
-        joins = []
-        for path in self._step_paths:
-            try:
-                joins.append(os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-            except OSError as error:
-                raise CgroupError(f"{path}/cgroup.procs: {error.strerror}") from None
-        return joins
-
-    def _make_v1(self, controller: str) -> None:
-        plan = self._plan
-        parts = plan["job"].split("/")
-        for depth in range(1, len(parts) + 1):
-            directory = self._place(controller, "/".join(parts[:depth]))
-            if _make(directory) and controller == "cpuset":
-                self._inherit_cpuset(directory)
-        job, step = self._place(controller, plan["job"]), self._place(controller, plan["step"])
-        if _make(step) and controller == "cpuset":
-            self._inherit_cpuset(step)
-        self._job_paths.append(job)
-        self._step_paths.append(step)
-        if controller == "memory":
-            for path, limit in ((job, plan["memory"]), (step, plan["step_memory"])):
-                self._limit_memory_v1(path, limit)
-        elif controller == "cpuset":
-            for path, cpus in ((job, plan["cpus"]), (step, plan["step_cpus"])):
-                if cpus:
-                    _write(f"{path}/cpuset.cpus", cpus)
-        elif controller == "devices":
-            for device in plan["deny"]:
-                _write(f"{step}/devices.deny", device)
-
-    def _limit_memory_v1(self, path: str, limit: int) -> None:
-        if not limit:
-            return
-        _write(f"{path}/memory.limit_in_bytes", str(limit))
-        swap = self._plan["swap"]
-        if swap >= 0 and os.path.exists(f"{path}/memory.memsw.limit_in_bytes"):
-            _write(f"{path}/memory.memsw.limit_in_bytes", str(max(limit, swap)))
-
-    @staticmethod
-    def _inherit_cpuset(directory: str) -> None:
-        parent = os.path.dirname(directory)
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            text = _read(f"{parent}/{name}").strip()
-            if text and not _read(f"{directory}/{name}").strip():
-                _write(f"{directory}/{name}", text)
-
-    def _make_v2(self) -> None:
-        plan = self._plan
-        parts = plan["step"].split("/")
-        wanted = [name for name in plan["controllers"] if name in self._enabled_at_root()]
-        for depth in range(len(parts)):
-            directory = self._place("", "/".join(parts[:depth])) if depth else plan["root"]
-            if depth:
-                _make(directory)
-            for name in wanted:
-                if name not in _read(f"{directory}/cgroup.subtree_control").split():
-                    _write(f"{directory}/cgroup.subtree_control", f"+{name}")
-        job, step = self._place("", plan["job"]), self._place("", plan["step"])
-        _make(step)
-        self._job_paths.append(job)
-        self._step_paths.append(step)
-        for path, limit, cpus in (
-            (job, plan["memory"], plan["cpus"]),
-            (step, plan["step_memory"], plan["step_cpus"]),
-        ):
-            if limit:
-                _write(f"{path}/memory.max", str(limit))
-                if plan["swap"] >= 0:
-                    _write(f"{path}/memory.swap.max", str(max(0, plan["swap"] - limit)))
-            if cpus:
-                _write(f"{path}/cpuset.cpus", cpus)
-        if plan["deny"]:
-            from pyslurm_ng.d.device_filter import deny_devices
-
-            deny_devices(step, plan["deny"])
-
-    def _enabled_at_root(self) -> "list[str]":
-        return _read(f"{self._plan['root']}/cgroup.controllers").split()
-
-    # While it runs ----------------------------------------------------------------------------
-
-    def pids(self) -> "list[int]":
-        """Return the processes in the step's groups."""
-        found: dict[int, None] = {}
-        for path in self._step_paths:
-            for word in _read(f"{path}/cgroup.procs").split():
-                found[int(word)] = None
-        return list(found)
-
-    def oom_kills(self) -> int:
-        """Return how many processes of the step the kernel has killed for their memory."""
-        for path in self._step_paths:
-            text = _read(f"{path}/memory.events" if self._is_v2 else f"{path}/memory.oom_control")
-            if text:
-                return _counter(text, "oom_kill") - self._oom_before
-        return 0
-
-    def freeze(self, *, frozen: bool) -> bool:
-        """Stop or continue everything inside at once; return whether that is possible here."""
-        for path in self._step_paths:
-            name, words = "cgroup.freeze", ("1", "0")
-            if not self._is_v2:
-                name, words = "freezer.state", ("FROZEN", "THAWED")
-            if os.path.exists(f"{path}/{name}"):
-                _write(f"{path}/{name}", words[0] if frozen else words[1])
-                return True
-        return False
-
-    def kill(self) -> None:
-        """Send SIGKILL to everything inside; those who fork meanwhile are caught by repetition."""
-        if self._is_v2:
-            for path in self._step_paths:
-                try:
-                    _write(f"{path}/cgroup.kill", "1")
-                    return
-                except CgroupError:
-                    continue
-        for _ in range(_KILL_ROUNDS):
-            pids = self.pids()
-            if not pids or not signal_all(pids, 9):
-                return
-
-    def leave(self) -> None:
-        """Remove the groups; the job's too when this was its last step here."""
-        for path in self._step_paths + self._job_paths:
-            try:
-                os.rmdir(path)
-            except OSError as error:
-                if error.errno not in (errno.EBUSY, errno.ENOENT, errno.ENOTEMPTY):
-                    continue
+def member_pids(groups: "Sequence[Group]") -> list[int]:
+    """Return the processes of several groups."""
+    return [pid for group in groups for pid in group.pids()]

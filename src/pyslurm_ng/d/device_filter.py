@@ -1,94 +1,121 @@
-"""Keeping devices from a version 2 control group: a small BPF program, loaded by hand.
+"""Keep processes of a v2 control group from device nodes, by a small BPF program.
 
-The program is a chain of comparisons: type, major and minor number of the device being opened
-against each denied one; the first match refuses. Whatever is not named is allowed.
-
-Source of layouts: linux/bpf.h, `struct bpf_cgroup_dev_ctx`, `union bpf_attr`.
+Source: the kernel's cgroup-v2 documentation (device controller) and its BPF instruction set.
 """
 
-import ctypes
 import os
 import struct
-from collections.abc import Iterable
+from collections import namedtuple
 
-from pyslurm_ng.d.cgroup import CgroupError
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NamedTuple
 
-_SYS_BPF = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "riscv64": 280}
+    class DeviceNode(NamedTuple):
+        """A device file by its numbers; `kind` is `c` or `b`."""
+
+        kind: str
+        major: int
+        minor: int
+
+else:
+    # `typing` would be a fifth of a supervisor's memory.
+    DeviceNode = namedtuple("DeviceNode", "kind major minor")
+
+_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _PROG_LOAD, _PROG_ATTACH = 5, 8
-_TYPE_CGROUP_DEVICE, _ATTACH_DEVICE = 15, 6
+_PROG_TYPE_CGROUP_DEVICE, _ATTACH_DEVICE = 15, 6
 _ALLOW_MULTI = 2
 _BLOCK, _CHARACTER = 1, 2
+
+# struct bpf_cgroup_dev_ctx: access and type, major, minor; 32 bits each.
+_LOAD, _AND, _JUMP_UNLESS_EQUAL, _MOVE, _EXIT = 0x61, 0x57, 0x55, 0xB7, 0x95
+
+
+def device_node(path: str) -> "DeviceNode | None":
+    """Return the numbers of a device file, or None for anything else."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    mode = status.st_mode & 0o170000
+    if mode not in (0o020000, 0o060000):
+        return None
+    kind = "c" if mode == 0o020000 else "b"
+    return DeviceNode(kind, os.major(status.st_rdev), os.minor(status.st_rdev))
 
 
 def _instruction(code: int, target: int, source: int, offset: int, value: int) -> bytes:
     return struct.pack("<BBhi", code, target | source << 4, offset, value)
 
 
-def program(devices: Iterable[tuple[str, int, int]]) -> bytes:
-    """Return instructions that refuse `devices` (`c` or `b`, major, minor; -1 for any minor)."""
-    load, jump_unequal, move, leave, mask = 0x61, 0x55, 0xB7, 0x95, 0x57
-    code = _instruction(load, 2, 1, 0, 0)  # r2 = access_type
-    code += _instruction(mask, 2, 0, 0, 0xFFFF)  # the low half is the device's type
-    code += _instruction(load, 3, 1, 4, 0)  # r3 = major
-    code += _instruction(load, 4, 1, 8, 0)  # r4 = minor
-    for kind, major, minor in devices:
-        tests = [(2, _CHARACTER if kind == "c" else _BLOCK), (3, major)]
-        if minor >= 0:
-            tests.append((4, minor))
-        for index, (register, value) in enumerate(tests):
-            # Past the remaining tests and the two instructions that refuse.
-            past = len(tests) - index - 1 + 2
-            code += _instruction(jump_unequal, register, 0, past, value)
-        code += _instruction(move, 0, 0, 0, 0) + _instruction(leave, 0, 0, 0, 0)
-    return code + _instruction(move, 0, 0, 0, 1) + _instruction(leave, 0, 0, 0, 0)
+def program(denied: "Sequence[DeviceNode]") -> bytes:
+    """Return the instructions that refuse `denied` and allow all else."""
+    code = [
+        _instruction(_LOAD, 2, 1, 0, 0),
+        _instruction(_AND, 2, 0, 0, 0xFFFF),
+        _instruction(_LOAD, 3, 1, 4, 0),
+        _instruction(_LOAD, 4, 1, 8, 0),
+    ]
+    for node in denied:
+        kind = _CHARACTER if node.kind == "c" else _BLOCK
+        code += [
+            _instruction(_JUMP_UNLESS_EQUAL, 2, 0, 4, kind),
+            _instruction(_JUMP_UNLESS_EQUAL, 3, 0, 3, node.major),
+            _instruction(_JUMP_UNLESS_EQUAL, 4, 0, 2, node.minor),
+            _instruction(_MOVE, 0, 0, 0, 0),
+            _instruction(_EXIT, 0, 0, 0, 0),
+        ]
+    code += [_instruction(_MOVE, 0, 0, 0, 1), _instruction(_EXIT, 0, 0, 0, 0)]
+    return b"".join(code)
 
 
-def parse_device(text: str) -> tuple[str, int, int]:
-    """Return kind, major and minor of `c 195:1 rwm`."""
-    kind, numbers = text.split()[:2]
-    major, _, minor = numbers.partition(":")
-    return kind, int(major), -1 if minor == "*" else int(minor)
-
-
-def _bpf(command: int, attributes: bytes) -> int:
-    number = _SYS_BPF.get(os.uname().machine)
-    if number is None:
-        raise CgroupError(f"ConstrainDevices: not supported on {os.uname().machine} yet")
-    libc = ctypes.CDLL(None, use_errno=True)
-    room = ctypes.create_string_buffer(attributes, len(attributes))
-    result = int(libc.syscall(number, command, room, len(attributes)))
-    if result < 0:
-        code = ctypes.get_errno()
-        raise CgroupError(f"ConstrainDevices: bpf: {os.strerror(code)}")
-    return result
-
-
-def deny_devices(group: str, deny: Iterable[str]) -> None:
-    """Attach a filter to a control group's directory; it stays as long as the group.
+def deny(group: str, denied: "Sequence[DeviceNode]") -> None:
+    """Refuse devices to all processes of a v2 group's directory, for as long as it exists.
 
     Raises:
-        CgroupError: the kernel does not allow it.
+        OSError: the kernel refuses, or this processor's system call number is not known.
     """
-    instructions = program(map(parse_device, deny))
-    code = ctypes.create_string_buffer(instructions, len(instructions))
+    import ctypes
+
+    number = _SYSCALL.get(os.uname().machine)
+    if number is None:
+        raise OSError(38, f"no bpf system call known for {os.uname().machine}")
+    code = program(denied)
+    instructions = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"Apache-2.0")
     load = struct.pack(
-        "<IIQQIIQII16s",
-        _TYPE_CGROUP_DEVICE,
-        len(instructions) // 8,
-        ctypes.addressof(code),
+        "<IIQQIIQII",
+        _PROG_TYPE_CGROUP_DEVICE,
+        len(code) // 8,
+        ctypes.addressof(instructions),
         ctypes.addressof(licence),
         0,
         0,
         0,
         0,
         0,
-        b"devices",
     )
-    filter_fd = _bpf(_PROG_LOAD, load)
-    folder = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    loaded = _bpf(number, _PROG_LOAD, load)
     try:
-        _bpf(_PROG_ATTACH, struct.pack("<IIII", folder, filter_fd, _ATTACH_DEVICE, _ALLOW_MULTI))
+        directory = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            attach = struct.pack("<IIII", directory, loaded, _ATTACH_DEVICE, _ALLOW_MULTI)
+            _bpf(number, _PROG_ATTACH, attach)
+        finally:
+            os.close(directory)
     finally:
-        os.close(folder)
-        os.close(filter_fd)
+        os.close(loaded)
+
+
+def _bpf(number: int, command: int, attributes: bytes) -> int:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    result = int(libc.syscall(number, command, buffer, len(attributes)))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result

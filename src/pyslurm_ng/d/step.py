@@ -11,7 +11,7 @@ wait_s), suspend, resume, pids, usage. Answers go back on the channel.
 import os
 import select
 import time
-from _signal import (
+from _signal import (  # type: ignore[import-not-found]
     SIG_DFL,
     SIG_IGN,
     SIGCHLD,
@@ -30,7 +30,6 @@ from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_SEQPACKET, socket
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.process_tree import (
     descendants,
     is_zombie,
@@ -39,6 +38,7 @@ from pyslurm_ng.d.process_tree import (
     signal_all,
     stamp,
 )
+from pyslurm_ng.d.step_cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.step_files import remove_script, write_script
 from pyslurm_ng.d.step_streams import Poller, SrunLink
 from pyslurm_ng.d.step_tasks import CannotStart, Task, TaskStarter, notice
@@ -183,7 +183,7 @@ class Step:
         self._answer({"did": "start", "pids": pids})
         if self._link is None:
             return
-        self._link.tell(step_io.STARTED, pids)
+        self._link.tell(step_io.STARTED, {"pids": pids})
         for task in self._tasks:
             if task.is_over:
                 self._task_over(task)
@@ -287,8 +287,6 @@ class Step:
         self._flags |= FLAG_KILLED
         if not self._is_dying:
             self._is_dying = True
-            if self._cgroup is not None:
-                self._thaw()
             pids = self._processes()
             signal_all(pids, SIGCONT)
             if wait_s > 0:
@@ -300,13 +298,6 @@ class Step:
 
     def _step_text(self) -> str:
         return f"STEP {self._spec['name']}"
-
-    def _thaw(self) -> None:
-        assert self._cgroup is not None
-        try:
-            self._cgroup.freeze(frozen=False)
-        except CgroupError:
-            return
 
     def _kill(self) -> None:
         """Send SIGKILL now, and again while something of the tasks lives."""
@@ -333,21 +324,12 @@ class Step:
             signal_all(self._processes(), number)
 
     def _suspend(self, *, suspended: bool) -> None:
-        if self._cgroup is not None and self._freeze(frozen=suspended):
-            return
         pids = self._processes()
         if suspended:
             signal_all(pids, SIGTSTP)
             signal_all(pids, SIGSTOP)
         else:
             signal_all(pids, SIGCONT)
-
-    def _freeze(self, *, frozen: bool) -> bool:
-        assert self._cgroup is not None
-        try:
-            return self._cgroup.freeze(frozen=frozen)
-        except CgroupError:
-            return False
 
     # slurmd -----------------------------------------------------------------------------------
 
@@ -424,7 +406,7 @@ class Step:
     def _accept(self, events: int) -> None:
         assert self._listener is not None
         try:
-            descriptor, _ = self._listener._accept()
+            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
         except OSError:
             return
         channel = socket(AF_UNIX, SOCK_SEQPACKET, 0, descriptor)

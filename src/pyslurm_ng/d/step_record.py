@@ -120,4 +120,4 @@ def is_alive(record: "dict[str, Any] | None") -> bool:
     """Return whether the process of a `pid` record still runs: the same one, on the same boot."""
     if not record or record["boot"] != boot_id():
         return False
-    return record["start"] == start_ticks(record["pid"]) != 0
+    return bool(record["start"] == start_ticks(record["pid"]) != 0)

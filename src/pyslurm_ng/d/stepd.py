@@ -13,7 +13,15 @@ import gc
 import os
 import struct
 import sys
-from _signal import SIG_DFL, SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGTERM, signal
+from _signal import (  # type: ignore[import-not-found]
+    SIG_DFL,
+    SIG_IGN,
+    SIGCHLD,
+    SIGHUP,
+    SIGINT,
+    SIGTERM,
+    signal,
+)
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
 from pyslurm_ng import _process

@@ -16,7 +16,7 @@ Who speaks what:
 | type | from | body |
 | --- | --- | --- |
 | HELLO | stepd | msgpack map: key, node, node_index, tasks (global ids), pid |
-| STARTED | stepd | msgpack map: pids by task id; once, when every task here runs |
+| STARTED | stepd | msgpack map: `pids`, a map by global task id; once, when every task here runs |
 | FAILED | stepd | msgpack map: code, text; a task or the step could not start (EXIT follows) |
 | STDOUT, STDERR | stepd | bytes; empty at the end of that task's stream |
 | STDIN | srun | bytes for `task` or ALL; empty at the end of input |

@@ -1,0 +1,90 @@
+"""The supervisor's side of control groups: make, join, watch and leave those of one step.
+
+slurmd decides where they are and what they limit (`job_spec.cgroup_plan`), as a plain map:
+
+    version          1 or 2
+    job, step        directories by controller (v2: one, `unified`)
+    job_limits,      map of `mem_mib`, `swap_mib`, `cpus`, `denied` (kind, major, minor)
+    step_limits
+
+Several steps share the job's group: whoever leaves last removes it.
+"""
+
+import os
+
+from pyslurm_ng.d.cgroup import Group, GroupV1, GroupV2, Limits
+from pyslurm_ng.d.device_filter import DeviceNode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class CgroupError(Exception):
+    """A group could not be made as configured; the text names file and cause."""
+
+
+def _limits(fields: "dict[str, Any]") -> Limits:
+    cpus = fields.get("cpus")
+    return Limits(
+        mem_mib=fields.get("mem_mib", 0),
+        swap_mib=fields.get("swap_mib", -1),
+        cpus=tuple(cpus) if cpus else None,
+        denied=tuple(DeviceNode(*node) for node in fields.get("denied", ())),
+    )
+
+
+class StepCgroup:
+    """The groups of one step."""
+
+    def __init__(self, plan: "dict[str, Any]") -> None:
+        kind = GroupV1 if plan["version"] == 1 else GroupV2
+        self._job: Group = kind(plan["job"])
+        self._step: Group = kind(plan["step"])
+        self._job_limits = _limits(plan["job_limits"])
+        self._step_limits = _limits(plan["step_limits"])
+        self._oom_before = 0
+
+    def make(self) -> "list[int]":
+        """Make the groups with their limits; return descriptors by which tasks join.
+
+        Raises:
+            CgroupError: a limit that the configuration asks for cannot be set.
+        """
+        try:
+            self._job.create(self._job_limits)
+            self._step.create(self._step_limits)
+            joins = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in self._step.join_files()]
+        except OSError as error:
+            where = error.filename or next(iter(self._step.directories.values()))
+            raise CgroupError(f"control group {where}: {error.strerror}") from None
+        self._oom_before = self._step.usage().oom_kills if self._step_limits.mem_mib else 0
+        return joins
+
+    def pids(self) -> "list[int]":
+        """Return the step's processes as the kernel keeps them."""
+        return self._step.pids()
+
+    def oom_kills(self) -> int:
+        """Return how many processes the kernel has killed for the step's memory limit."""
+        if not self._step_limits.mem_mib:
+            return 0
+        return self._step.usage().oom_kills - self._oom_before
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Stop or continue everything inside at once. Raises OSError."""
+        self._step.set_frozen(frozen)
+
+    def kill(self) -> None:
+        """End everything inside."""
+        self._step.kill()
+
+    def leave(self) -> None:
+        """Remove the step's groups, and the job's if no other step is in them."""
+        self._step.remove()
+        for directory in self._job.directories.values():
+            for below in (f"{directory}/user", directory):
+                try:
+                    os.rmdir(below)
+                except OSError:
+                    continue  # missing, or another step lives there
