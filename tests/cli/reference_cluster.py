@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from pyslurm_ng._records import pack, unpack
-from pyslurm_ng.base.errors import Reject, error_text
+from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.queries.misc import show_diagnostics
 from pyslurm_ng.ctld.routes import QUERIES, RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -39,7 +40,8 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
 from pyslurm_ng.wire.client import SlurmError
-from pyslurm_ng.wire.messages import Done, decode_request, encode
+from pyslurm_ng.wire.messages import Done, decode_request, encode, row
+from pyslurm_ng.wire.query_messages import ShowDiagnostics
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "cli"
 ADMIN = Caller(uid=0, gid=0, user_name="root", is_admin=True, is_operator=True)
@@ -272,6 +274,10 @@ class LocalClient:
         """Answer a question or do a change."""
         reference = self.reference
         request = decode_request(kind, pack(fields))
+        if not {"user", "operator" if self.user.is_operator else "user"} & row(kind).roles:
+            raise SlurmError(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
+        if kind == "ShowDiagnostics":
+            return self._diagnostics(request)
         if kind in QUERIES:
             outcome = QUERIES[kind](
                 reference.cluster, reference.soft, reference.conf, request, self.user,
@@ -283,6 +289,19 @@ class LocalClient:
             text = error_text(outcome.code)
             raise SlurmError(outcome.code, f"{outcome.detail}\n{text}" if outcome.detail else text)
         reply: dict[str, Any] = unpack(encode(outcome))
+        return reply
+
+    def _diagnostics(self, request: msgspec.Struct) -> dict[str, Any]:
+        reference = self.reference
+        assert isinstance(request, ShowDiagnostics)
+        reply: dict[str, Any] = unpack(
+            encode(
+                show_diagnostics(
+                    reference.cluster, reference.soft, reference.conf, request, self.user,
+                    reference.now_us,
+                )
+            )
+        )  # fmt: skip
         return reply
 
     def _change(self, rule: Any, request: msgspec.Struct) -> Any:

@@ -43,9 +43,11 @@ def run_command(
                 inner.setattr(place, "uid_of", command.uid_of)
             if hasattr(place, "write_bytes"):
                 inner.setattr(place, "write_bytes", lambda data: out.write(data.decode()))
-        for extra in ("squeue_steps", "scontrol_show", "scontrol_update", "scontrol_files"):
-            found = sys.modules.get(f"pyslurm_ng.cli.{extra}")
-            if found is not None and hasattr(found, "write_bytes"):
+        for extra in ("squeue_steps", "job_json", "node_json", "sinfo_json", "diag_json"):
+            found = importlib.import_module(f"pyslurm_ng.cli.{extra}")
+            if found is not None and hasattr(found, "read_conf"):
+                inner.setattr(found, "read_conf", lambda name, *more: conf)
+            if found is not None:
                 inner.setattr(found, "write_bytes", lambda data: out.write(data.decode()))
         inner.setattr(os, "getuid", lambda: uid)
         inner.setattr(sys, "stdout", out)

@@ -23,7 +23,7 @@ def test_prints_as_recorded(
     case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same lines, same messages, same exit code."""
-    name, user, words, stdout, stderr, code = case
+    _, user, words, stdout, stderr, code = case
     printed = run_command(monkeypatch, queue(), user, words)
     assert printed.stderr == stderr
     assert printed.code == code

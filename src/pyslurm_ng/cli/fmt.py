@@ -265,14 +265,8 @@ def cut_tasks(text: str) -> str:
     return text[:width] + "..."
 
 
-_BASE32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-
-
 def sluid_text(submit_us: int, job_id: int) -> str:
-    """Return a job's sortable unique id: `s` and 13 characters from submit time and job id."""
-    number = (submit_us // 1000 << 24 | job_id & 0xFFFFFF) & (1 << 65) - 1
-    letters = []
-    for _ in range(13):
-        letters.append(_BASE32[number & 31])
-        number >>= 5
-    return "s" + "".join(reversed(letters))
+    """Return a job's sortable unique id."""
+    from pyslurm_ng.base import sluid
+
+    return sluid.sluid_text(sluid.sluid_number(submit_us, job_id))

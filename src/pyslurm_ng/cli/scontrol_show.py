@@ -253,7 +253,7 @@ def _resource_lines(resources: "list[list[Any]]") -> "list[str]":
     lines: list[str] = []
     names: list[str] = []
     last: tuple[Any, ...] = ()
-    for name, _, ids, mem, gres in [*resources, ["", 0, "", 0, ""]]:
+    for name, _, ids, mem, gres, *_ in [*resources, ["", 0, "", 0, ""]]:
         if names and (ids, mem, gres) != last:
             lines.append(f"  Nodes={fold(names)} CPU_IDs={last[0]} Mem={last[1]} GRES={last[2]}")
             names = []

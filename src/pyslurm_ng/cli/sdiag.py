@@ -65,7 +65,7 @@ def main(argv: "list[str]") -> int:
     client = connect(read_conf("sdiag"))
     if "reset" in given:
         try:
-            client.change("ResetDiagnostics", {})
+            client.call("ResetDiagnostics", {})
         except SlurmError as error:
             say(f"slurm_reset_statistics: {error.text}")
             return 255

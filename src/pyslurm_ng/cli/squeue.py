@@ -157,7 +157,7 @@ def main(argv: "list[str]") -> int:
     if refused:
         say(f"squeue: error: {refused}")
         return 1
-    return _run(given)
+    return _run(given, argv)
 
 
 def _take(given: "dict[str, str]", name: str, value: str) -> None:
@@ -194,7 +194,7 @@ def _tell(name: str) -> int:
     return 0
 
 
-def _run(given: "dict[str, str]") -> int:
+def _run(given: "dict[str, str]", argv: "list[str]") -> int:
     conf = read_conf("squeue")
     if "clusters" in given:
         own = conf.get("ClusterName", "cluster")
@@ -212,14 +212,14 @@ def _run(given: "dict[str, str]") -> int:
     client = connect(conf)
     interval = given.get("iterate")
     if interval is None:
-        return _show(given, client, job_filter)
+        return _show(given, client, job_filter, argv)
     if not interval.isdigit() or not int(interval):
         fail(f"squeue: error: Error: invalid entry for --iterate: '{interval}'")
     from time import sleep
 
     while True:
         print(date_line(int(time() * 1e6)))
-        _show(given, client, job_filter)
+        _show(given, client, job_filter, argv)
         print(flush=True)
         sleep(int(interval))
 
@@ -316,7 +316,9 @@ def _show_parameters(given: "dict[str, str]") -> None:
 # Jobs -----------------------------------------------------------------------------------------
 
 
-def _show(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
+def _show(
+    given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
+) -> int:
     try:
         if "steps" in given:
             from pyslurm_ng.cli.squeue_steps import show_steps
@@ -325,7 +327,7 @@ def _show(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]
         if "json" in given:
             from pyslurm_ng.cli.job_json import print_jobs
 
-            return print_jobs("squeue", client, job_filter, "all" in given)
+            return print_jobs(["squeue", *argv], client, job_filter, "all" in given)
         return show_jobs(given, client, job_filter)
     except SlurmError as error:
         return failed(error)

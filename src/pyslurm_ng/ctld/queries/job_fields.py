@@ -357,15 +357,29 @@ def _gres_total(job: Job) -> str:
     return ",".join(f"{name}:{count}" for name, count in total.items())
 
 
-def _resources(cluster: Cluster, job: Job) -> list[tuple[str, int, str, int, str]]:
-    """Return what the job holds by node: name, CPUs, core ids with threads, MiB, GRES."""
+def _resources(cluster: Cluster, job: Job) -> list[tuple[str, int, str, int, str, int, int, str]]:
+    """Return what the job holds by node.
+
+    Name, CPUs, CPU ids, MiB, GRES; the node's sockets and cores per socket, and the core ids.
+    """
     rows = []
     for alloc in job.nodes:
         node = cluster.nodes[alloc.node_id]
         if node is None:
             continue
         cores = ids_of_mask(cpu_mask(alloc.cores, max(1, node.spec.threads_per_core)))
-        rows.append((node.spec.name, alloc.cpus, cores, alloc.mem_mib, gres_text(alloc)))
+        rows.append(
+            (
+                node.spec.name,
+                alloc.cpus,
+                cores,
+                alloc.mem_mib,
+                gres_text(alloc),
+                node.spec.sockets,
+                node.spec.cores_per_socket,
+                ids_of_mask(alloc.cores),
+            )
+        )
     return rows
 
 

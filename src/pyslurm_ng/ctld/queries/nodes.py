@@ -293,7 +293,7 @@ def _node_values(
         spec.mem_spec_limit_mib,
         spec.topology,
         node.owner_uid,
-        spec.bcast_addr,
+        spec.bcast_addr if spec.bcast_addr != spec.addr else "",
         node.registered_us,
         "",
         "",
@@ -312,9 +312,10 @@ def show_partitions(
 ) -> Records | Reject:
     """Return partition records, and with them the nodes' for sinfo."""
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
-    tracked = conf.tracked_tres()
+    tracked, cluster_mode = conf.tracked_tres(), ",".join(conf.preempt_mode)
     records = [
-        array_head(len(PARTITION_FIELDS)) + elements(_partition_values(cluster, item, tracked))
+        array_head(len(PARTITION_FIELDS))
+        + elements(_partition_values(cluster, item, tracked, cluster_mode))
         for item in cluster.partitions.values()
         if audience.sees_partition(item)
     ]
@@ -337,7 +338,7 @@ def show_partitions(
 
 
 def _partition_values(
-    cluster: Cluster, item: Partition, tracked: tuple[str, ...]
+    cluster: Cluster, item: Partition, tracked: tuple[str, ...], cluster_mode: str
 ) -> tuple[object, ...]:
     nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
     total = configured_tres(nodes, tracked, item.tres_billing_weights)
@@ -348,5 +349,7 @@ def _partition_values(
         "total_cpus": total["cpu"],
         "total_nodes": len(nodes),
         "tres": format_tres(total),
+        # Empty for the cluster's own, which every partition that names none has been given.
+        "preempt_mode": "" if item.preempt_mode == cluster_mode else item.preempt_mode,
     }
     return tuple(own[name] if name in own else getattr(item, name) for name in PARTITION_FIELDS)

@@ -1,0 +1,129 @@
+"""JSON as Slurm writes it: two blanks a level, slashes escaped, empty lists on two lines."""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DATA_PARSER = "data_parser/v0.0.46"
+
+
+def quote(text: str) -> str:
+    """Return a text as a JSON string."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return '"' + text.replace("/", "\\/") + '"'
+    from json import dumps
+
+    return dumps(text, ensure_ascii=False).replace("/", "\\/")
+
+
+def encode(value: "Any", depth: int) -> str:
+    """Return a value as JSON text whose further lines are indented for `depth` levels."""
+    if isinstance(value, str):
+        return quote(value)
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    indent = "  " * (depth + 1)
+    close = "\n" + "  " * depth
+    if isinstance(value, dict):
+        if not value:
+            return "{" + close + "}"
+        items = [f"{indent}{quote(key)}: {encode(item, depth + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(items) + close + "}"
+    if not value:
+        return "[" + close + "]"
+    cells = [indent + encode(item, depth + 1) for item in value]
+    return "[\n" + ",\n".join(cells) + close + "]"
+
+
+def number(value: int, *, is_set: bool = True, is_infinite: bool = False) -> "dict[str, Any]":
+    """Return an optional number."""
+    return {"set": is_set, "infinite": is_infinite, "number": value if is_set else 0}
+
+
+def limit(value: int) -> "dict[str, Any]":
+    """Return an optional number from Slurm's marks for infinite and not set."""
+    if value >= 4294967295:
+        return number(0, is_set=False, is_infinite=True)
+    return number(value, is_set=value != 4294967294)
+
+
+def seconds(when_us: int) -> "dict[str, Any]":
+    """Return a moment."""
+    return number(max(0, when_us) // 1_000_000)
+
+
+_SIGNALS = {9: "SIGKILL", 15: "SIGTERM", 2: "SIGINT", 6: "SIGABRT", 11: "SIGSEGV", 10: "SIGUSR1"}
+
+
+def exit_code(status: int) -> "dict[str, Any]":
+    """Return a wait status as Slurm's object."""
+    signal, code = status & 0x7F, status >> 8 & 0xFF
+    word = "SIGNALED" if signal else "ERROR" if code else "SUCCESS"
+    return {
+        "status": [word],
+        "return_code": number(code, is_set=not signal),
+        "signal": {
+            "id": number(signal, is_set=bool(signal)),
+            "name": _SIGNALS.get(signal, str(signal)) if signal else "",
+        },
+    }
+
+
+def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[str, Any]":
+    """Return what follows the list of records: when it changed, who asked what, and no errors."""
+    from pyslurm_ng import __version__
+    from pyslurm_ng.cli.command import user_name
+
+    major, minor, rest = (*__version__.split("."), "", "")[:3]
+    name = user_name(os.getuid())
+    last: dict[str, Any] = {}
+    if last_update_us >= 0:
+        last["last_update"] = seconds(last_update_us)
+    return {
+        **last,
+        "meta": {
+            "plugin": {
+                "type": "",
+                "name": "",
+                "data_parser": DATA_PARSER,
+                "accounting_storage": "",
+            },
+            "client": {"source": "", "user": name, "group": group_name(os.getgid())},
+            "command": argv,
+            "slurm": {
+                "version": {"major": major, "micro": rest.partition("-")[0], "minor": minor},
+                "release": __version__,
+                "cluster": cluster,
+            },
+        },
+        "errors": [],
+        "warnings": [],
+    }
+
+
+def group_name(gid: int) -> str:
+    """Return a group's name, or its number."""
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def document(key: str, records: "list[str]", more: "dict[str, Any]") -> bytes:
+    """Return a whole document: a list of encoded records (at depth 2) and what follows."""
+    body = ",\n".join("    " + record for record in records)
+    text = [f'{{\n  "{key}": [\n', body, "\n  ]" if records else "  ]"]
+    for name, value in more.items():
+        text.append(f',\n  "{name}": {encode(value, 1)}')
+    text.append("\n}\n")
+    return "".join(text).encode()
