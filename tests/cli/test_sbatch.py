@@ -12,15 +12,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from pyslurm_ng.cli import sbatch
+from pyslurm_ng.cli import sbatch, submission
+from pyslurm_ng.cli.option_texts import OPERANDS, help_text, usage_text
+from pyslurm_ng.cli.options import COMMAND_LINE, Options
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import REQ_NODES_SET, Job
+from pyslurm_ng.model.states import JobState, Reason
 from tests.cli.reference_cluster import GOLDEN, USERS, LocalClient, ReferenceCluster, caller
 
 CONF = {
@@ -201,3 +205,161 @@ def test_test_only_waits_for_running_jobs_to_end(shell: Shell) -> None:
     _, err, code = shell.run("--test-only", "-p", "debug", "--wrap", "true")
     assert code == 0
     assert "to start at 2026-11-20T12:30:14 using 1 processors on nodes n4" in err
+
+
+# Where options come from ------------------------------------------------------------------------
+
+
+SCRIPT = b"""#!/bin/bash
+#SBATCH --job-name=train --partition=gpu
+#SBATCH --nodes=2 --ntasks-per-node=2 # four in all
+#SBATCH --gpus-per-node=2
+#SBATCH --time=10 -o "out dir/%x-%j.out"
+#SBATCH --comment='it''s' --mem=2G
+
+srun hostname
+#SBATCH --time=99
+"""
+
+
+def test_script_options_end_at_the_first_command(shell: Shell) -> None:
+    """Quotes, comments and several options on a line are as in Slurm."""
+    job = shell.job(stdin=SCRIPT)
+    request = job.request
+    assert (request.name, job.partition, job.time_limit_min) == ("train", "gpu", 10)
+    assert (request.nodes_min, request.nodes_max, request.ntasks_per_node) == (2, 2, 2)
+    assert request.gpus_per_node == "2"
+    assert request.std_out == "out dir/%x-%j.out"
+    assert request.comment == "its"
+    assert request.mem_per_node_mib == 2048
+    assert request.flags & REQ_NODES_SET
+
+
+def test_environment_beats_script_and_command_line_beats_both(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Precedence: command line, then SBATCH_*, then the script."""
+    monkeypatch.setenv("SBATCH_PARTITION", "main")
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "20")
+    job = shell.job("-t", "30", stdin=SCRIPT)
+    assert (job.partition, job.time_limit_min, job.request.name) == ("main", 30, "train")
+
+
+def test_stronger_memory_option_replaces_the_weaker_one(shell: Shell) -> None:
+    """--mem-per-cpu on the command line does not clash with --mem of the script."""
+    request = shell.job("--mem-per-cpu=500", stdin=SCRIPT).request
+    assert (request.mem_per_node_mib, request.mem_per_cpu_mib) == (0, 500)
+
+
+def test_pbs_lines_are_translated_unless_told_otherwise(shell: Shell) -> None:
+    """The common #PBS options have counterparts."""
+    script = b"#!/bin/sh\n#PBS -N old -q gpu\n#PBS -l nodes=2:ppn=3,walltime=0:30:00,mem=4gb\n"
+    request = shell.job(stdin=script).request
+    assert (request.name, request.partition) == ("old", "gpu")
+    assert (request.nodes_min, request.ntasks_per_node) == (2, 3)
+    assert (request.time_limit_min, request.mem_per_node_mib) == (30, 4096)
+    assert shell.job("--ignore-pbs", stdin=script).request.name == "sbatch"
+
+
+def test_bsub_lines_are_translated(shell: Shell) -> None:
+    """The common #BSUB options have counterparts."""
+    script = b"#!/bin/sh\n#BSUB -J arr[1-3]\n#BSUB -n 4 -W 1:30 -q main\n#BSUB -o o.%J\n"
+    job = shell.job(stdin=script)
+    assert (job.request.name, job.array_pending) == ("arr", ((1, 3, 1),))
+    assert (job.request.ntasks, job.time_limit_min, job.request.std_out) == (4, 90, "o.%j")
+
+
+def test_foreign_options_without_counterpart_are_refused_by_name(shell: Shell) -> None:
+    """Nothing that was asked for is silently dropped."""
+    _, err, code = shell.run(stdin=b"#!/bin/sh\n#BSUB -R select[mem>4]\n")
+    assert (err, code) == ("sbatch: error: #BSUB -R is not implemented yet\n", 1)
+
+
+def test_refused_option_is_named(shell: Shell) -> None:
+    """An option without effect yet is refused, not ignored."""
+    out, err, code = shell.run("--switches=2", "--wrap", "true")
+    assert (out, err, code) == ("", "sbatch: error: --switches is not implemented yet\n", 1)
+
+
+# What is sent -----------------------------------------------------------------------------------
+
+
+def test_submit_line_and_origin_are_kept(shell: Shell, tmp_path: Path) -> None:
+    """scontrol shows command, line and directory of the submission."""
+    script = tmp_path / "job.sh"
+    script.write_bytes(b"#!/bin/sh\nexit 0\n")
+    request = shell.job("-D", "/tmp", str(script), "one", "two three").request
+    assert request.submit_line == f"sbatch --parsable -D /tmp {script} one two three"
+    assert (request.name, request.command) == ("job.sh", str(script))
+    assert request.argv == ("one", "two three")
+    assert request.work_dir == "/tmp"
+
+
+def entries(shell: Shell, *words: str, **variables: str) -> dict[str, str]:
+    """Return the job environment that sbatch sends."""
+    options = Options("sbatch")
+    pairs, _ = options.split_words(list(words))
+    options.apply_all(pairs, COMMAND_LINE)
+    encoded = {name.encode(): value.encode() for name, value in variables.items()}
+    content = submission.job_environment(options, encoded)
+    assert content.endswith(b"\0")
+    return dict(entry.split("=", 1) for entry in content.decode()[:-1].split("\0"))
+
+
+def test_export_decides_which_variables_travel(shell: Shell) -> None:
+    """ALL, NONE, names, and names with values."""
+    have = {"A": "1", "B": "2", "SLURM_TIME_FORMAT": "x", "SLURM_JOB_ID": "7"}
+    assert entries(shell, **have).keys() >= {"A", "B", "SLURM_TIME_FORMAT"}
+    assert "SLURM_JOB_ID" not in entries(shell, **have)
+    none = entries(shell, "--export=NONE", **have)
+    assert "A" not in none and none["SLURM_EXPORT_ENV"] == "NONE"
+    assert none["SLURM_GET_USER_ENV"] == "1" and none["SLURM_TIME_FORMAT"] == "x"
+    some = entries(shell, "--export=A,C=x'1,2'", **have)
+    assert (some["A"], some["C"]) == ("1", "x1,2") and "B" not in some
+    both = entries(shell, "--export=ALL,B=9", **have)
+    assert (both["A"], both["B"]) == ("1", "9")
+
+
+def test_held_job_waits_for_its_owner(shell: Shell) -> None:
+    """-H: priority 0, JobHeldUser."""
+    job = shell.job("-H", "--wrap", "true")
+    assert (job.priority, job.reason) == (0, Reason.JobHeldUser)
+
+
+def test_parsable_and_quiet(shell: Shell) -> None:
+    """--parsable prints the id alone, --quiet nothing."""
+    assert shell.run("--parsable", "--wrap", "true") == ("1\n", "", 0)
+    assert shell.run("-Q", "--wrap", "true") == ("", "", 0)
+
+
+def test_verbose_lists_the_options_given(shell: Shell) -> None:
+    """-v: one option a line between two rulers."""
+    _, err, _ = shell.run("-v", "-n3", "--wrap", "true")
+    ruler = f"sbatch: {'-' * 20} {'-' * 20}\n"
+    assert err.startswith("sbatch: defined options\n" + ruler)
+    assert "sbatch: ntasks              : 3\n" in err
+    assert "sbatch: verbose             : 1\n" in err
+
+
+def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
+    """A job that is over before the first look needs no second one."""
+    job = shell.job("--wrap", "exit 3")
+    shell.reference.apply(
+        [
+            ev.JobEnded(
+                time_us=shell.reference.now_us, job_id=job.job_id,
+                state=JobState.FAILED, exit_code=3 << 8,
+            )
+        ]
+    )  # fmt: skip
+    client = LocalClient(shell.reference, caller("alice"))
+    assert sbatch._wait(client, job.job_id) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("command", ["sbatch", "salloc", "srun"])
+def test_usage_puts_each_option_in_brackets(command: str) -> None:
+    """Drivers read option names out of --usage: nothing may stand outside brackets."""
+    text = usage_text(Options(command))
+    rest = text.removeprefix(f"Usage: {command}").removesuffix(OPERANDS[command] + "\n")
+    assert re.sub(r"\[-[^\[\]]*(\[=value\])?\]", "", rest).strip() == ""
+    assert "Help options:" in help_text(Options(command))

@@ -1,0 +1,260 @@
+"""The option table, getopt's rules and the values of options."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pyslurm_ng.cli import option_values as ov, options as op
+from pyslurm_ng.cli.directives import split_directive
+from pyslurm_ng.cli.option_help import HELP
+from pyslurm_ng.cli.option_table import OPTIONS
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.job import JobRequest
+
+COMMANDS = ("sbatch", "salloc", "srun")
+FIELDS = set(JobRequest.__struct_fields__)
+
+
+def parsed(*words: str, command: str = "sbatch") -> op.Options:
+    """Read words as the command line of a command."""
+    options = op.Options(command)
+    pairs, _ = options.split_words(list(words))
+    options.apply_all(pairs, op.COMMAND_LINE)
+    options.finish()
+    return options
+
+
+# The table --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_documented_option_works_or_is_refused_by_name(command: str) -> None:
+    """Nothing that Slurm knows is unknown here, and nothing is silently ignored."""
+    options = op.Options(command)
+    for name, row in options.by_name.items():
+        if op.is_implemented(name) or name == "verbose":
+            continue
+        with pytest.raises(ov.OptionError, match=f"--{name} is not implemented yet"):
+            options.apply(name, "1" if row[2] else None, op.COMMAND_LINE)
+
+
+def test_every_reader_belongs_to_an_option() -> None:
+    """A typing error in a table would switch an option off."""
+    names = {row[0] for row in OPTIONS}
+    known = {*op.TEXTS, *op.NUMBERS, *op.FLAGS, *op.READERS, *op.SETTINGS, *op.RECORDED}
+    assert known | op.CHECKED_THEN_REFUSED <= names
+    assert not [name for name in op.CHECKED_THEN_REFUSED if op.is_implemented(name)]
+
+
+def test_tables_name_fields_of_the_request() -> None:
+    """What a command sends is refused by the controller if a field's name is wrong."""
+    assert set(op.TEXTS.values()) | {field for field, _ in op.NUMBERS.values()} <= FIELDS
+
+
+def test_each_option_has_one_row_with_help() -> None:
+    """Rows are sorted as getopt lists them when a name is ambiguous."""
+    names = [row[0] for row in OPTIONS]
+    assert names == sorted(set(names))
+    assert set(names) == set(HELP)
+
+
+def test_bits_are_those_of_the_model() -> None:
+    """Commands repeat the model's bits because importing them would take too long."""
+    renamed = {"HOLD": "REQ_HOLD"}
+    for name, value in vars(ov).items():
+        model_name = renamed.get(name, f"REQ_{name}")
+        if name.isupper() and isinstance(value, int) and hasattr(mj, model_name):
+            assert getattr(mj, model_name) == value, name
+    mail = {name: bit for name, bit in ov.MAIL_WORDS.items() if name in ("BEGIN", "END", "FAIL")}
+    assert mail == {"BEGIN": mj.MAIL_BEGIN, "END": mj.MAIL_END, "FAIL": mj.MAIL_FAIL}
+    assert ov.MAIL_WORDS["TIME_LIMIT_80"] == mj.MAIL_TIME_80
+    assert ov.MAIL_WORDS["INVALID_DEPEND"] == mj.MAIL_INVALID_DEPEND
+
+
+# getopt_long ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "pairs", "operands"),
+    [
+        (["-N2", "a.sh", "-n4"], [("nodes", "2")], ["a.sh", "-n4"]),
+        (["--ntasks-per-n=3"], [("ntasks-per-node", "3")], []),
+        (["-HQn", "4", "x"], [("hold", None), ("quiet", None), ("ntasks", "4")], ["x"]),
+        (["--exclusive", "user"], [("exclusive", None)], ["user"]),
+        (["--exclusive=user"], [("exclusive", "user")], []),
+        (["-k", "-koff"], [("no-kill", None), ("no-kill", "off")], []),
+        (["--wrap", "-x", "--", "-y"], [("wrap", "-x")], ["-y"]),
+        (["-"], [], ["-"]),
+    ],
+)
+def test_words_are_read_as_getopt_long_does(
+    words: list[str], pairs: list[tuple[str, str | None]], operands: list[str]
+) -> None:
+    assert op.Options("sbatch").split_words(words) == (pairs, operands)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--hold=1"], "option '--hold' doesn't allow an argument"),
+        (["--time"], "option '--time' requires an argument"),
+        (["--frob=1"], "unrecognized option '--frob=1'"),
+        (["-N"], "option requires an argument -- 'N'"),
+        (["-Hz"], "invalid option -- 'z'"),
+        (["--array"], "unrecognized option '--array'"),
+    ],
+)
+def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
+    command = "salloc" if words == ["--array"] else "sbatch"
+    with pytest.raises(ov.OptionError) as caught:
+        op.Options(command).split_words(words)
+    assert caught.value.text == f'{text}\nTry "{command} --help" for more information'
+    assert (caught.value.code, caught.value.level) == (255, "")
+
+
+# Values -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-N", "2-4"], {"nodes_min": 2, "nodes_max": 4}),
+        (["-N1k"], {"nodes_min": 1024, "nodes_max": 1024}),
+        (["-n", "2k"], {"ntasks": 2048}),
+        (["--mem=0"], {"mem_per_node_mib": 0}),
+        (["--mem=4G"], {"mem_per_node_mib": 4096}),
+        (["--gpus=a100:2,v100:1"], {"gpus": "a100:2,v100:1"}),
+        (["--gpus=a100"], {"gpus": "a100:1"}),
+        (["--gpus-per-task=2"], {"gpus_per_task": "2"}),
+        (["-n8", "--ntasks-per-gpu=4"], {"gpus": "2"}),
+        (["--gres=gpu:a100:2,fpga"], {"gres": "gpu:a100:2,fpga"}),
+        (["--gres=none"], {"gres": ""}),
+        (["--tres-per-task=cpu=3,gres/gpu:a100=1"],
+         {"cpus_per_task": 3, "gpus_per_task": "a100:1"}),
+        (["-t", "1-2"], {"time_limit_min": 1560}),
+        (["-t0"], {"time_limit_min": 4294967295}),
+        (["--nice"], {"nice": 100}),
+        (["--nice=-5"], {"nice": -5}),
+        (["--signal=B:USR1@60"], {"signal": 10, "signal_before_s": 60}),
+        (["--signal=15"], {"signal": 15, "signal_before_s": 60}),
+        (["--mail-type=END,FAIL"], {"mail_type": 6}),
+        (["-m", "plane=4"], {"distribution": "plane=4", "plane_size": 4}),
+        (["-A", "Physics"], {"account": "physics"}),
+        (["--hint=nomultithread"], {"hint": "nomultithread", "threads_per_core": 1}),
+        (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
+    ],
+)  # fmt: skip
+def test_values_become_fields(words: list[str], expected: dict[str, object]) -> None:
+    request = parsed(*words).request
+    assert {name: request.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["-H"], mj.REQ_HOLD),
+        (["--exclusive"], mj.REQ_EXCLUSIVE),
+        (["--exclusive", "-s"], mj.REQ_OVERSUBSCRIBE),
+        (["--requeue", "--no-requeue"], mj.REQ_NO_REQUEUE),
+        (["--open-mode=append"], mj.REQ_OPEN_APPEND),
+        (["--kill-on-invalid-dep=yes"], mj.REQ_KILL_INVALID_DEP),
+        (["--signal=B:15"], mj.REQ_SIGNAL_BATCH),
+        (["-n1"], mj.REQ_NTASKS_SET),
+        (["--mem-per-cpu=1"], mj.REQ_MEM_SET),
+        (["-k"], mj.REQ_NO_KILL),
+    ],
+)
+def test_switches_become_flags(words: list[str], flags: int) -> None:
+    assert parsed(*words).request["flags"] == flags
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        (["--signal=B"], "Invalid --signal specification", 255),
+        (["--open-mode=x"], "Invalid --open-mode specification", 255),
+        (["--gpus=1:2:x!"], "Invalid --gpus specification", 255),
+        (["--ntasks-per-node=x"], 'Invalid numeric value "x" for --ntasks-per-node.', 1),
+        (["--cpus-per-gpu=2", "-c2"],
+         "--cpus-per-task is mutually exclusive with --cpus-per-gpu", 1),
+        (["-N1,2"], "--nodes with a list of sizes is not implemented yet", 1),
+        (["--exclusive=user"], "--exclusive=user is not implemented yet", 1),
+    ],
+)  # fmt: skip
+def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
+    with pytest.raises(ov.OptionError) as caught:
+        parsed(*words)
+    assert (caught.value.text, caught.value.code) == (text, code)
+
+
+def test_hint_excludes_what_it_decides() -> None:
+    with pytest.raises(ov.OptionError, match="mutually exclusive"):
+        parsed("--hint=multithread", "--threads-per-core=2")
+
+
+@pytest.mark.parametrize(
+    ("value", "flags"), [("1", mj.REQ_OVERCOMMIT), ("yes", mj.REQ_OVERCOMMIT), ("no", 0)]
+)
+def test_switches_of_the_environment_can_say_no(value: str, flags: int) -> None:
+    options = op.Options("sbatch")
+    options.apply_environment({"SBATCH_OVERCOMMIT": value})
+    assert options.request.get("flags", 0) == flags
+
+
+@given(
+    words=st.lists(
+        st.one_of(
+            st.text(max_size=12),
+            st.builds(
+                lambda row, value: f"--{row[0]}={value}",
+                st.sampled_from([row for row in OPTIONS if row[0] not in ("uid", "gid")]),
+                st.text(alphabet="0123456789abcgpuGKM:-,=@%*|/", max_size=10),
+            ),
+        ),
+        max_size=4,
+    ),
+    command=st.sampled_from(COMMANDS),
+)
+def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
+    """Whatever is typed, the answer is a request of known fields or one error."""
+    options = op.Options(command)
+    said, code = "", 0
+    try:
+        pairs, _ = options.split_words(words)
+        options.apply_all(pairs, op.COMMAND_LINE)
+        options.finish()
+    except ov.OptionError as problem:
+        said, code = problem.text, problem.code
+    except op.Told as told:
+        said = told.text
+    assert bool(said) or not code
+    assert code in (0, 1, 255)
+    assert set(options.request) <= FIELDS
+
+
+# Directives -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" -n 2 # two", ["-n", "2"]),
+        (" --comment='x y' -o \"a#b\"", ["--comment=x y", "-o", "a#b"]),
+        (r" -o a\ b", ["-o", "a b"]),
+        (" --comment=''", ["--comment="]),
+        (" ", []),
+    ],
+)
+def test_directive_is_split_as_a_shell_would(text: str, words: list[str]) -> None:
+    assert split_directive(text, "stdin: line 2") == words
+
+
+@given(text=st.text(max_size=40))
+def test_any_directive_is_split_or_refused(text: str) -> None:
+    said = ""
+    try:
+        split_directive(text, "stdin: line 2")
+    except ov.OptionError as problem:
+        said = problem.text
+    assert not said or "Unmatched" in said
