@@ -15,9 +15,10 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.plan import Plan, Start
 from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.snapshot import Snapshot, Views, snapshot
 
 Reasons = Mapping[int, tuple[Reason, str]]
 PlanFunction = Callable[[Snapshot, Policy], Plan]
@@ -109,9 +110,12 @@ class Scheduler:
         self._is_stopped = False
         self._pause_s = 0.0
         self._snapshot_us = 0
+        self._views = Views()
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
-        """See whether events make a pass due."""
+        """See whether events make a pass due, and what they change for it."""
+        for event in events:
+            self._views.forget(touched(event)[0])
         if not self._is_due and any(_makes_due(event) for event in events):
             self.due()
 
@@ -143,7 +147,7 @@ class Scheduler:
         self._is_running = True
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
         taken_us = monotonic_us()
-        view = snapshot(self._writer.cluster, self._edges.now_us())
+        view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
         self._snapshot_us = monotonic_us() - taken_us
 
         def work() -> Outcome:

@@ -29,6 +29,9 @@ UNUSABLE_FLAGS = (
 )
 
 
+_NOTHING: dict[str, int] = {}
+
+
 class NodeUse:
     """What jobs hold on one node; follows from their allocations and is never stored.
 
@@ -79,12 +82,25 @@ class NodeUse:
 class NodeColumns:
     """Numeric columns over all nodes, index = node_id, for scheduling passes and counts."""
 
-    __slots__ = ("cpus_free", "mem_free_mib", "usable")
+    __slots__ = (
+        "cores_busy",
+        "cpus_free",
+        "gres_busy",
+        "gres_used",
+        "in_use",
+        "mem_free_mib",
+        "usable",
+    )
 
     def __init__(self) -> None:
         self.usable = bytearray()
         self.cpus_free = array("i")
         self.mem_free_mib = array("q")
+        self.in_use = bytearray()  # 1 where any job holds anything
+        self.cores_busy: list[int] = []
+        # The dicts are replaced, never changed: passes may keep them.
+        self.gres_busy: list[dict[str, int]] = []
+        self.gres_used: list[dict[str, int]] = []
 
 
 class ClusterImage(Struct, array_like=True, gc=False):
@@ -373,6 +389,10 @@ class Cluster:
         self.columns.usable = bytearray(total)
         self.columns.cpus_free = array("i", bytes(4 * total))
         self.columns.mem_free_mib = array("q", bytes(8 * total))
+        self.columns.in_use = bytearray(total)
+        self.columns.cores_busy = [0] * total
+        self.columns.gres_busy = [_NOTHING] * total
+        self.columns.gres_used = [_NOTHING] * total
         for node_id in range(total):
             self.touch_node(node_id)
 
@@ -387,6 +407,10 @@ class Cluster:
         columns.usable[node_id] = node.state == NodeState.IDLE and not node.flags & UNUSABLE_FLAGS
         columns.cpus_free[node_id] = effective_cpus(node.spec) - use.cpus
         columns.mem_free_mib[node_id] = schedulable_mem_mib(node.spec) - use.mem_mib
+        columns.in_use[node_id] = bool(use.allocs)
+        columns.cores_busy[node_id] = use.cores
+        columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
+        columns.gres_used[node_id] = dict(use.gres_count) if use.gres_count else _NOTHING
 
 
 def is_completing(job: Job) -> bool:

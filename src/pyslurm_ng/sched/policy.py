@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 
+EVERY_JOB = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -25,13 +27,18 @@ class Policy:
     no_normal: frozenset[str] = frozenset()  # of age assoc part qos tres
     cores_consumable: bool = True  # CR_Core or CR_Socket rather than CR_CPU
     memory_consumable: bool = True
-    parameters: dict[str, str] = field(default_factory=dict)  # SchedulerParameters
+    backfills: bool = True  # else jobs of a partition start strictly in order
+    reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
+    window_s: int = 14 * 86400
+    test_depth: int = EVERY_JOB
+    array_depth: int = 20  # tasks of one array that are given a reservation
 
 
 def policy(conf: SlurmConf) -> Policy:
     """Return the policy that `conf` asks for."""
     flags = {flag.upper() for flag in conf.priority_flags}
     select = {word.upper() for word in conf.select_type_parameters}
+    scheduler = _numbers(conf.scheduler_parameters)
     return Policy(
         is_multifactor=conf.priority_type.endswith("multifactor"),
         weight_age=conf.priority_weight_age,
@@ -50,4 +57,15 @@ def policy(conf: SlurmConf) -> Policy:
         ),
         cores_consumable=not any(word.startswith("CR_CPU") for word in select),
         memory_consumable=any(word.endswith("MEMORY") for word in select) or not select,
+        backfills=conf.scheduler_type != "sched/builtin",
+        reserve_depth=scheduler.get("bf_reserve_depth", EVERY_JOB),
+        window_s=60 * scheduler.get("bf_window", 14 * 1440),
+        test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),
+        array_depth=scheduler.get("bf_max_job_array_resv", 20),
     )
+
+
+def _numbers(options: tuple[str, ...]) -> dict[str, int]:
+    """Return the options that are numbers; the configuration has judged them."""
+    pairs = (option.partition("=") for option in options)
+    return {name.lower(): int(value) for name, _, value in pairs if value.isdigit()}

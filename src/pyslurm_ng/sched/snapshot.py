@@ -7,19 +7,23 @@ another thread while the Cluster moves on.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.states import Reason
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
 )
+
+NO_END_US = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,17 @@ class Waiting:
     tasks_left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """What a running job holds and until when; `end_us` 0 for no limit."""
+_UNKNOWN = Waiting(0, JobRequest(), (), 0, 0, 0, 0, 0, 0, "", "", 0, 0, (), 0)
+
+
+class Running(NamedTuple):
+    """What a job holds and until when its limit lets it; `end_us` 0: it is over, nodes clean up."""
 
     job_id: int
     end_us: int
-    node_ids: tuple[int, ...]
+    nodes: tuple[NodeAlloc, ...]
+    licenses: str
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +82,115 @@ class Snapshot:
     partitions: dict[str, Partition]
     node_by_name: Mapping[str, int]
     waiting: list[Waiting]
+    running: list[Running]
     licenses_free: dict[str, int]
     qos_priority: dict[str, int]
     total_cpus: int
     total_nodes: int
 
 
-def snapshot(cluster: Cluster, now_us: int) -> Snapshot:
+class Views:
+    """Records of pending jobs kept from pass to pass; whoever sees events says what to forget."""
+
+    def __init__(self) -> None:
+        self.of_job: dict[int, Waiting | None] = {}
+
+    def forget(self, job_ids: Iterable[int]) -> None:
+        """Make the records of some jobs anew; -1 stands for all."""
+        for job_id in job_ids:
+            if job_id < 0:
+                self.of_job.clear()
+            else:
+                self.of_job.pop(job_id, None)
+
+
+class _Static(NamedTuple):
+    """What changes only with nodes; kept in the Cluster's memo, which is emptied then."""
+
+    specs: tuple[NodeSpec | None, ...]
+    weights: array[int]
+    features: tuple[tuple[str, ...], ...]
+    node_by_name: dict[str, int]
+    total_cpus: int
+    total_nodes: int
+
+
+def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snapshot:
     """Return the columns of one pass at `now_us`."""
-    nodes, uses = cluster.nodes, cluster.use
+    static = cluster.memo.get("snapshot")
+    if not isinstance(static, _Static):
+        static = cluster.memo["snapshot"] = _static(cluster)
+    columns = cluster.columns
     return Snapshot(
         now_us=now_us,
-        specs=tuple(node.spec if node is not None else None for node in nodes),
-        weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
-        features=tuple(node.features_active if node is not None else () for node in nodes),
-        usable=bytearray(cluster.columns.usable),
-        cpus_free=array("i", cluster.columns.cpus_free),
-        mem_free_mib=array("q", cluster.columns.mem_free_mib),
-        cores_busy=[use.cores for use in uses],
-        gres_busy=[dict(use.gres) if use.gres else {} for use in uses],
-        gres_used=[dict(use.gres_count) if use.gres_count else {} for use in uses],
-        in_use=bytearray(1 if use.allocs else 0 for use in uses),
+        specs=static.specs,
+        weights=static.weights,
+        features=static.features,
+        usable=columns.usable[:],
+        cpus_free=columns.cpus_free[:],
+        mem_free_mib=columns.mem_free_mib[:],
+        cores_busy=columns.cores_busy[:],
+        gres_busy=columns.gres_busy[:],
+        gres_used=columns.gres_used[:],
+        in_use=columns.in_use[:],
         partitions=dict(cluster.partitions),
-        node_by_name=dict(cluster.node_by_name),
-        waiting=[
-            _waiting(cluster, job)
-            for job in map(cluster.jobs.__getitem__, cluster.pending)
-            if may_be_considered(job)
-        ],
+        node_by_name=static.node_by_name,
+        waiting=_all_waiting(cluster, views or Views()),
+        running=[_running(cluster.jobs[job_id], now_us) for job_id in cluster.active],
         licenses_free={
             name: total - cluster.licenses_used.get(name, 0)
             for name, total in cluster.licenses.items()
         },
         qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
+        total_cpus=static.total_cpus,
+        total_nodes=static.total_nodes,
+    )
+
+
+def _static(cluster: Cluster) -> _Static:
+    nodes = cluster.nodes
+    return _Static(
+        specs=tuple(node.spec if node is not None else None for node in nodes),
+        weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
+        features=tuple(node.features_active if node is not None else () for node in nodes),
+        node_by_name=dict(cluster.node_by_name),
         total_cpus=sum(node.spec.cpus for node in nodes if node is not None),
         total_nodes=sum(1 for node in nodes if node is not None),
     )
+
+
+def _all_waiting(cluster: Cluster, views: Views) -> list[Waiting]:
+    known, jobs = views.of_job, cluster.jobs
+    if len(known) > 2 * len(cluster.pending) + 1000:
+        known.clear()
+    waiting = []
+    for job_id in cluster.pending:
+        view = known.get(job_id, _UNKNOWN)
+        if view is _UNKNOWN:
+            job = jobs[job_id]
+            view = _waiting(cluster, job) if may_be_considered(job) else None
+            # How many tasks an array may start changes with its running tasks.
+            if not job.array_pending:
+                known[job_id] = view
+        if view is not None:
+            waiting.append(view)
+    return waiting
+
+
+def _running(job: Job, now_us: int) -> Running:
+    """Return what an active job holds; a suspended one goes on as long as it has left."""
+    nodes = job.nodes
+    if job.flags & JobFlag.COMPLETING:
+        held = frozenset(job.nodes_pending)
+        nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
+        return Running(job.job_id, 0, nodes, job.licenses_alloc)
+    is_suspended = job.state == JobState.SUSPENDED
+    if job.time_limit_min >= NO_VAL:
+        return Running(job.job_id, NO_END_US, nodes, job.licenses_alloc, is_suspended)
+    end_us = job.start_us + job.suspended_us + job.time_limit_min * 60_000_000
+    if is_suspended:
+        end_us += now_us - job.suspend_us
+    return Running(job.job_id, max(end_us, 1), nodes, job.licenses_alloc, is_suspended)
 
 
 def may_be_considered(job: Job) -> bool:
