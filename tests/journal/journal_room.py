@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from pyslurm_ng.journal.recovery import Layout, Recovery
@@ -48,7 +49,7 @@ class Room:
         for payload in payloads:
             sequences.append(writer.append(payload))
             while writer.durable < sequences[-1]:
-                pass
+                time.sleep(0.0001)  # lets the writer's thread run
         writer.close()
         return sequences
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.journal.journal_room import Room
 
 from pyslurm_ng.journal.checkpoint import write_checkpoint
 from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.segment import HEADER_BYTES, JournalDamage, JournalError, SegmentReader
+from tests.journal.journal_room import Room
 
 
 def payloads_of(count: int, start: int = 0) -> list[bytes]:

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.journal.journal_room import Room
 
 from pyslurm_ng.journal.checkpoint import remove_outdated, write_checkpoint
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.reserve import Reserve, is_full
 from pyslurm_ng.journal.segment import JournalDamage, JournalError, SegmentReader
+from tests.journal.journal_room import Room
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -114,7 +114,7 @@ def test_a_failed_sync_is_final(room: Room, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 CHILD = """
-import os, sys
+import os, sys, time
 sys.path[:0] = [{root!r}, {root!r} + "/src"]
 from pathlib import Path
 from tests.journal.journal_room import Room
@@ -132,7 +132,7 @@ while number < {count}:
     number += 1
     sequence = writer.append(b"payload of record %d " % number * 3)
     while writer.appended - writer.durable > 20:
-        pass
+        time.sleep(0.0002)  # spinning would keep the writer's thread from running
 writer.close()
 """
 
