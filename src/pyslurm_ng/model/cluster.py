@@ -352,6 +352,8 @@ class Cluster:
 
     def index_dependencies(self, job: Job) -> None:
         """Enter a job where those it waits for will look for it."""
+        if job.state in TERMINAL_STATES:
+            return  # what was never met is only shown
         for term in job.dependencies:
             if term.job_id:
                 self.dependents.setdefault(term.job_id, {})[job.job_id] = None
