@@ -236,3 +236,15 @@ def test_a_nearly_full_disk_is_a_reason_to_refuse(room: Room) -> None:
     refusal = room.writer.refusal_now()
     assert refusal is not None
     assert "No space left" in refusal.detail
+
+
+def test_after_the_end_nothing_is_decided_or_promised(room: Room) -> None:
+    """What came before still gets its answer; what comes later gets none and asks elsewhere."""
+    before = room.ask("a")
+    room.writer.close()
+    late = room.ask("b", b"b" * 16)
+    room.turn()
+    room.writer.on_durable(1)
+    assert before.told == [Done()]
+    assert late.told == []
+    assert list(room.writer.cluster.licenses) == ["a"]

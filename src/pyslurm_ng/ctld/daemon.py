@@ -586,7 +586,7 @@ class Daemon:
         bg.tell_systemd("STOPPING=1")
         self._stop = True
         self._scheduler.stop()
-        self._writer.flush()
+        self._writer.close()
         self._checkpointer.stop()
         await self._loop.run_in_executor(None, self._journal.close)
         self._writer.on_durable(self._journal.durable)

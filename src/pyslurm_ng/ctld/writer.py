@@ -92,6 +92,7 @@ class Writer:
         self._waiting: deque[tuple[int, Release]] = deque()
         self._observers: list[Applied] = []
         self._followers: list[Callable[[int], None]] = []
+        self._is_closed = False
 
     def observe(self, applied: Applied) -> None:
         """Call with events as soon as they are applied; views are kept this way.
@@ -165,7 +166,7 @@ class Writer:
 
     def record(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events at once and put them into this turn's batch."""
-        if not events:
+        if not events or self._is_closed:
             return
         if not self._batch:
             self._call_soon(self.flush)
@@ -186,6 +187,15 @@ class Writer:
         batch, self._batch = self._batch, []
         self.cluster.sequence = self._journal.append(ev.encode_batch(batch))
 
+    def close(self) -> None:
+        """Take no more work: the process is about to end.
+
+        What was decided is flushed, and its answers leave when the journal says so. Whatever
+        comes later changes nothing and is not answered, so its sender asks the next controller.
+        """
+        self.flush()
+        self._is_closed = True
+
     # Releasing --------------------------------------------------------------------------------
 
     @property
@@ -195,6 +205,8 @@ class Writer:
 
     def when_durable(self, release: Release) -> None:
         """Call when everything that the Cluster contains now is durable; at once if it is."""
+        if self._is_closed:
+            return
         newest = self.newest
         if newest <= self.durable:
             release()
