@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,11 +44,11 @@ CHANGED = (
 
 
 @pytest.fixture
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+def room() -> Iterator[Room]:
     """A slurmdbd that cluster demo has registered with."""
-    place = tmp_path_factory.mktemp("d")
-    for path in (place, *list(place.parents)[:2]):
-        path.chmod(0o755)
+    # Not below pytest's directory, which every session closes to other users.
+    place = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
+    place.chmod(0o755)
     database = Database(sqlite_url(f"{place}/a.sqlite"))
     database.open()
     register(database)
@@ -54,6 +56,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     with serving(database, place) as found:
         yield found
     database.close()
+    shutil.rmtree(place)
 
 
 @pytest.fixture

@@ -25,13 +25,23 @@ def _answers(path: str) -> bool:
         return probe.connect_ex(path) == 0
 
 
+def unprivileged(place: Path) -> list[str]:
+    """Return the server's option for its user, who owns `place`; it refuses to run as root."""
+    if os.geteuid() != 0:
+        return []
+    account = pwd.getpwnam("nobody")
+    os.chown(place, account.pw_uid, account.pw_gid)
+    return ["--user=nobody"]
+
+
 @pytest.fixture(scope="session")
-def mariadb_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mariadb_socket() -> Iterator[str]:
     """A private MariaDB server; skips where none can be started."""
     server, install = shutil.which("mariadbd"), shutil.which("mariadb-install-db")
     if not server or not install:
         pytest.skip("mariadbd is not installed")
-    place = tmp_path_factory.mktemp("mariadb")
+    # Not below pytest's directory, which every session closes to other users.
+    place = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
     place.chmod(0o755)
     as_user: list[str] = []
     if os.geteuid() == 0:
@@ -43,8 +53,7 @@ def mariadb_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             path.chmod(0o755)
         os.chown(place, account.pw_uid, account.pw_gid)
         as_user = ["--user=nobody"]
-    # A Unix address holds 107 bytes, less than pytest's directories need.
-    socket = f"/tmp/pyslurm-ng-{os.getpid()}.mysqld"
+    socket = f"{place}/socket"
     data = place / "data"
     subprocess.run(
         [install, "--no-defaults", *as_user, f"--datadir={data}",
@@ -69,7 +78,7 @@ def mariadb_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(30)
-        Path(socket).unlink(missing_ok=True)
+        shutil.rmtree(place)
 
 
 @pytest.fixture(params=["sqlite", "mariadb"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
 from pyslurm_ng._records import project
 from pyslurm_ng.dbd.admin import Actor, RefusedError
-from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.queries import list_job_records
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.wire.dbd_messages import JobSelector, ListJobRecords
@@ -34,8 +36,24 @@ def minute(number: int) -> int:
     return T + number * 60 * SECOND
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The jobs of `fill` in SQLite, made once: the tests that use it only read."""
+    found = Database(sqlite_url(f"{tmp_path_factory.mktemp('q')}/acct.sqlite"))
+    found.open()
+    fill(found)
+    yield found
+    found.close()
+
+
 @pytest.fixture
 def store(database: Database) -> Database:
+    """The jobs of `fill` in either kind of database."""
+    fill(database)
+    return database
+
+
+def fill(database: Database) -> None:
     """1 ran from minute 10 to 20 on n1, 2 failed at once at 15 on n2, 3 waits, 4 runs on n3-4,
     5 was cancelled at 30 and never ran, array 6: task 0 done at 12, the rest waits."""
     register(database)
@@ -50,7 +68,6 @@ def store(database: Database) -> Database:
     record(database, submitted(minute(2), 6, array_pending=((0, 3, 1),), array_limit=1))
     record(database, ev.ArrayTaskSplit(minute(11), 6, 0, 7), *started(minute(11), 7, on(1)))
     record(database, *finished(minute(12), 7, 3, 0))
-    return database
 
 
 def select(
@@ -63,6 +80,17 @@ def select(
     with database.read() as connection:
         parts = list(list_job_records(connection, request, actor, private, NOW))
     return [row[0] for part in parts for row in project(part.records, (0,))]
+
+
+def test_both_databases_select_the_same(store: Database, stored: Database) -> None:
+    """One statement of each shape; the many values are tried on SQLite alone."""
+    for fields in (
+        {"states": ["PENDING", "RUNNING", "SUSPENDED", "FAILED"], "end_us": minute(18)},
+        {"jobs": [JobSelector(6, 1), JobSelector(2), JobSelector(1, -1, 0)]},
+        {"partitions": ["main"], "constraints": ["ib"], "flags": ["Sched"], "nodes_min": 1},
+        {"nodes": ["n1"], "time_limit_min": 60, "duplicates": True},
+    ):
+        assert select(store, **fields) == select(stored, **fields) != []
 
 
 def test_everything_in_order_of_submission(store: Database) -> None:
@@ -93,11 +121,11 @@ def test_a_window_selects_what_was_known_in_it(store: Database) -> None:
     ],
 )
 def test_states_count_during_the_window(
-    store: Database, state: str, start: int, end: int, found: list[int]
+    stored: Database, state: str, start: int, end: int, found: list[int]
 ) -> None:
     """Running and waiting are periods, the ends are moments."""
     window = {"start_us": minute(start), "end_us": minute(end) + SECOND}
-    assert select(store, states=[state], **window) == found
+    assert select(stored, states=[state], **window) == found
 
 
 @pytest.mark.parametrize(
@@ -111,9 +139,9 @@ def test_states_count_during_the_window(
         ([[99]], []),
     ],
 )
-def test_jobs_by_id(store: Database, selectors: list[list[int]], found: list[int]) -> None:
+def test_jobs_by_id(stored: Database, selectors: list[list[int]], found: list[int]) -> None:
     """An array's id names its tasks; a waiting task is in the array's record."""
-    assert select(store, jobs=[JobSelector(*one) for one in selectors]) == found
+    assert select(stored, jobs=[JobSelector(*one) for one in selectors]) == found
 
 
 @pytest.mark.parametrize(
@@ -140,9 +168,9 @@ def test_jobs_by_id(store: Database, selectors: list[list[int]], found: list[int
         ({"reasons": ["JobHeldUser"]}, []),
     ],
 )
-def test_filters(store: Database, fields: dict[str, object], found: list[int]) -> None:
+def test_filters(stored: Database, fields: dict[str, object], found: list[int]) -> None:
     """Each restricts; together they restrict more."""
-    assert select(store, **fields) == found
+    assert select(stored, **fields) == found
 
 
 def test_former_records_only_with_duplicates(store: Database) -> None:

@@ -11,6 +11,7 @@ EFFECTIVE_KEYS: set[str] = {
     "AccountingStoragePort",
     "AccountingStorageTRES",
     "AccountingStorageType",
+    "AccountingStoreFlags",
     "AuthInfo",
     "AuthType",
     "ClusterName",

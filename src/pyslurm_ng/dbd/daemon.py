@@ -8,13 +8,14 @@ import gc
 import os
 import pwd
 import signal
+import socket
 import time
 
 import sqlalchemy as sa
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background, CannotBecome, PidFile, become_user, tell_systemd
-from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog
+from pyslurm_ng.base.daemon_log import ERROR, INFO, QUIET, DaemonLog
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
@@ -49,6 +50,8 @@ class Daemon:
             CannotStart: the user, a file, the database or a socket cannot be had.
         """
         conf = self._conf
+        # Before the pid file, which is the other daemon's.
+        self._refuse_second()
         background = Background(foreground=self._options.foreground)
         # systemd and init scripts read the pid file as root made it; then rights are dropped.
         try:
@@ -75,12 +78,21 @@ class Daemon:
             pid_file.remove()
         return 0
 
+    def _refuse_second(self) -> None:
+        path = socket_file("slurmdbd", self._conf.pid_file, self._conf.port)
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(path)
+            except OSError:
+                return
+        raise CannotStart(f"another slurmdbd answers on {path}")
+
     def _open_log(self) -> None:
         conf = self._conf
         level = min(conf.log_level + self._options.verbose, 9)
-        self._log.stderr_level = (
-            max(INFO, level) if self._options.foreground or not conf.log_file else QUIET
-        )
+        # In the background only what prevents the start is for the terminal; see _serve.
+        is_shown = self._options.foreground or not conf.log_file
+        self._log.stderr_level = max(INFO, level) if is_shown else ERROR
         if conf.log_file:
             try:
                 self._log.open(conf.log_file, level, conf.log_time_format)
@@ -104,6 +116,8 @@ class Daemon:
                 database.open()
             except NewerStoreError as error:
                 raise CannotStart(str(error)) from None
+            except OSError as error:
+                raise CannotStart(f"accounting database {shown}: {error.strerror}") from None
             except sa.exc.SQLAlchemyError as error:
                 text = " ".join(str(getattr(error, "orig", None) or error).split())
                 if not is_retryable(error) or time.monotonic() > give_up_s:
@@ -170,6 +184,8 @@ class Daemon:
                 ) from None
             gc.collect()
             gc.freeze()
+            if not self._options.foreground:
+                self._log.stderr_level = QUIET
             background.ready()
             tell_systemd("READY=1")
             await self._stop.wait()

@@ -1,7 +1,7 @@
 """Requests of slurmdbd: one thread writes, a few read, the loop answers.
 
 Nothing here blocks the loop. The writing thread owns the only writing transactions, so they
-never wait for each other; a batch of journal frames is tried again until the database takes it.
+never wait for each other.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from pyslurm_ng.wire.stream import Call
 READERS = 3
 WRITE_QUEUE = 1024
 REMEMBERED_REPLIES = 1000
-CHANGE_PATIENCE_S = 8
-"""How long a user's change waits for a database that does not answer; journal batches wait on."""
+PATIENCE_S = 8
+"""How long a request waits for a database that does not answer. A controller's batch is then
+refused and sent again: the journal is the queue, and users' changes must not wait behind it."""
 UNSENT_BYTES = 32 << 20
 
 Work = Callable[[], msgspec.Struct]
@@ -181,14 +182,14 @@ class Service:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _patiently(self, action: Callable[[], Any], patience_s: float | None) -> Any:
-        """Run a transaction until it succeeds, at most for `patience_s`."""
+    def _patiently(self, action: Callable[[], Any]) -> Any:
+        """Run a transaction until it succeeds, at most for `PATIENCE_S`."""
         began_s = time.monotonic()
 
         def pause(attempt: int) -> bool:
             self.retries += 1
             wait_s = min(0.05 * 2**attempt, 10.0)
-            if patience_s is not None and time.monotonic() + wait_s - began_s > patience_s:
+            if time.monotonic() + wait_s - began_s > PATIENCE_S:
                 return False
             return not self._stopping.wait(wait_s)
 
@@ -208,10 +209,9 @@ class Service:
         frames = decode_frames(
             (frame.epoch, frame.sequence, frame.payload) for frame in request.frames
         )
-        cluster_id = self._patiently(lambda: self._cluster_id(request.cluster), None)
+        cluster_id = self._patiently(lambda: self._cluster_id(request.cluster))
         epoch, sequence, count = self._patiently(
-            lambda: ingest(self._database, cluster_id, request.journal_id, request.after, frames),
-            None,
+            lambda: ingest(self._database, cluster_id, request.journal_id, request.after, frames)
         )
         self.records += count
         return msg.BatchAck(epoch, sequence)
@@ -225,7 +225,7 @@ class Service:
 
     def _register(self, request: msg.RegisterCluster) -> msg.ClusterRegistered:
         answer: msg.ClusterRegistered = self._patiently(
-            lambda: registration.register(self._database, request), None
+            lambda: registration.register(self._database, request)
         )
         self._log.info(
             f"cluster {request.cluster} registered from {request.control_host}:"
@@ -241,8 +241,7 @@ class Service:
         if known is not None:
             return known
         result: msg.ChangeResult = self._patiently(
-            lambda: change(self._database, request, uid, user_name(uid), self._is_service(uid)),
-            CHANGE_PATIENCE_S,
+            lambda: change(self._database, request, uid, user_name(uid), self._is_service(uid))
         )
         if request.commit and result.changed:
             if any(request.request_id):

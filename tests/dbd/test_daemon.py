@@ -1,0 +1,199 @@
+"""slurmdbd as a process: options, start, bad surroundings, end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.dbd.options import BadOptions, load_configuration, parse_options
+from pyslurm_ng.wire.client import Client
+
+pytestmark = pytest.mark.daemons
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Place:
+    """A directory with the configuration of a cluster."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.port = free_port()
+        self.user = pwd.getpwuid(os.geteuid()).pw_name
+        path.joinpath("state").mkdir()
+        path.joinpath("slurm.key").write_bytes(os.urandom(64))
+        path.joinpath("slurm.key").chmod(0o600)
+        self.slurm_conf = path / "slurm.conf"
+        self.slurm_conf.write_text(
+            f"ClusterName=demo\nSlurmctldHost=localhost\nSlurmUser={self.user}\n"
+            f"AuthType=auth/slurm\nStateSaveLocation={path}/state\n"
+            f"SlurmctldPidFile={path}/slurmctld.pid\nSlurmctldLogFile={path}/slurmctld.log\n"
+            f"AccountingStoragePort={self.port}\nAccountingStorageHost=localhost\n"
+        )
+        self.dbd_conf = path / "slurmdbd.conf"
+
+    def write_dbd_conf(self, more: str = "", mode: int = 0o600) -> None:
+        self.dbd_conf.write_text(
+            f"DbdHost=localhost\nDbdPort={self.port}\nSlurmUser={self.user}\n"
+            f"AuthType=auth/slurm\nPidFile={self.path}/slurmdbd.pid\n"
+            f"LogFile={self.path}/slurmdbd.log\nStorageType=accounting_storage/sqlite\n"
+            f"StorageLoc={self.path}/state/acct.sqlite\n{more}"
+        )
+        self.dbd_conf.chmod(mode)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        code = "import sys; from pyslurm_ng.dbd.__main__ import main; sys.exit(main(sys.argv[1:]))"
+        return subprocess.run(
+            [sys.executable, "-c", code, *words],
+            env={**os.environ, "SLURM_CONF": str(self.slurm_conf)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def pid(self) -> int:
+        return int((self.path / "slurmdbd.pid").read_text())
+
+    def client(self) -> Client:
+        conf = {
+            "ClusterName": "demo",
+            "SlurmctldPidFile": f"{self.path}/slurmctld.pid",
+            "AccountingStorageHost": "localhost",
+            "AccountingStoragePort": str(self.port),
+            "AuthType": "auth/slurm",
+            "SlurmUser": self.user,
+        }
+        return Client(conf, "slurmdbd", wait_s=0)
+
+    def stop(self) -> None:
+        try:
+            pid = self.pid()
+        except (FileNotFoundError, ValueError):
+            return
+        os.kill(pid, signal.SIGTERM)
+        self.wait_gone(pid)
+
+    def wait_gone(self, pid: int) -> None:
+        for _ in range(1000):
+            if not os.path.exists(f"/proc/{pid}"):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{pid} does not end")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    found = Place(tmp_path)
+    yield found
+    found.stop()
+
+
+@pytest.mark.parametrize("with_conf", [True, False])
+def test_it_returns_when_it_can_be_talked_to(place: Place, with_conf: bool) -> None:
+    """In the background by default; without slurmdbd.conf the embedded store is used."""
+    if with_conf:
+        place.write_dbd_conf()
+    started = place.run()
+    assert (started.returncode, started.stdout, started.stderr) == (0, "", "")
+    client = place.client()
+    assert client.call("Ping", {})["role"] == "accounting"
+    client.close()
+    name = "acct.sqlite" if with_conf else "slurmdbd.sqlite"
+    assert (place.path / "state" / name).exists()
+    pid = place.pid()
+    os.kill(pid, signal.SIGTERM)
+    place.wait_gone(pid)
+    assert not (place.path / "slurmdbd.pid").exists()
+    assert list(place.path.glob("*.sock")) == []
+    assert "Terminate signal" in (place.path / "slurmdbd.log").read_text()
+
+
+def test_shutdown_by_command(place: Place) -> None:
+    """sacctmgr shutdown answers, then ends the daemon."""
+    place.write_dbd_conf()
+    assert place.run().returncode == 0
+    pid = place.pid()
+    client = place.client()
+    client.change("Shutdown", {})
+    client.close()
+    place.wait_gone(pid)
+
+
+def test_a_second_daemon_is_refused(place: Place) -> None:
+    """And does not disturb the first."""
+    place.write_dbd_conf()
+    assert place.run().returncode == 0
+    pid = place.pid()
+    second = place.run("-D")
+    assert second.returncode == 1
+    assert "fatal: " in second.stderr
+    assert os.path.exists(f"/proc/{pid}")
+    client = place.client()
+    client.call("Ping", {})
+    client.close()
+    assert place.pid() == pid
+
+
+def test_version_and_help_need_nothing(place: Place) -> None:
+    """They answer without any configuration."""
+    place.slurm_conf.unlink()
+    assert place.run("-V").stdout.startswith("slurm 26.11")
+    assert "-D" in place.run("-h").stdout
+    refused = place.run("--frob")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "text"),
+    [
+        (lambda place: place.write_dbd_conf("Frobnicate=1\n"), "Frobnicate"),
+        (lambda place: place.write_dbd_conf(mode=0o644), "mode is 0644"),
+        (lambda place: place.write_dbd_conf("StorageLoc=/no/such/dir/a\n"), "No such file"),
+        (lambda place: place.write_dbd_conf("PidFile=/proc/x.pid\n"), "Unable to open pidfile"),
+        (lambda place: place.write_dbd_conf("LogFile=/no/such/dir/l\n"), "Unable to open log"),
+        (lambda place: place.slurm_conf.unlink(), "Unable to open configuration"),
+        (lambda place: place.path.joinpath("slurm.key").unlink(), "slurm.key"),
+    ],
+)
+def test_bad_surroundings_are_one_fatal_line(place: Place, break_it: object, text: str) -> None:
+    """Exit 1, the file named, no traceback."""
+    break_it(place)  # type: ignore[operator]
+    started = place.run()
+    assert started.returncode == 1
+    assert "Traceback" not in started.stderr
+    log = place.path / "slurmdbd.log"
+    said = started.stderr + (log.read_text() if log.exists() else "")
+    fatal = [line for line in said.splitlines() if "fatal: " in line]
+    assert any(text in line for line in fatal), said
+
+
+def test_options_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each bad one is one line."""
+    for words in (["-x"], ["-n", "many"], ["word"], ["-R", "7"]):
+        with pytest.raises(BadOptions):
+            parse_options(words)
+    assert parse_options(["-Dvv", "-n", "5"]).verbose == 2
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    with pytest.raises(BadOptions, match="No such file"):
+        load_configuration(parse_options(["-f", str(tmp_path / "none.conf")]))
+
+
+def test_the_schema_version_is_shown(place: Place) -> None:
+    """slurmdbd -u, before and after the first start."""
+    place.write_dbd_conf()
+    assert place.run("-u").stdout.startswith("Schema version of the database: 0\n")
+    assert place.run().returncode == 0
+    assert place.run("-u").stdout.startswith("Schema version of the database: 1\n")
