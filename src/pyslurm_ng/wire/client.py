@@ -348,6 +348,11 @@ class Client:
             return [*((path, 0) for path in paths), (host, port)]
         if address is None:
             raise ValueError(f"{self._audience} needs an address")
+        if address[0] in (os.uname().nodename, "localhost", "127.0.0.1", "::1"):
+            # That node is this host: its Unix socket needs no credential.
+            path = socket_file("slurmd", conf.get("slurmdpidfile", ""), address[1],
+                               _slurmctld_port(conf))  # fmt: skip
+            return [(path, 0), address]
         return [address]
 
     # -- requests --------------------------------------------------------------------------

@@ -1,0 +1,41 @@
+"""Signals as bytes in a pipe, so that a poll loop serves them like everything else."""
+
+import os
+
+# `signal` itself loads enum, which costs a start a millisecond.
+from _signal import SIG_DFL, SIG_IGN, set_wakeup_fd, signal  # type: ignore[import-not-found]
+
+CAUGHT = (1, 2, 3, 10, 12, 14, 15, 18, 28)
+"""HUP INT QUIT USR1 USR2 ALRM TERM CONT WINCH."""
+SIGTTIN, SIGTTOU, SIGPIPE = 21, 22, 13
+
+
+class Signals:
+    """Catches signals from now on; `take` tells which came."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        set_wakeup_fd(self._end, warn_on_full_buffer=False)
+        for number in CAUGHT:
+            signal(number, _noted)
+        # Reading the terminal from the background gives an error instead of stopping us.
+        signal(SIGTTIN, SIG_IGN)
+        signal(SIGTTOU, SIG_IGN)
+        signal(SIGPIPE, SIG_IGN)
+
+    def take(self) -> "list[int]":
+        """Return the signals that came since the last call, in order."""
+        try:
+            return list(os.read(self.descriptor, 4096))
+        except BlockingIOError:
+            return []
+
+    def restore(self) -> None:
+        """Give every signal its default back, for a child or the end."""
+        set_wakeup_fd(-1)
+        for number in (*CAUGHT, SIGTTIN, SIGTTOU, SIGPIPE):
+            signal(number, SIG_DFL)
+
+
+def _noted(number: int, frame: object) -> None:
+    """Do nothing: the byte in the pipe is what counts."""

@@ -1,0 +1,119 @@
+"""srun's ends of a step's streams: what is written locally, what is read from stdin.
+
+Output never blocks srun, so that signals are served while a reader is slow: a descriptor is
+written only as far as poll says, and while much is unwritten srun reads no more from the nodes.
+"""
+
+import os
+import select
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HIGH_BYTES = 1 << 20
+LOW_BYTES = 256 << 10
+_PIPE_BYTES = 4096
+"""A pipe that is ready takes so much at once (PIPE_BUF)."""
+_S_IFMT, _S_IFREG, _S_IFDIR = 0o170000, 0o100000, 0o040000
+
+
+class Sink:
+    """A descriptor to write to: a file, or the terminal or pipe that is our stdout or stderr."""
+
+    def __init__(self, descriptor: int, on_broken: "Callable[[], None] | None" = None) -> None:
+        """Write to `descriptor`; -1 throws everything away."""
+        self.descriptor = descriptor
+        self._queue: list[bytes] = []
+        self._at = 0
+        self.unwritten = 0
+        self._on_broken = on_broken
+        self._is_file = True
+        self._poll = select.poll()
+        if descriptor >= 0:
+            try:
+                self._is_file = os.fstat(descriptor).st_mode & _S_IFMT == _S_IFREG
+                self._poll.register(descriptor, select.POLLOUT)
+            except OSError:
+                self.descriptor = -1
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes and write what can be written."""
+        if self.descriptor >= 0 and data:
+            self._queue.append(data)
+            self.unwritten += len(data)
+            self.advance()
+
+    def advance(self, *, wait: bool = False) -> None:
+        """Write as much as goes without waiting, or everything."""
+        while self._queue and self.descriptor >= 0:
+            if not self._is_file and not self._poll.poll(None if wait else 0):
+                return
+            head = self._queue[0]
+            end = len(head) if self._is_file else min(len(head), self._at + _PIPE_BYTES)
+            try:
+                written = os.write(self.descriptor, memoryview(head)[self._at : end])
+            except BlockingIOError:
+                # Somebody made it non-blocking, and it is not as ready as poll says.
+                if wait:
+                    continue
+                return
+            except InterruptedError:
+                continue
+            except OSError:
+                self._break()
+                return
+            self._at += written
+            self.unwritten -= written
+            if self._at == len(head):
+                del self._queue[0]
+                self._at = 0
+
+    def _break(self) -> None:
+        """Nobody reads any more, or the disk is full: drop what comes."""
+        self.descriptor = -1
+        self._queue.clear()
+        self.unwritten = 0
+        if self._on_broken is not None:
+            self._on_broken()
+
+
+class Labels:
+    """Puts `T: ` before each line; a line is held until it is whole."""
+
+    def __init__(self, tasks: int) -> None:
+        self._width = len(str(max(0, tasks - 1)))
+        self._partial: dict[tuple[int, int], bytearray] = {}
+
+    def put(self, kind: int, task: int, data: bytes) -> bytes:
+        """Return the labelled lines that `data` completes; no data is the stream's end."""
+        label = b"%*d: " % (self._width, task)
+        key = (kind, task)
+        partial = self._partial.get(key)
+        if not data:
+            self._partial.pop(key, None)
+            return label + bytes(partial) + b"\n" if partial else b""
+        if partial is None:
+            partial = self._partial[key] = bytearray()
+        partial += data
+        end = partial.rfind(b"\n") + 1
+        if not end:
+            return b""
+        lines = bytes(partial[: end - 1]).split(b"\n")
+        del partial[:end]
+        return b"".join(label + line + b"\n" for line in lines)
+
+
+def open_local(path: str, *, append: bool) -> int:
+    """Open an output file of srun's own. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
+    return os.open(path, flags | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+
+
+def open_input(path: str) -> int:
+    """Open an input file of srun's own. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    if os.fstat(descriptor).st_mode & _S_IFMT == _S_IFDIR:
+        os.close(descriptor)
+        raise IsADirectoryError(21, "Is a directory", path)
+    return descriptor
