@@ -21,7 +21,7 @@ _LAST = ("help", "usage", "version")
 
 def _shown(options: "Options") -> "list[tuple[Any, ...]]":
     rows = options.by_name.values()
-    return [row for row in rows if is_implemented(row[0]) or row[0] == "verbose"]
+    return [row for row in rows if is_implemented(row[0])]
 
 
 def help_text(options: "Options") -> str:

@@ -379,9 +379,11 @@ def _names_in(name: str, path: str) -> str:
 
 def directory(options: "Options", name: str, value: str) -> None:
     """`--chdir`."""
-    from posix import getcwd
+    from pyslurm_ng.cli.submission import current_directory
 
-    options.request["work_dir"] = value if value.startswith("/") else f"{getcwd()}/{value}"
+    options.request["work_dir"] = (
+        value if value.startswith("/") else f"{current_directory()}/{value}"
+    )
 
 
 def cluster(options: "Options", name: str, value: str) -> None:

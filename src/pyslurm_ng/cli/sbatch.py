@@ -119,21 +119,20 @@ def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
 
 def _find(name: str) -> str:
     """Return the full path of a script: here, or where PATH says."""
-    if "/" in name:
-        return os.path.abspath(name)
-    if os.path.exists(name):
-        return f"{os.getcwd()}/{name}"
+    here = os.path.normpath(os.path.join(submission.current_directory(), name))
+    if "/" in name or os.path.exists(name):
+        return here
     for directory in os.environ.get("PATH", "").split(":"):
         path = f"{directory}/{name}"
         if directory and os.path.isfile(path) and os.access(path, os.R_OK):
             return path
-    return f"{os.getcwd()}/{name}"
+    return here
 
 
 def _read(path: str, name: str) -> bytes:
     try:
         if not path:
-            return _at_most(sys.stdin.fileno())
+            return _at_most(sys.stdin.fileno()) if sys.stdin is not None else b""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError):
         raise ScriptError(f"Unable to open file {name}") from None

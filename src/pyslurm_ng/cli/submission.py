@@ -41,7 +41,7 @@ def is_of_outer_job(name: str) -> bool:
 def describe_origin(options: "Options", argv: "list[str]") -> None:
     """Fill in directory, host, session, umask and command line."""
     request = options.request
-    request.setdefault("work_dir", _current_directory())
+    request.setdefault("work_dir", current_directory())
     request["alloc_node"] = os.uname().nodename.partition(".")[0]
     request["alloc_sid"] = os.getsid(0)
     mask = os.umask(0o22)
@@ -56,18 +56,21 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
             request[name] = plain_text(value)
 
 
-def _current_directory() -> str:
-    """Return the directory by the name the user knows it by, if that is its name."""
+def current_directory() -> str:
+    """Return the directory by the name the user knows it by; a removed one by its last name."""
     name = os.environ.get("PWD", "")
     try:
         here = os.stat(".")
-        if name.startswith("/"):
-            there = os.stat(name)
-            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
-                return name
+        there = os.stat(name) if name.startswith("/") else None
+        if there is not None and (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+            return name
         return os.getcwd()
     except OSError:
-        return name or os.getcwd()
+        pass
+    try:
+        return os.getcwd()
+    except OSError:
+        return name or "/"
 
 
 def plain_text(text: str) -> str:
@@ -138,7 +141,7 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
         found[b"SLURM_GET_USER_ENV"] = b"1"
     if options.has_flag(ov.OPEN_APPEND | ov.OPEN_TRUNCATE):
         found[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(ov.OPEN_APPEND) else b"t"
-    found[b"SLURM_SUBMIT_DIR"] = os.fsencode(_current_directory())
+    found[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
     found[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
     found[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
     return b"".join(b"%b=%b\0" % pair for pair in found.items())

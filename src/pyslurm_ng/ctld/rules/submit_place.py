@@ -16,7 +16,7 @@ from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.sizes import job_sizes, total
 from pyslurm_ng.sched import features
 from pyslurm_ng.sched.policy import policy
 
@@ -164,7 +164,28 @@ def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_GRES)
     if any(resource.name not in conf.gres_types for resource in resources):
         return Reject(Errno.ESLURM_INVALID_GRES)
+    if request.gpus and _gpus_contradict(request):
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    if request.gpus_per_node and any(item.name == "gpu" for item in parse_gres(request.gres)):
+        return Reject(Errno.ESLURM_INVALID_GRES)
     return None
+
+
+def _gpus_contradict(request: JobRequest) -> bool:
+    """Return whether the GPUs of the job are not what its nodes or tasks add up to."""
+    whole = total(request.gpus)
+    per_node = total(request.gpus_per_node)
+    per_node += sum(item.amount for item in parse_gres(request.gres) if item.name == "gpu")
+    if whole < request.nodes_min:
+        return True
+    if per_node and (whole % per_node or whole // per_node < request.nodes_min):
+        return True
+    if per_node and request.nodes_max and whole // per_node > request.nodes_max:
+        return True
+    per_task = total(request.gpus_per_task)
+    if per_task and request.ntasks:
+        return per_task * request.ntasks != whole
+    return bool(per_task and whole % per_task)
 
 
 def _check_licenses(cluster: Cluster, request: JobRequest) -> Reject | None:
