@@ -105,6 +105,12 @@ def test_time_min_above_the_limit_is_refused() -> None:
     assert Room().refused(time_limit_min=5, time_min_min=6) == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
 
 
+def test_memory_per_cpu_beyond_the_limit_takes_more_cpus() -> None:
+    """MaxMemPerCPU: the task keeps its memory and pays with CPUs."""
+    request = Room("MaxMemPerCPU=2000").job(mem_per_cpu_mib=5000, ntasks=2).request
+    assert (request.cpus_per_task, request.mem_per_cpu_mib) == (3, 1667)
+
+
 # Who may ----------------------------------------------------------------------------------------
 
 

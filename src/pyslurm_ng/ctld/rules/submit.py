@@ -102,7 +102,7 @@ def check(cluster: Cluster, request: JobRequest, context: Context) -> Accepted |
     array = _array(cluster, request, context)
     if isinstance(array, Reject):
         return array
-    request = _with_defaults(request, context)
+    request = _with_defaults(request, names[0], context)
     times = _times(request, names[0], context.now_us)
     if isinstance(times, Reject):
         return times
@@ -138,12 +138,23 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
     return None
 
 
-def _with_defaults(request: JobRequest, context: Context) -> JobRequest:
-    """Fill in what does not hang on the partition: what to do with a hopeless dependency."""
+def _with_defaults(request: JobRequest, partition: Partition, context: Context) -> JobRequest:
+    """Fill in what to do with a hopeless dependency, and keep memory per CPU within MaxMemPerCPU.
+
+    Too much memory per CPU is turned into more CPUs per task, so that the task still gets it.
+    """
     kills = "kill_invalid_depend" in context.conf.dependency_parameters
     either = mj.REQ_KILL_INVALID_DEP | mj.REQ_KEEP_INVALID_DEP
     if kills and not request.flags & either:
-        return msgspec.structs.replace(request, flags=request.flags | mj.REQ_KILL_INVALID_DEP)
+        request = msgspec.structs.replace(request, flags=request.flags | mj.REQ_KILL_INVALID_DEP)
+    most = partition.max_mem_per_cpu_mib or context.conf.max_mem_per_cpu
+    if 0 < most < request.mem_per_cpu_mib:
+        factor = -(-request.mem_per_cpu_mib // most)
+        request = msgspec.structs.replace(
+            request,
+            cpus_per_task=max(1, request.cpus_per_task) * factor,
+            mem_per_cpu_mib=-(-request.mem_per_cpu_mib // factor),
+        )
     return request
 
 
