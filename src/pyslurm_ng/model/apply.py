@@ -518,8 +518,9 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
 
 @applies(ev.NodeRegistered)
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
-    cluster.memo.clear()
     node = cluster.node(event.node_id)
+    if node.state == NodeState.FUTURE:
+        cluster.memo.clear()
     node.facts = event.facts
     node.registered_us = event.time_us
     _set_node_state(node, event.state, event.flags, event.reason, event.time_us)

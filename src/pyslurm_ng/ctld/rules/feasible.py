@@ -39,13 +39,35 @@ def feasible(
 
 def size_of(cluster: Cluster, partition: Partition) -> tuple[int, int]:
     """Return how many nodes and CPUs a partition has."""
-    key = ("size", partition.name)
+    kinds = _kinds(cluster, partition)
+    count = sum(len(nodes) for nodes in kinds)
+    return count, sum(len(nodes) * effective_cpus(nodes[0].spec) for nodes in kinds)
+
+
+def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
+    """Return a partition's nodes in groups of equal ones; remembered until nodes change.
+
+    A judgement then looks at a few of each kind, however many nodes there are.
+    """
+    key = ("kinds", partition.name)
     known = cluster.memo.get(key)
     if known is None:
-        nodes = _nodes(cluster, partition)
-        known = len(nodes), sum(effective_cpus(node.spec) for node in nodes)
+        groups: dict[object, list[Node]] = {}
+        for node_id in partition.node_ids:
+            node = cluster.node(node_id)
+            if node.state == NodeState.FUTURE:
+                continue
+            spec = node.spec
+            kind = (
+                spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core,
+                spec.real_memory_mib, spec.tmp_disk_mib, spec.core_spec_count,
+                spec.cpu_spec_list, spec.mem_spec_limit_mib, spec.gres, node.weight,
+                node.features_active,
+            )  # fmt: skip
+            groups.setdefault(kind, []).append(node)
+        known = list(groups.values())
         cluster.memo[key] = known
-    assert isinstance(known, tuple)
+    assert isinstance(known, list)
     return known
 
 
@@ -64,36 +86,44 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _nodes(cluster: Cluster, partition: Partition) -> list[Node]:
-    found = [cluster.node(node_id) for node_id in partition.node_ids]
-    return [node for node in found if node.state != NodeState.FUTURE]
-
-
 def _judge(
     cluster: Cluster, request: JobRequest, partition: Partition, with_memory: bool
 ) -> Reject | None:
     need = need_of(request, partition, cluster.node_by_name, with_memory)
-    nodes = _nodes(cluster, partition)
+    kinds = _kinds(cluster, partition)
+    examples = [nodes[0] for nodes in kinds]
     refusal = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
-    if not need.required_nodes <= set(partition.node_ids):
+    if need.required_nodes and not need.required_nodes <= set(partition.node_ids):
         return refusal
     if need.required_nodes & need.excluded_nodes:
         return refusal
-    detail = _too_much_for_any(request, need, nodes)
+    detail = _too_much_for_any(request, need, examples)
     if detail:
         return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
-    total_cpus = sum(effective_cpus(node.spec) for node in nodes)
-    if need.nodes_min > len(nodes) or need.tasks * need.cpus_per_task > total_cpus:
-        return _one_of_them_fits(request, need, nodes, refusal)
+    node_count, total_cpus = size_of(cluster, partition)
+    if need.nodes_min > node_count or need.tasks * need.cpus_per_task > total_cpus:
+        return _one_of_them_fits(request, need, examples, refusal)
     candidates = [
-        empty_node(node.node_id, node.spec) for node in nodes if _is_open(request, need, node)
+        empty_node(node.node_id, node.spec)
+        for nodes in kinds
+        if _suits(request, nodes[0])
+        for node in _enough(need, nodes)
     ]
     return None if choose(need, candidates) is not None else refusal
 
 
-def _is_open(request: JobRequest, need: Need, node: Node) -> bool:
-    if node.node_id in need.excluded_nodes:
-        return False
+def _enough(need: Need, nodes: list[Node]) -> list[Node]:
+    """Return as many of equal nodes as could be chosen at all, the ones asked for among them."""
+    found = [node for node in nodes if node.node_id in need.required_nodes]
+    for node in nodes:
+        if len(found) >= need.nodes_max:
+            break
+        if node.node_id not in need.excluded_nodes and node.node_id not in need.required_nodes:
+            found.append(node)
+    return found
+
+
+def _suits(request: JobRequest, node: Node) -> bool:
     spec = node.spec
     if spec.sockets < request.sockets_per_node:
         return False
@@ -111,7 +141,7 @@ def _one_of_them_fits(
     for name, kind, _ in need.gres_total:
         if not any(_has(node, name, kind) for node in nodes):
             return refusal
-    return None if any(_is_open(request, need, node) for node in nodes) else refusal
+    return None if any(_suits(request, node) for node in nodes) else refusal
 
 
 def _has(node: Node, name: str, kind: str) -> bool:
