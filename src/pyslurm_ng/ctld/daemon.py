@@ -23,6 +23,7 @@ from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_configuration
 from pyslurm_ng.ctld.credentials import Credentials
 from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
+from pyslurm_ng.ctld.event_log import EventLog
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
 from pyslurm_ng.ctld.node_service import NodeService
@@ -317,6 +318,7 @@ class Daemon:
         )
         self._writer.observe(partial(self._soft.records.note, cluster))
         self._writer.observe(self._soft.applied)
+        self._writer.observe(EventLog(cluster, self.log).applied)
         self._writer.observe(self._scripts.applied)
         self._writer.observe(self._scheduler.applied)
         self._watch = JobWatch(cluster)

@@ -1,0 +1,122 @@
+"""What happened, as lines of slurmctld.log that administrators know from Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.states import JobState
+
+
+class Log(Protocol):
+    """Where lines go; nothing is made of events below `level`."""
+
+    @property
+    def level(self) -> int:
+        """The most verbose level written."""
+
+    def error(self, text: str) -> None:
+        """Something is wrong."""
+
+    def info(self, text: str) -> None:
+        """Every day's news."""
+
+
+_INFO = 3
+
+
+class EventLog:
+    """Writes a line for each event that an administrator would look for."""
+
+    def __init__(self, cluster: Cluster, log: Log) -> None:
+        self._cluster = cluster
+        self._log = log
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Write the lines of events just applied."""
+        if self._log.level < _INFO:
+            return
+        for event in events:
+            line = _LINES.get(type(event))
+            if line is None:
+                continue
+            text = line(self._cluster, event)
+            if text.startswith("error: "):
+                self._log.error(text.removeprefix("error: "))
+            elif text:
+                self._log.info(text)
+
+
+def _names(cluster: Cluster, node_ids: Sequence[int]) -> str:
+    return hostlist.fold(cluster.node_names(list(node_ids)))
+
+
+def _submitted(cluster: Cluster, event: ev.JobSubmitted) -> str:
+    tasks = f" Array={event.request.array}" if event.array_count else ""
+    return (
+        f"submit: JobId={event.job_id}{tasks} User={event.user_name}({event.uid}) "
+        f"Account={event.account} Partition={event.partition}"
+    )
+
+
+def _allocated(cluster: Cluster, event: ev.JobAllocated) -> str:
+    nodes = _names(cluster, [alloc.node_id for alloc in event.nodes])
+    cpus = sum(alloc.cpus for alloc in event.nodes)
+    return (
+        f"sched: Allocate JobId={event.job_id} NodeList={nodes} #CPUs={cpus} "
+        f"Partition={event.partition}"
+    )
+
+
+def _completing(cluster: Cluster, event: ev.JobCompleting) -> str:
+    status = event.exit_code
+    how = f"WTERMSIG {status & 0x7F}" if status & 0x7F else f"WEXITSTATUS {status >> 8 & 0xFF}"
+    if event.state not in (JobState.COMPLETED, JobState.FAILED):
+        how = JobState(event.state).name
+    return f"_job_complete: JobId={event.job_id} {how}"
+
+
+def _ended(cluster: Cluster, event: ev.JobEnded) -> str:
+    return f"_job_complete: JobId={event.job_id} done ({JobState(event.state).name})"
+
+
+def _requeued(cluster: Cluster, event: ev.JobRequeued) -> str:
+    return f"Requeuing JobId={event.job_id}, restart {event.attempt}"
+
+
+def _down(cluster: Cluster, event: ev.NodesDown) -> str:
+    return f"error: Nodes {_names(cluster, event.node_ids)} set DOWN: {event.reason}"
+
+
+def _silent(cluster: Cluster, event: ev.NodesSilent) -> str:
+    names = _names(cluster, event.node_ids)
+    return (
+        f"error: Nodes {names} not responding" if event.silent else f"Node {names} now responding"
+    )
+
+
+def _returned(cluster: Cluster, event: ev.NodesReturned) -> str:
+    return f"node {_names(cluster, event.node_ids)} returned to service"
+
+
+def _updated(cluster: Cluster, event: ev.NodeUpdated) -> str:
+    reason = event.fields.get("reason")
+    if not reason:
+        return ""
+    return f"update_node: node {_names(cluster, event.node_ids)} reason set to: {reason}"
+
+
+_LINES: dict[type, Callable[..., str]] = {
+    ev.JobSubmitted: _submitted,
+    ev.JobAllocated: _allocated,
+    ev.JobCompleting: _completing,
+    ev.JobEnded: _ended,
+    ev.JobRequeued: _requeued,
+    ev.NodesDown: _down,
+    ev.NodesSilent: _silent,
+    ev.NodesReturned: _returned,
+    ev.NodeUpdated: _updated,
+}
