@@ -82,6 +82,14 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "bf_table_size_mean": 0,
         "bf_when_last_cycle": seconds(count("schedule_when_us", 0)),
         "bf_active": False,
+        **_calls(reply),
+        "pending_rpcs": [],
+        "pending_rpcs_by_hostlist": [],
+    }
+
+
+def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
+    return {
         "rpcs_by_message_type": [
             {
                 "type_id": index,
@@ -106,8 +114,6 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
             }
             for uid, name, calls, used in reply["users"]
         ],
-        "pending_rpcs": [],
-        "pending_rpcs_by_hostlist": [],
     }
 
 

@@ -24,6 +24,9 @@ def expand(
         return name
     if "\\" in name:
         return name.replace("\\", "")
+    if name.count("%") == 1 and "%j" in name:
+        # Slurm's default, and most others; a listing as JSON expands three names for each job.
+        return name.replace("%j", str(job_id))
     values: dict[str, str | int] = {
         "A": array_job_id or job_id,
         "a": task_id,

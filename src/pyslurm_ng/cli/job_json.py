@@ -2,16 +2,26 @@
 
 from operator import itemgetter
 
+from pyslurm_ng.base.sluid import sluid_number as _sluid_number, sluid_text as _sluid
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
 from pyslurm_ng.cli.command import Table, fail, write_bytes
 from pyslurm_ng.cli.file_names import default_stdout, expand
-from pyslurm_ng.cli.fmt import SECOND_US, sluid_text
+from pyslurm_ng.cli.fmt import SECOND_US
 from pyslurm_ng.cli.job_columns import REQ_CONTIGUOUS, end_of, tres_list
-from pyslurm_ng.cli.json_text import document, encode, exit_code, limit, number, seconds, tail
+from pyslurm_ng.cli.json_text import (
+    document_parts,
+    encode,
+    exit_code,
+    limit,
+    number,
+    quote,
+    seconds,
+    tail,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from pyslurm_ng.wire.client import Client
@@ -30,6 +40,52 @@ def _same(value: "Any") -> "Any":
     return value
 
 
+# Text of values that each job has its own of: written directly, since the general encoder would
+# take most of the time of a long listing.
+
+
+def _number_text(value: int) -> str:
+    return (
+        '{\n        "set": true,\n        "infinite": false,\n        "number": '
+        + str(value)
+        + "\n      }"
+    )
+
+
+def _seconds_text(when_us: int) -> str:
+    return _number_text(when_us // 1_000_000 if when_us > 0 else 0)
+
+
+_NO_NUMBER = encode(number(0, is_set=False), 3)
+_NOTHING = encode([], 3)
+
+
+def _task_id_text(task_id: int) -> str:
+    return _number_text(task_id) if task_id < NO_VALUE else _NO_NUMBER
+
+
+def _task_list_text(text: str, limit_count: int) -> str:
+    return quote(f"{text}%{limit_count}" if text and limit_count else text)
+
+
+def _eligible_text(eligible_us: int, begin_us: int) -> str:
+    return _seconds_text(eligible_us or begin_us)
+
+
+def _hold_text(priority: int, state: int) -> str:
+    return "false" if priority or state else "true"
+
+
+def _step_text(submit_us: int, job_id: int) -> str:
+    sluid = _sluid(_sluid_number(submit_us, job_id))
+    return (
+        f'{{\n        "sluid": "{sluid}",\n        "job_id": {{\n          "set": true,\n'
+        f'          "infinite": false,\n          "number": {job_id}\n        }},\n'
+        '        "step_het_component": {\n          "set": false,\n          "infinite": false,\n'
+        '          "number": 0\n        },\n        "step_id": "entire"\n      }'
+    )
+
+
 def _wish(count: int) -> "dict[str, Any]":
     """Return a number that counts only where it was given."""
     return number(count, is_set=bool(count))
@@ -37,14 +93,6 @@ def _wish(count: int) -> "dict[str, Any]":
 
 def _or_infinite(count: int) -> "dict[str, Any]":
     return number(count, is_set=bool(count), is_infinite=not count)
-
-
-def _task_id(task_id: int) -> "dict[str, Any]":
-    return number(task_id, is_set=task_id < NO_VALUE)
-
-
-def _task_text(text: str, limit_count: int) -> str:
-    return f"{text}%{limit_count}" if text and limit_count else text
 
 
 def _states(state: int, flags: int) -> "list[str]":
@@ -81,8 +129,8 @@ def _mail(bits: int) -> "list[str]":
 
 def _stdout(name: str, work_dir: str, array_job_id: int) -> str:
     if name:
-        return default_stdout(name, work_dir, array_job_id)
-    return "slurm-%A_%a.out" if array_job_id else "slurm-%j.out"
+        return quote(default_stdout(name, work_dir, array_job_id))
+    return '"slurm-%A_%a.out"' if array_job_id else '"slurm-%j.out"'
 
 
 def _expanded(
@@ -90,20 +138,22 @@ def _expanded(
     job_name: str, host: str,
 ) -> str:  # fmt: skip
     path = default_stdout(name, work_dir, array_job_id)
-    return expand(path, job_id, array_job_id, task_id, user, job_name, host)
+    return quote(expand(path, job_id, array_job_id, task_id, user, job_name, host))
 
 
 def _expanded_error(name: str, *rest: "Any") -> str:
-    return _expanded(name, *rest) if name else ""
+    return _expanded(name, *rest) if name else '""'
 
 
-def _start(state: int, start_us: int, planned_us: int) -> "dict[str, Any]":
-    return seconds(start_us if state else planned_us)
+def _start(state: int, start_us: int, planned_us: int) -> str:
+    return _seconds_text(start_us if state else planned_us)
 
 
-def _end(state: int, start_us: int, planned_us: int, end_us: int, minutes: int, pause_us: int
-         ) -> "dict[str, Any]":  # fmt: skip
-    return seconds(end_of(state, start_us if state else planned_us, end_us, minutes, pause_us))
+def _end(
+    state: int, start_us: int, planned_us: int, end_us: int, minutes: int, pause_us: int
+) -> str:
+    from_us = start_us if state else planned_us
+    return _seconds_text(end_of(state, from_us, end_us, minutes, pause_us))
 
 
 def _shared(oversubscribe: str, exclusive: str) -> "list[str]":
@@ -132,14 +182,20 @@ def _min_cpus(each: int, per_node: int, least: int) -> "dict[str, Any]":
     return number(max(each * max(per_node, 1), least))
 
 
-def _gres_detail(rows: "list[list[Any]]") -> "list[str]":
-    return [row[4] for row in rows if row[4]]
+def _gres_detail(rows: "list[list[Any]]") -> str:
+    return encode([row[4] for row in rows if row[4]], 3) if rows else _NOTHING
 
 
-def _resources(rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int) -> "Any":
+def _resources(rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int) -> str:
     """Return the allocation by node and core; null while there is none."""
     if not rows:
-        return None
+        return "null"
+    return encode(_allocation(rows, nodes, node_count, cpus), 3)
+
+
+def _allocation(
+    rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int
+) -> "dict[str, Any]":
     allocation = []
     for index, (name, count, _, mem, _, sockets, cores, core_ids) in enumerate(rows):
         held = set(_ids(core_ids))
@@ -187,8 +243,8 @@ def _ids(text: str) -> "list[int]":
     return ids
 
 
-# Key, whether its value is the same for all jobs ("static"), seldom differs ("shared") or is the
-# job's own, the record's fields, and what makes the value.
+# Key, whether its value is the same for all jobs (STATIC), seldom differs (SHARED) or is each
+# job's OWN, the record's fields, and what makes of them the value, or the text for OWN.
 STATIC, SHARED, OWN = 0, 1, 2
 Key = tuple[str, int, tuple[str, ...], "Any"]
 _PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "name", "batch_host")
@@ -196,13 +252,13 @@ _PLANNED = ("state", "start_us", "expected_start_us")
 
 KEYS: "tuple[Key, ...]" = (
     ("account", SHARED, ("account",), _same),
-    ("accrue_time", OWN, ("accrue_us",), seconds),
+    ("accrue_time", OWN, ("accrue_us",), _seconds_text),
     ("admin_comment", SHARED, ("admin_comment",), _same),
     ("allocating_node", SHARED, ("alloc_node",), _same),
-    ("array_job_id", OWN, ("array_job_id",), number),
-    ("array_task_id", OWN, ("array_task_id",), _task_id),
+    ("array_job_id", OWN, ("array_job_id",), _number_text),
+    ("array_task_id", OWN, ("array_task_id",), _task_id_text),
     ("array_max_tasks", SHARED, ("array_limit",), number),
-    ("array_task_string", OWN, ("array_tasks", "array_limit"), _task_text),
+    ("array_task_string", OWN, ("array_tasks", "array_limit"), _task_list_text),
     ("association_id", SHARED, ("assoc_id",), _same),
     ("batch_features", SHARED, ("batch_features",), _same),
     ("batch_flag", SHARED, ("is_batch",), _same),
@@ -231,7 +287,7 @@ KEYS: "tuple[Key, ...]" = (
     ("delay_boot", STATIC, (), number(0)),
     ("dependency", SHARED, ("dependency",), _same),
     ("derived_exit_code", SHARED, ("derived_exit_code",), exit_code),
-    ("eligible_time", OWN, ("eligible_us", "begin_us"), lambda at, begin: seconds(at or begin)),
+    ("eligible_time", OWN, ("eligible_us", "begin_us"), _eligible_text),
     ("end_time", OWN, (*_PLANNED, "end_us", "time_limit_min", "suspended_us"), _end),
     ("excluded_nodes", SHARED, ("exclude",), _same),
     ("exit_code", SHARED, ("exit_code",), exit_code),
@@ -247,11 +303,11 @@ KEYS: "tuple[Key, ...]" = (
     ("het_job_id", SHARED, ("het_job_id",), number),
     ("het_job_id_set", SHARED, ("het_job_ids",), _same),
     ("het_job_offset", SHARED, ("het_offset",), number),
-    ("job_id", OWN, ("job_id",), _same),
+    ("job_id", OWN, ("job_id",), str),
     ("job_resources", OWN, ("resources", "nodes", "node_count", "cpus"), _resources),
     ("job_size_str", STATIC, (), []),
     ("job_state", SHARED, ("state", "flags"), _states),
-    ("last_sched_evaluation", OWN, ("last_eval_us",), seconds),
+    ("last_sched_evaluation", OWN, ("last_eval_us",), _seconds_text),
     ("licenses", SHARED, ("licenses",), _same),
     ("licenses_allocated", SHARED, ("licenses_alloc",), _same),
     ("mail_type", SHARED, ("mail_type",), _mail),
@@ -264,7 +320,7 @@ KEYS: "tuple[Key, ...]" = (
     ("memory_update_margin", STATIC, (), 0),
     ("name", SHARED, ("name",), _same),
     ("network", SHARED, ("network",), _same),
-    ("nodes", OWN, ("nodes",), _same),
+    ("nodes", OWN, ("nodes",), quote),
     ("nice", SHARED, ("nice",), _same),
     ("tasks_per_core", SHARED, ("ntasks_per_core",), _or_infinite),
     ("tasks_per_tres", SHARED, ("ntasks_per_gpu",), number),
@@ -281,10 +337,10 @@ KEYS: "tuple[Key, ...]" = (
     ("minimum_cpus_per_node", SHARED, ("cpus_each", "ntasks_per_node", "mincpus"), _min_cpus),
     ("minimum_tmp_disk_per_node", SHARED, ("tmp_mib",), number),
     ("preempt_time", SHARED, ("preempt_us",), seconds),
-    ("preemptable_time", OWN, ("start_us",), seconds),
-    ("pre_sus_time", OWN, ("elapsed_before_us",), seconds),
-    ("hold", OWN, ("priority", "state"), lambda priority, state: not priority and not state),
-    ("priority", OWN, ("priority",), number),
+    ("preemptable_time", OWN, ("start_us",), _seconds_text),
+    ("pre_sus_time", OWN, ("elapsed_before_us",), _seconds_text),
+    ("hold", OWN, ("priority", "state"), _hold_text),
+    ("priority", OWN, ("priority",), _number_text),
     ("priority_by_partition", STATIC, (), []),
     ("profile", STATIC, (), ["NOT_SET"]),
     ("qos", SHARED, ("qos",), _same),
@@ -296,16 +352,11 @@ KEYS: "tuple[Key, ...]" = (
     ("restart_cnt", SHARED, ("attempt",), _same),
     ("resv_name", SHARED, ("reservation",), _same),
     ("runtime", STATIC, (), ""),
-    ("scheduled_nodes", OWN, ("sched_nodes",), _same),
+    ("scheduled_nodes", OWN, ("sched_nodes",), quote),
     ("segment_size", SHARED, ("segment",), _same),
     ("selinux_context", STATIC, (), ""),
     ("shared", SHARED, ("oversubscribe", "exclusive"), _shared),
-    ("step_id", OWN, ("submit_us", "job_id"), lambda submit_us, job_id: {
-        "sluid": sluid_text(submit_us, job_id),
-        "job_id": number(job_id),
-        "step_het_component": number(0, is_set=False),
-        "step_id": "entire",
-    }),
+    ("step_id", OWN, ("submit_us", "job_id"), _step_text),
     ("sockets_per_board", STATIC, (), 0),
     ("sockets_per_node", SHARED, ("sockets_per_node",), _wish),
     ("start_time", OWN, _PLANNED, _start),
@@ -317,9 +368,9 @@ KEYS: "tuple[Key, ...]" = (
     ("stdin_expanded", SHARED, ("std_in",), lambda name: name or "/dev/null"),
     ("stdout_expanded", OWN, ("std_out", *_PATH), _expanded),
     ("stderr_expanded", OWN, ("std_err", *_PATH), _expanded_error),
-    ("submit_time", OWN, ("submit_us",), seconds),
+    ("submit_time", OWN, ("submit_us",), _seconds_text),
     ("submit_line", SHARED, ("submit_line",), _same),
-    ("suspend_time", OWN, ("suspend_us",), seconds),
+    ("suspend_time", OWN, ("suspend_us",), _seconds_text),
     ("system_comment", SHARED, ("system_comment",), _same),
     ("time_limit", SHARED, ("time_limit_min",), limit),
     ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VALUE else n)),
@@ -361,25 +412,11 @@ def _own_piece(key: Key, table: Table) -> "Callable[[tuple[Any, ...]], str]":
     name, _, fields, make = key
     places = [table.at[field] for field in fields]
     lead = f'      "{name}": '
-    known: dict[Any, str] = {}
     if len(places) == 1:
         place = places[0]
-        if name == "job_id":
-            return lambda row: f"{lead}{row[place]}"
-
-        def one(row: "tuple[Any, ...]") -> str:
-            value = row[place]
-            if isinstance(value, list):
-                return lead + encode(make(value), 3)
-            text = known.get(value)
-            if text is None:
-                if len(known) > 1000:
-                    known.clear()
-                text = known[value] = lead + encode(make(value), 3)
-            return text
-
-        return one
-    return lambda row: lead + encode(make(*[row[place] for place in places]), 3)
+        return lambda row: lead + make(row[place])
+    pick = itemgetter(*places)
+    return lambda row: lead + make(*pick(row))
 
 
 def _shared_piece(
@@ -419,13 +456,23 @@ def _shared_piece(
     return piece
 
 
-def encode_jobs(reply: "dict[str, Any]") -> "list[str]":
-    """Return each job's object."""
+_AT_ONCE = 200
+
+
+def encode_jobs(reply: "dict[str, Any]") -> "Iterator[str]":
+    """Yield the jobs' objects, some hundred at a time: a job is ten thousand characters."""
     wanted = dict.fromkeys(field for _, kind, names, _ in KEYS if kind != STATIC for field in names)
     wanted.pop("cluster")
     table = Table(reply["fields"], reply["records"], list(wanted))
     pieces = _pieces(table, reply["cluster_name"])
-    return ["{\n" + ",\n".join([piece(row) for piece in pieces]) + "\n    }" for row in table.rows]
+    rows = table.rows
+    for first in range(0, len(rows), _AT_ONCE):
+        yield ",\n    ".join(
+            [
+                "{\n" + ",\n".join([piece(row) for piece in pieces]) + "\n    }"
+                for row in rows[first : first + _AT_ONCE]
+            ]
+        )
 
 
 def print_jobs(
@@ -441,5 +488,6 @@ def print_jobs(
         "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),
         **tail(argv, cluster, last_update_us=reply["last_update_us"]),
     }
-    write_bytes(document("jobs", encode_jobs(reply), more))
+    for part in document_parts("jobs", encode_jobs(reply), more):
+        write_bytes(part)
     return 0

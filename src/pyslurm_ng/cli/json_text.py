@@ -4,6 +4,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 DATA_PARSER = "data_parser/v0.0.46"
@@ -121,9 +122,18 @@ def group_name(gid: int) -> str:
 
 def document(key: str, records: "list[str]", more: "dict[str, Any]") -> bytes:
     """Return a whole document: a list of encoded records (at depth 2) and what follows."""
-    body = ",\n".join("    " + record for record in records)
-    text = [f'{{\n  "{key}": [\n', body, "\n  ]" if records else "  ]"]
+    return b"".join(document_parts(key, records, more))
+
+
+def document_parts(key: str, records: "Iterable[str]", more: "dict[str, Any]") -> "Iterator[bytes]":
+    """Yield a document piece by piece."""
+    yield f'{{\n  "{key}": ['.encode()
+    lead = "\n    "
+    for record in records:
+        yield (lead + record).encode()
+        lead = ",\n    "
+    tail_text = ["\n  ]"]
     for name, value in more.items():
-        text.append(f',\n  "{name}": {encode(value, 1)}')
-    text.append("\n}\n")
-    return "".join(text).encode()
+        tail_text.append(f',\n  "{name}": {encode(value, 1)}')
+    tail_text.append("\n}\n")
+    yield "".join(tail_text).encode()

@@ -7,6 +7,9 @@ change. A brief record is BRIEF + SOFT, a detailed one BRIEF + DETAIL + SOFT.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
+
+import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.tres import format_tres
@@ -15,9 +18,9 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, job as model_job, task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import Dependency, Job, NodeAlloc
+from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.sizes import JobSizes, job_sizes
 from pyslurm_ng.model.states import JobState, Reason, reason_text
 
 BRIEF = (
@@ -150,6 +153,10 @@ DETAIL = (
     "cpus_each",
 )
 _FROM_REQUEST = DETAIL[DETAIL.index("nodes_min") : DETAIL.index("oversubscribe")]
+_of_request = itemgetter(*[JobRequest.__struct_fields__.index(name) for name in _FROM_REQUEST])
+# A queue holds few different requests and many jobs.
+_tres_texts: dict[tuple[object, ...], str] = {}
+_TRES_TEXTS_KEPT = 10_000
 
 
 def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
@@ -269,7 +276,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[o
         job.system_comment,
         job.licenses_alloc,
         format_tres(held),
-        format_tres(amounts.requested_tres(request, partition, tracked)),
+        requested_text(request, sizes, partition, tracked),
         request.alloc_node,
         _resources(cluster, job),
         _gres_total(job),
@@ -278,7 +285,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[o
         elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
         [alloc.cpus for alloc in job.nodes],
         request.flags,
-        *[getattr(request, name) for name in _FROM_REQUEST],
+        *_of_request(msgspec.structs.astuple(request)),
         oversubscribe_text(request.flags),
         exclusive_text(request.flags, partition.exclusive if partition else "NO"),
         sizes.mem_per_node_mib,
@@ -286,6 +293,31 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[o
         sizes.mem_per_gpu_mib,
         sizes.cpus_per_task,
     )
+
+
+def requested_text(
+    request: JobRequest, sizes: JobSizes, partition: Partition | None, tracked: Sequence[str]
+) -> str:
+    """Return ReqTRES: remembered, since most jobs ask for what others ask for."""
+    key = (
+        sizes,
+        request.gres,
+        request.gpus,
+        request.gpus_per_node,
+        request.gpus_per_task,
+        request.gpus_per_socket,
+        request.sockets_per_node,
+        request.tres_per_task,
+        partition.tres_billing_weights if partition is not None else "",
+        tracked,
+    )
+    text = _tres_texts.get(key)
+    if text is None:
+        if len(_tres_texts) >= _TRES_TEXTS_KEPT:
+            _tres_texts.clear()
+        text = format_tres(amounts.requested_tres(request, partition, tracked))
+        _tres_texts[key] = text
+    return text
 
 
 def dependency_text(terms: Sequence[Dependency], is_any: bool) -> str:

@@ -30,6 +30,7 @@ from pyslurm_ng.wire.query_messages import (
     SHOW_ALL,
     SHOW_DETAIL,
     GetBatchScript,
+    JobFilter,
     Records,
     ShowJobs,
     ShowSteps,
@@ -54,28 +55,70 @@ def show_jobs(
     now_us: int,
 ) -> Records | Reject:
     """Return the records of the jobs that agree with the filters and that the caller may see."""
-    parts = _selected(cluster, conf, request, caller, now_us)
-    if isinstance(parts, Reject):
-        return parts
     detailed = bool(request.flags & SHOW_DETAIL)
-    tracked = conf.tracked_tres() if detailed else ()
+    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    if not detailed and audience.sees_all_jobs and request.filter in _LIVE_FILTERS:
+        records = b"".join(live_records(cluster, soft).values())
+    else:
+        parts = _selected(cluster, request, audience, now_us)
+        if isinstance(parts, Reject):
+            return parts
+        tracked = conf.tracked_tres() if detailed else ()
+        records = b"".join(_records(cluster, soft, parts, tracked, detailed))
     return Records(
         now_us=now_us,
         fields=DETAIL_FIELDS if detailed else BRIEF_FIELDS,
-        records=b"".join(_records(cluster, soft, parts, tracked, detailed)),
+        records=records,
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
     )
 
 
+# What squeue asks for when no option says otherwise.
+_LIVE_FILTERS = (JobFilter(states=[0, 1, 2], state_flags=int(JobFlag.COMPLETING)),)
+
+
+def live_records(cluster: Cluster, soft: Soft) -> dict[int, bytes]:
+    """Return the brief records of all jobs that are not over, brought up to date.
+
+    Between scheduling passes only jobs that changed are packed again; after one, all that wait,
+    since their priorities and reasons are new.
+    """
+    cache = soft.records
+    if cache.live_generation < 0:
+        cache.live.clear()
+        stale: Iterable[int] = [*cluster.pending, *cluster.active]
+    elif cache.live_generation != soft.plan_generation:
+        stale = cache.stale.union(cluster.pending)
+    else:
+        stale = cache.stale
+    live, fixed_parts = cache.live, cache.jobs
+    tails: dict[tuple[object, ...], bytes] = {}
+    for job_id in stale:
+        if job_id not in cluster.pending and job_id not in cluster.active:
+            live.pop(job_id, None)
+            continue
+        job = cluster.jobs[job_id]
+        fixed = fixed_parts.get(job_id)
+        if fixed is None:
+            fixed = fixed_parts[job_id] = _BRIEF_HEAD + elements(brief_values(cluster, job, ()))
+        values = soft_values(cluster, soft, job)
+        tail = tails.get(values)
+        if tail is None:
+            tail = tails[values] = elements(values)
+        live[job_id] = fixed + tail
+    cache.stale = set()
+    cache.live_generation = soft.plan_generation
+    return live
+
+
 def _selected(
-    cluster: Cluster, conf: SlurmConf, request: ShowJobs, caller: Caller, now_us: int
+    cluster: Cluster, request: ShowJobs, audience: Audience, now_us: int
 ) -> Iterable[job_filter.Part] | Reject:
     wanted = request.filter
     test = job_filter.agrees(cluster, wanted, now_us)
     if isinstance(test, Reject):
         return test
-    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
     if wanted.jobs:
         parts, unknown = job_filter.find_jobs(cluster, wanted.jobs)
         if unknown and (request.strict or not parts):

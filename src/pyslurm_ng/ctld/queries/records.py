@@ -33,11 +33,17 @@ def elements(values: tuple[object, ...]) -> bytes:
 class RecordCache:
     """What has been packed of jobs and nodes, by id; `generation` counts changes.
 
+    `live` holds the whole brief records of all jobs that are not over, as of the scheduling pass
+    `live_generation`, but for the jobs in `stale`; -1 means that it has to be made anew.
+
     The writer calls `note` with events as they are applied; queries fill and read the dicts.
     """
 
     def __init__(self) -> None:
         self.jobs: dict[int, bytes] = {}
+        self.live: dict[int, bytes] = {}
+        self.stale: set[int] = set()
+        self.live_generation = -1
         self.job_details: dict[int, bytes] = {}
         self.nodes: dict[int, bytes] = {}
         self.generation = 0
@@ -52,7 +58,9 @@ class RecordCache:
             if job_ids == EVERYTHING:
                 self.jobs.clear()
                 self.job_details.clear()
+                self.live_generation = -1
             else:
+                self.stale.update(job_ids)
                 for job_id in job_ids:
                     self.jobs.pop(job_id, None)
                     self.job_details.pop(job_id, None)
