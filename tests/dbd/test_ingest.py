@@ -294,7 +294,7 @@ def _contents(database: Database) -> list[list[tuple[object, ...]]]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(cuts=st.lists(st.integers(1, 5), min_size=1, max_size=40), repeats=st.randoms())
 def test_how_the_journal_is_cut_does_not_matter(

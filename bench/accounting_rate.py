@@ -1,0 +1,81 @@
+"""Journal events and finished jobs that slurmdbd stores per second, SQLite with every sync.
+
+Four events a job (submitted, allocated, completing, ended) and a batch step, in messages of the
+size the controller sends. The bar is 5,000 records a second. `--json` prints one object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.ingest import decode_frames, ingest
+from pyslurm_ng.model.events import encode_batch
+from tests.dbd.accounting_room import (
+    JOURNAL,
+    at,
+    configured,
+    finished,
+    on,
+    register,
+    rows,
+    started,
+    submitted,
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--frames-per-message", type=int, default=1_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    begin = at("12:00:00")
+    payloads = [encode_batch([configured(begin)])]
+    for job_id in range(1, options.jobs + 1):
+        when = begin + job_id
+        payloads.append(encode_batch([submitted(when, job_id)]))
+        payloads.append(encode_batch(started(when, job_id, on(1 + job_id % 4))))
+        payloads.append(encode_batch(finished(when, job_id, 3, 0)))
+    with tempfile.TemporaryDirectory() as place:
+        database = Database(sqlite_url(f"{place}/accounting.sqlite"))
+        database.open()
+        register(database)
+        events = 0
+        start = time.perf_counter()
+        for first in range(0, len(payloads), options.frames_per_message):
+            piece = payloads[first : first + options.frames_per_message]
+            frames = decode_frames(
+                (1, first + offset + 1, payload) for offset, payload in enumerate(piece)
+            )
+            events += ingest(database, 1, JOURNAL, first, frames)[2]
+        seconds = time.perf_counter() - start
+        stored = len(rows(database, schema.jobs, "job_id"))
+        stored += len(rows(database, schema.steps, "step_id"))
+        database.close()
+    figures = {
+        "events_per_s": round(events / seconds),
+        "records_per_s": round(stored / seconds),
+        "jobs_per_s": round(options.jobs / seconds),
+        "bar_records_per_s": 5000,
+        "seconds": round(seconds, 3),
+    }
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:20s} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
