@@ -1,0 +1,495 @@
+"""What a node does about orders and ends of processes. Pure: orders in, actions and reports out.
+
+Everything is idempotent by (job, attempt): an order heard again is answered again, and starts
+nothing twice. The edge carries out the returned actions and calls back with what became of them;
+reports wait in `reports` until the edge has had them acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyslurm_ng.model.duty import (
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_CANCELLED,
+    SIGNAL_PREEMPTED,
+    SIGNAL_STEPS_ONLY,
+    SIGNAL_TIME_LIMIT,
+)
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
+from pyslurm_ng.model.job import Usage
+from pyslurm_ng.wire import node_messages as nm
+
+_REMEMBERED = 20_000
+_SIGKILL = 9
+ESLURMD_CREDENTIAL_REVOKED = 4001
+ESLURMD_JOB_NOTRUNNING = 4002
+ESLURMD_PROLOG_FAILED = 4020
+KILL_TASK_FAILED = "Kill task failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How a step's supervisor says that its tasks ended; flags are END_* of node_messages."""
+
+    status: int
+    flags: int
+    start_us: int
+    end_us: int
+    usage: Usage | None = None
+    error: str = ""
+    is_unkillable: bool = False
+
+
+# Actions --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunProlog:
+    """Run Prolog for a job, then `prolog_ended`."""
+
+    job_id: int
+    attempt: int
+    credential: nm.JobCredential
+
+
+@dataclass(frozen=True, slots=True)
+class RunEpilog:
+    """Run Epilog for a job of which nothing is left, then `epilog_ended`."""
+
+    job_id: int
+    attempt: int
+    credential: nm.JobCredential | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartBatch:
+    """Start the supervisor of a script, then `step_started`, later `step_ended`."""
+
+    credential: nm.JobCredential
+    order: nm.LaunchBatch
+
+
+@dataclass(frozen=True, slots=True)
+class StartStep:
+    """Start the supervisor of a step that srun asked for; `ticket` names whom to answer."""
+
+    credential: nm.JobCredential
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseStep:
+    """Answer a step's request with an error."""
+
+    ticket: int
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Tell a step's supervisor something; see d.step for the words."""
+
+    job_id: int
+    attempt: int
+    step_id: int
+    words: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """Run RebootProgram."""
+
+
+Action = RunProlog | RunEpilog | StartBatch | StartStep | RefuseStep | Command | Reboot
+
+
+# State ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class JobHere:
+    """One attempt of a job on this node."""
+
+    job_id: int
+    attempt: int
+    credential: nm.JobCredential | None
+    prolog: str = "none"  # none, running, done
+    steps: dict[int, int] = field(default_factory=dict)  # step id: its launch's duty, or 0
+    batch_waits: nm.LaunchBatch | None = None
+    steps_wait: list[tuple[int, nm.JobCredential]] = field(default_factory=list)
+    prepares: list[int] = field(default_factory=list)  # duties to settle after the prolog
+    terminate_duty: int = -1  # 0: without a duty; -1: not ordered
+    epilog: str = "none"
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing new may start."""
+        return self.terminate_duty >= 0
+
+
+class NodeCore:
+    """The jobs of one node.
+
+    Args:
+        has_prolog, has_epilog: whether the configuration names such programs.
+        kill_wait_s: between SIGTERM and SIGKILL.
+    """
+
+    def __init__(self, *, has_prolog: bool, has_epilog: bool, kill_wait_s: int) -> None:
+        self.has_prolog = has_prolog
+        self.has_epilog = has_epilog
+        self.kill_wait_s = kill_wait_s
+        self.epoch = 0
+        self.jobs: dict[int, JobHere] = {}
+        self.reports: list[nm.Report] = []
+        self._ended: OrderedDict[tuple[int, int], nm.BatchEnded | None] = OrderedDict()
+
+    # Orders -----------------------------------------------------------------------------------
+
+    def accept_epoch(self, epoch: int) -> bool:
+        """Return whether orders of this epoch are to be obeyed; a newer one becomes ours."""
+        if epoch < self.epoch:
+            return False
+        self.epoch = epoch
+        return True
+
+    def obey(self, order: nm.Order, credential: nm.JobCredential | None) -> list[Action]:
+        """Return what an order asks for; `credential` is its own, verified by the edge."""
+        if isinstance(order, nm.LaunchBatch):
+            assert credential is not None
+            return self._launch(order, credential)
+        if isinstance(order, nm.PrepareJob):
+            assert credential is not None
+            return self._prepare(order, credential)
+        if isinstance(order, nm.TerminateJob):
+            return self._terminate(order, credential)
+        if isinstance(order, nm.SignalJob):
+            return self._signal(order)
+        if isinstance(order, (nm.SuspendJob, nm.ResumeJob)):
+            word = "suspend" if isinstance(order, nm.SuspendJob) else "resume"
+            return self._tell_all(order, {"do": word})
+        if isinstance(order, nm.TerminateStep):
+            return self._terminate_step(order)
+        self.reports.append(nm.DutyDone(0, 0, order.duty_id))
+        return [Reboot()]
+
+    def refuse(
+        self, order: nm.PrepareJob | nm.LaunchBatch, job: tuple[int, int], text: str
+    ) -> None:
+        """Report that an order's credential does not allow it."""
+        self.reports.append(
+            nm.LaunchFailed(job[0], job[1], order.duty_id, ESLURMD_CREDENTIAL_REVOKED, text)
+        )
+
+    def _launch(self, order: nm.LaunchBatch, credential: nm.JobCredential) -> list[Action]:
+        key = (credential.job_id, credential.attempt)
+        if key in self._ended:
+            known = self._ended[key]
+            if known is not None:
+                self.reports.append(known)
+            return []
+        actions, job = self._know(credential)
+        if STEP_BATCH in job.steps or job.batch_waits is not None or job.is_ending:
+            if STEP_BATCH in job.steps:
+                self.reports.append(nm.DutyDone(*key, order.duty_id))
+            return actions
+        job.batch_waits = order
+        return actions + self._go_on(job)
+
+    def _prepare(self, order: nm.PrepareJob, credential: nm.JobCredential) -> list[Action]:
+        key = (credential.job_id, credential.attempt)
+        if key in self._ended:
+            return []
+        actions, job = self._know(credential)
+        job.prepares.append(order.duty_id)
+        return actions + self._go_on(job)
+
+    def _know(self, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
+        """Return this attempt's record; whatever runs of another attempt is ended."""
+        job = self.jobs.get(credential.job_id)
+        actions: list[Action] = []
+        if job is not None and job.attempt != credential.attempt:
+            actions += self._end(job, 0, "", 0.0)
+            job = None
+        if job is None:
+            job = JobHere(credential.job_id, credential.attempt, credential)
+            self.jobs[credential.job_id] = job
+        elif job.credential is None:
+            job.credential = credential
+        return actions, job
+
+    def _go_on(self, job: JobHere) -> list[Action]:
+        """Start what waits, after the prolog."""
+        if job.prolog == "none" and self.has_prolog:
+            job.prolog = "running"
+            assert job.credential is not None
+            return [RunProlog(job.job_id, job.attempt, job.credential)]
+        if job.prolog == "running":
+            return []
+        job.prolog = "done"
+        for duty_id in job.prepares:
+            self.reports.append(nm.DutyDone(job.job_id, job.attempt, duty_id))
+        job.prepares.clear()
+        actions: list[Action] = []
+        if job.batch_waits is not None:
+            order, job.batch_waits = job.batch_waits, None
+            job.steps[STEP_BATCH] = order.duty_id
+            assert job.credential is not None
+            actions.append(StartBatch(job.credential, order))
+        waiting, job.steps_wait = job.steps_wait, []
+        for ticket, credential in waiting:
+            job.steps[credential.step_id] = 0
+            actions.append(StartStep(credential, ticket))
+        return actions
+
+    def prolog_ended(self, job_id: int, attempt: int, problem: str) -> list[Action]:
+        """Go on after the prolog; `problem` is empty when it succeeded."""
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt or job.prolog != "running":
+            return []
+        job.prolog = "done"
+        if not problem:
+            if job.is_ending:
+                return self._maybe_clean(job)
+            return self._go_on(job)
+        duty_id = job.batch_waits.duty_id if job.batch_waits else next(iter(job.prepares), 0)
+        self.reports.append(
+            nm.LaunchFailed(
+                job_id, attempt, duty_id, ESLURMD_PROLOG_FAILED, problem, "Prolog error"
+            )
+        )
+        actions: list[Action] = [
+            RefuseStep(ticket, ESLURMD_PROLOG_FAILED, "Prolog failed")
+            for ticket, _ in job.steps_wait
+        ]
+        job.batch_waits = None
+        job.steps_wait.clear()
+        job.prepares.clear()
+        return actions + (self._maybe_clean(job) if job.is_ending else [])
+
+    # Steps ------------------------------------------------------------------------------------
+
+    def launch_step(self, credential: nm.JobCredential, ticket: int) -> list[Action]:
+        """Return what a verified request of srun asks for."""
+        key = (credential.job_id, credential.attempt)
+        job = self.jobs.get(credential.job_id)
+        is_over = job is not None and (job.is_ending or job.attempt != credential.attempt)
+        if key in self._ended or is_over:
+            return [RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")]
+        if job is not None and credential.step_id in job.steps:
+            text = f"step {credential.step_id} of job {job.job_id} is running already"
+            return [RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, text)]
+        actions, job = self._know(credential)
+        job.steps_wait.append((ticket, credential))
+        return actions + self._go_on(job)
+
+    def step_started(self, job_id: int, attempt: int, step_id: int) -> None:
+        """A supervisor says that its tasks run."""
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt:
+            return
+        duty_id = job.steps.get(step_id, 0)
+        if duty_id:
+            self.reports.append(nm.DutyDone(job_id, attempt, duty_id))
+
+    def step_failed(self, job_id: int, attempt: int, step_id: int, text: str) -> list[Action]:
+        """A supervisor could not even be begun: a fault of this node."""
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt or step_id not in job.steps:
+            return []
+        duty_id = job.steps.pop(step_id)
+        if step_id == STEP_BATCH:
+            self.reports.append(
+                nm.LaunchFailed(job_id, attempt, duty_id, ESLURMD_JOB_NOTRUNNING, text)
+            )
+        return self._maybe_clean(job)
+
+    def step_ended(self, job_id: int, attempt: int, step_id: int, end: StepEnd) -> list[Action]:
+        """Report the end of a step; a job that is ending may be clean now."""
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt or step_id not in job.steps:
+            return []
+        duty_id = job.steps.pop(step_id)
+        if end.is_unkillable:
+            self.reports.append(nm.NodeTrouble(0, 0, KILL_TASK_FAILED))
+        if step_id != STEP_BATCH:
+            if step_id != STEP_EXTERN:
+                self.reports.append(
+                    nm.StepEnded(
+                        job_id, attempt, step_id, end.status, end.start_us, end.end_us,
+                        end.flags & ~nm.END_CLEAN, end.usage, end.error,
+                    )
+                )  # fmt: skip
+            return self._maybe_clean(job)
+        is_clean = (
+            bool(end.flags & nm.END_CLEAN)
+            and not self.has_epilog
+            and not job.steps
+            and not job.is_ending
+        )
+        flags = end.flags | nm.END_CLEAN if is_clean else end.flags & ~nm.END_CLEAN
+        report = nm.BatchEnded(
+            job_id, attempt, duty_id, end.status, end.start_us, end.end_us, flags, end.usage,
+            end.error,
+        )  # fmt: skip
+        self.reports = [
+            item
+            for item in self.reports
+            if not (isinstance(item, nm.DutyDone) and duty_id and item.duty_id == duty_id)
+        ]
+        self.reports.append(report)
+        self._remember((job_id, attempt), report)
+        if is_clean:
+            del self.jobs[job_id]
+            return []
+        return self._maybe_clean(job)
+
+    def _remember(self, key: tuple[int, int], report: nm.BatchEnded | None) -> None:
+        self._ended[key] = report if report is not None else self._ended.get(key)
+        while len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+
+    # Ending -----------------------------------------------------------------------------------
+
+    def _terminate(
+        self, order: nm.TerminateJob, credential: nm.JobCredential | None
+    ) -> list[Action]:
+        job = self.jobs.get(order.job_id)
+        if job is None or job.attempt != order.attempt:
+            if job is None and self.has_epilog and credential is not None:
+                job = JobHere(order.job_id, order.attempt, credential, prolog="done")
+                self.jobs[order.job_id] = job
+            else:
+                self._remember((order.job_id, order.attempt), None)
+                self._report_clean(order.job_id, order.attempt, order.duty_id, 0)
+                return []
+        if job.credential is None:
+            job.credential = credential
+        wait_s = 0.0 if order.force else float(self.kill_wait_s)
+        if job.is_ending:
+            job.terminate_duty = order.duty_id or job.terminate_duty
+            return self._maybe_clean(job)
+        return self._end(job, order.duty_id, why(order.flags), wait_s)
+
+    def _end(self, job: JobHere, duty_id: int, text: str, wait_s: float) -> list[Action]:
+        job.terminate_duty = duty_id
+        job.batch_waits = None
+        actions: list[Action] = [
+            RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")
+            for ticket, _ in job.steps_wait
+        ]
+        job.steps_wait.clear()
+        words = {"do": "terminate", "why": text, "wait_s": wait_s}
+        for step_id in job.steps:
+            actions.append(Command(job.job_id, job.attempt, step_id, words))
+        self._remember((job.job_id, job.attempt), None)
+        return actions + self._maybe_clean(job)
+
+    def _maybe_clean(self, job: JobHere) -> list[Action]:
+        """Run the epilog when a job that is ending has nothing left here, then report."""
+        if not job.is_ending or job.steps or job.prolog == "running" or job.epilog == "running":
+            return []
+        if self.has_epilog and job.epilog == "none":
+            job.epilog = "running"
+            return [RunEpilog(job.job_id, job.attempt, job.credential)]
+        self._report_clean(job.job_id, job.attempt, job.terminate_duty, 0)
+        if self.jobs.get(job.job_id) is job:
+            del self.jobs[job.job_id]
+        return []
+
+    def epilog_ended(self, job_id: int, attempt: int, status: int) -> list[Action]:
+        """Report that a node is clean of a job."""
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt or job.epilog != "running":
+            return []
+        del self.jobs[job_id]
+        self._report_clean(job_id, attempt, job.terminate_duty, status)
+        return []
+
+    def _report_clean(self, job_id: int, attempt: int, duty_id: int, status: int) -> None:
+        if duty_id > 0:
+            self.reports.append(nm.JobTerminated(job_id, attempt, duty_id, status))
+        elif status:
+            self.reports.append(nm.NodeTrouble(0, 0, "Epilog error"))
+
+    def _terminate_step(self, order: nm.TerminateStep) -> list[Action]:
+        self.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))
+        words = {
+            "do": "terminate",
+            "why": why(order.flags),
+            "wait_s": float(self.kill_wait_s),
+        }
+        return self._tell(order.job_id, order.attempt, [order.step_id], words)
+
+    # Signals ----------------------------------------------------------------------------------
+
+    def _signal(self, order: nm.SignalJob) -> list[Action]:
+        self.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))
+        job = self.jobs.get(order.job_id)
+        if job is None or job.attempt != order.attempt:
+            return []
+        words: dict[str, object] = {"do": "signal", "number": order.signal, "scope": "all"}
+        if order.step_id >= 0:
+            if order.signal == _SIGKILL:
+                text = "DUE to SIGNAL Killed" if order.flags & SIGNAL_CANCELLED else ""
+                words = {"do": "terminate", "why": text, "wait_s": 0.0}
+            return self._tell(order.job_id, order.attempt, [order.step_id], words)
+        if order.flags & SIGNAL_BATCH_ONLY:
+            words["scope"] = "script"
+            return self._tell(order.job_id, order.attempt, [STEP_BATCH], words)
+        steps = [step for step in job.steps if step not in (STEP_BATCH, STEP_EXTERN)]
+        if not order.flags & SIGNAL_STEPS_ONLY:
+            steps = list(job.steps)
+        return self._tell(order.job_id, order.attempt, steps, words)
+
+    def _tell_all(
+        self, order: nm.SuspendJob | nm.ResumeJob, words: Mapping[str, object]
+    ) -> list[Action]:
+        self.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))
+        job = self.jobs.get(order.job_id)
+        if job is None:
+            return []
+        return self._tell(order.job_id, order.attempt, list(job.steps), words)
+
+    def _tell(
+        self, job_id: int, attempt: int, step_ids: Sequence[int], words: Mapping[str, object]
+    ) -> list[Action]:
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt:
+            return []
+        return [
+            Command(job_id, attempt, step_id, words) for step_id in step_ids if step_id in job.steps
+        ]
+
+    # Restart ----------------------------------------------------------------------------------
+
+    def adopt(self, credential: nm.JobCredential, step_id: int, duty_id: int) -> None:
+        """Take up a step that a predecessor of this daemon had started."""
+        job = self.jobs.get(credential.job_id)
+        if job is None:
+            job = JobHere(credential.job_id, credential.attempt, credential, prolog="done")
+            self.jobs[credential.job_id] = job
+        job.steps[step_id] = duty_id
+
+    def running(self) -> list[nm.RunningJob]:
+        """Return what a registration says of this node's jobs, those with unsent reports too."""
+        found = {(job.job_id, job.attempt): sorted(job.steps) for job in self.jobs.values()}
+        for report in self.reports:
+            if isinstance(report, nm.BatchEnded):
+                found.setdefault((report.job_id, report.attempt), []).append(STEP_BATCH)
+        return [nm.RunningJob(job_id, attempt, steps) for (job_id, attempt), steps in found.items()]
+
+
+def why(flags: int) -> str:
+    """Return how a job's stderr says why it was ended; nothing for a job that ended by itself."""
+    if flags & SIGNAL_TIME_LIMIT:
+        return "DUE TO TIME LIMIT"
+    if flags & SIGNAL_PREEMPTED:
+        return "DUE TO PREEMPTION"
+    if flags & SIGNAL_CANCELLED:
+        return "DUE to SIGNAL Terminated"
+    return ""

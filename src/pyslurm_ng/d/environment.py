@@ -1,0 +1,419 @@
+"""The variables that jobs, steps and tasks find: one pure function for each of them.
+
+Later entries win: what the user sent, then the job's, then the step's, then the task's. Facts of
+this host come in `NodePlace`, so nothing here looks at the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
+from pyslurm_ng.model.job import (
+    REQ_MEM_SET,
+    REQ_NTASKS_SET,
+    REQ_OVERCOMMIT,
+    JobRequest,
+    NodeAlloc,
+)
+from pyslurm_ng.sched.layout import counts_text
+from pyslurm_ng.wire.node_messages import JobCredential
+
+_LAUNCHERS = {
+    "HYDRA_BOOTSTRAP": "slurm",
+    "HYDRA_LAUNCHER_EXTRA_ARGS": "--external-launcher",
+    "I_MPI_HYDRA_BOOTSTRAP": "slurm",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "--external-launcher",
+    "OMPI_MCA_plm_slurm_args": "--external-launcher",
+    "PRTE_MCA_plm_slurm_args": "--external-launcher",
+}
+# Every maker's own name for "only these devices"; harmless where the maker's are absent.
+_GPU_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """What of this node and its configuration goes into environments."""
+
+    node_name: str
+    host_name: str
+    conf_path: str
+    tmp_dir: str = "/tmp"
+    mem_per_cpu_mib: int = 0  # defaults of partition or cluster, shown as if asked for
+    mem_per_node_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """GPUs as their users are to see them.
+
+    `job` are the host numbers the job holds here, `step` those of the step or task, `visible`
+    the numbers that go into CUDA_VISIBLE_DEVICES: counted from 0 where devices are confined.
+    """
+
+    job: Sequence[int] = ()
+    step: Sequence[int] = ()
+    visible: Sequence[int] = ()
+
+
+def parse_environment(blob: bytes) -> dict[str, str]:
+    """Return the NAME=VALUE entries of a blob, each ended by NUL; others are left out."""
+    found = {}
+    for entry in blob.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals and name:
+            found[_text(name)] = _text(value)
+    return found
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def entries(variables: dict[str, str]) -> list[bytes]:
+    """Return variables as exec wants them."""
+    return [
+        f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in variables.items()
+    ]
+
+
+# The job --------------------------------------------------------------------------------------
+
+
+def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]:
+    """Return what every process of a job sees, whichever step it belongs to."""
+    request = credential.request
+    nodes = fold(list(credential.nodes))
+    variables = {
+        "SLURM_CLUSTER_NAME": credential.cluster,
+        "SLURM_CONF": place.conf_path,
+        "SLURM_JOBID": str(credential.job_id),
+        "SLURM_JOB_ID": str(credential.job_id),
+        "SLURM_JOB_NAME": credential.job_name or "sbatch",
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_NODELIST": nodes,
+        "SLURM_JOB_NUM_NODES": str(len(credential.nodes)),
+        "SLURM_JOB_CPUS_PER_NODE": counts_text(alloc.cpus for alloc in credential.allocs),
+        "SLURM_JOB_PARTITION": credential.partition,
+        "SLURM_JOB_UID": str(credential.uid),
+        "SLURM_JOB_GID": str(credential.gid),
+        "SLURM_JOB_USER": credential.user_name,
+        "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
+        "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,
+        "SLURM_JOB_EXCLUSIVE": credential.exclusive,
+        "SLURM_OOM_KILL_STEP": "1" if request.oom_kill_step not in (0, NO_VAL) else "0",
+    }
+    for name, value in (
+        ("SLURM_JOB_ACCOUNT", credential.account),
+        ("SLURM_JOB_QOS", credential.qos),
+        ("SLURM_JOB_RESERVATION", credential.reservation),
+        ("SLURM_JOB_LICENSES", credential.licenses),
+        ("SLURM_JOB_DEPENDENCY", credential.dependency),
+        ("SLURM_WCKEY", credential.wckey),
+        ("SLURM_NETWORK", request.network),
+        ("SLURM_CONTAINER", request.container),
+    ):
+        if value:
+            variables[name] = value
+    if credential.end_us:
+        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // 1_000_000)
+    if request.segment:
+        variables["SLURM_JOB_SEGMENT_SIZE"] = str(request.segment)
+    variables |= _memory(credential, place)
+    variables |= _array(credential)
+    if request.flags & REQ_OVERCOMMIT:
+        variables["SLURM_OVERCOMMIT"] = "1"
+    return variables
+
+
+def _memory(credential: JobCredential, place: NodePlace) -> dict[str, str]:
+    """Return the one memory variable that applies: as asked for, else the default."""
+    request = credential.request
+    for name, asked in (
+        ("SLURM_MEM_PER_NODE", request.mem_per_node_mib),
+        ("SLURM_MEM_PER_CPU", request.mem_per_cpu_mib),
+        ("SLURM_MEM_PER_GPU", request.mem_per_gpu_mib),
+    ):
+        if asked:
+            return {name: str(asked)}
+    if request.flags & REQ_MEM_SET:
+        return {"SLURM_MEM_PER_NODE": "0"}
+    if place.mem_per_cpu_mib:
+        return {"SLURM_MEM_PER_CPU": str(place.mem_per_cpu_mib)}
+    if place.mem_per_node_mib:
+        return {"SLURM_MEM_PER_NODE": str(place.mem_per_node_mib)}
+    return {}
+
+
+def _array(credential: JobCredential) -> dict[str, str]:
+    if not credential.array_job_id or credential.array_task_id == NO_VAL:
+        return {}
+    return {
+        "SLURM_ARRAY_JOB_ID": str(credential.array_job_id),
+        "SLURM_ARRAY_TASK_ID": str(credential.array_task_id),
+        "SLURM_ARRAY_TASK_COUNT": str(credential.array_count),
+        "SLURM_ARRAY_TASK_MAX": str(credential.array_max),
+        "SLURM_ARRAY_TASK_MIN": str(credential.array_min),
+        "SLURM_ARRAY_TASK_STEP": str(credential.array_step or 1),
+    }
+
+
+def request_variables(request: JobRequest) -> dict[str, str]:
+    """Return what repeats the options of sbatch and salloc."""
+    numbers = (
+        ("SLURM_NTASKS_PER_NODE", request.ntasks_per_node),
+        ("SLURM_NTASKS_PER_CORE", request.ntasks_per_core),
+        ("SLURM_NTASKS_PER_SOCKET", request.ntasks_per_socket),
+        ("SLURM_NTASKS_PER_GPU", request.ntasks_per_gpu),
+        ("SLURM_CPUS_PER_TASK", request.cpus_per_task),
+        ("SLURM_CPUS_PER_GPU", request.cpus_per_gpu),
+        ("SLURM_THREADS_PER_CORE", request.threads_per_core),
+        ("SLURM_DIST_PLANESIZE", request.plane_size),
+    )
+    texts = (
+        ("SLURM_GPUS", request.gpus),
+        ("SLURM_GPUS_PER_NODE", request.gpus_per_node),
+        ("SLURM_GPUS_PER_SOCKET", request.gpus_per_socket),
+        ("SLURM_GPUS_PER_TASK", request.gpus_per_task),
+        ("SLURM_GPU_BIND", request.gpu_bind),
+        ("SLURM_TRES_BIND", request.tres_bind),
+        ("SLURM_DISTRIBUTION", request.distribution),
+        ("SLURM_PROFILE", request.profile),
+    )
+    variables = {name: str(value) for name, value in numbers if value}
+    variables |= {name: value.removeprefix("gpu:") for name, value in texts if value}
+    tres = tres_per_task(request)
+    if tres:
+        variables["SLURM_TRES_PER_TASK"] = tres
+    if request.flags & REQ_NTASKS_SET and request.ntasks:
+        variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(request.ntasks)
+    return variables
+
+
+def tres_per_task(request: JobRequest) -> str:
+    """Return SLURM_TRES_PER_TASK: as asked, or what -c and --gpus-per-task amount to."""
+    if request.tres_per_task:
+        return request.tres_per_task
+    words = [f"cpu={request.cpus_per_task}"] if request.cpus_per_task else []
+    if request.gpus_per_task:
+        kind, _, count = request.gpus_per_task.rpartition(":")
+        kind = kind.removeprefix("gpu").lstrip(":")
+        words.append(f"gres/gpu:{kind}={count}" if kind else f"gres/gpu={count}")
+    return ",".join(words)
+
+
+def gpu_variables(view: GpuView, *, is_step: bool) -> dict[str, str]:
+    """Return the variables of GPUs; none where the job has none here."""
+    if not view.job:
+        return {}
+    variables = dict.fromkeys(_GPU_VARIABLES, _list(view.visible))
+    variables["SLURM_JOB_GPUS"] = _list(view.job)
+    if is_step:
+        variables["SLURM_STEP_GPUS"] = _list(view.step)
+    return variables
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+# The batch script -----------------------------------------------------------------------------
+
+
+def batch_environment(
+    credential: JobCredential,
+    place: NodePlace,
+    sent: dict[str, str],
+    gpus: GpuView,
+    login: dict[str, str],
+) -> dict[str, str]:
+    """Return a batch script's environment but for SLURM_TASK_PID.
+
+    Args:
+        sent: what sbatch let through.
+        login: the user's login variables, for what `sent` does not have.
+    """
+    alloc = _alloc_here(credential.nodes, credential.allocs, place.node_name)
+    variables = dict(login)
+    variables |= sent
+    variables |= job_variables(credential, place)
+    variables |= request_variables(credential.request)
+    variables |= {
+        "ENVIRONMENT": "BATCH",
+        "HOSTNAME": place.host_name,
+        "TMPDIR": place.tmp_dir,
+        "SLURMD_NODENAME": place.node_name,
+        "SLURM_NNODES": str(len(credential.nodes)),
+        "SLURM_CPUS_ON_NODE": str(alloc.cpus),
+        "SLURM_TASKS_PER_NODE": counts_text(max(1, item.tasks) for item in credential.allocs),
+        "SLURM_NODEID": "0",
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_GTIDS": "0",
+        "SLURM_STEPID": "-5",
+        "SLURM_STEP_ID": "-5",
+        "SLURM_RESTART_COUNT": str(credential.attempt),
+        "SLURM_SUBMIT_DIR": sent.get("SLURM_SUBMIT_DIR", credential.request.work_dir),
+        "SLURM_SUBMIT_HOST": sent.get("SLURM_SUBMIT_HOST", credential.request.alloc_node),
+        "SLURM_PRIO_PROCESS": sent.get("SLURM_PRIO_PROCESS", "0"),
+    }
+    variables |= topology_variables(credential, place.node_name)
+    if gpus.job:
+        variables |= gpu_variables(gpus, is_step=False)
+        variables["SLURM_GPUS_ON_NODE"] = str(len(gpus.job))
+    variables |= _LAUNCHERS
+    return variables
+
+
+def topology_variables(credential: JobCredential, node_name: str) -> dict[str, str]:
+    """Return where this node is in the network; a flat one has only nodes."""
+    address, pattern = node_name, "node"
+    if credential.node_addresses:
+        position = credential.nodes.index(node_name)
+        address = credential.node_addresses[position] or node_name
+        pattern = credential.address_pattern or "node"
+    return {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
+
+
+def _alloc_here(nodes: Sequence[str], allocs: Sequence[NodeAlloc], node_name: str) -> NodeAlloc:
+    return allocs[nodes.index(node_name)]
+
+
+# Steps ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SrunPlace:
+    """Where the srun of a step is."""
+
+    host: str = ""
+    port: int = 0
+    umask: int = 0o22
+
+
+def step_environment(
+    credential: JobCredential,
+    place: NodePlace,
+    sent: dict[str, str],
+    srun: SrunPlace,
+) -> dict[str, str]:
+    """Return what all tasks of a step on this node share; `sent` is srun's own environment."""
+    alloc = _alloc_here(credential.step_nodes, credential.step_allocs, place.node_name)
+    node_id = credential.step_nodes.index(place.node_name)
+    counts = [len(tasks) for tasks in credential.step_tasks]
+    total = sum(counts)
+    step_id = str(credential.step_id)
+    variables = dict(sent)
+    variables |= job_variables(credential, place)
+    variables |= {
+        "SLURMD_NODENAME": place.node_name,
+        "SLURM_JOB_GROUP": credential.group_name,
+        "SLURM_NNODES": str(len(credential.step_nodes)),
+        "SLURM_CPUS_ON_NODE": str(alloc.cpus),
+        "SLURM_TASKS_PER_NODE": counts_text(counts),
+        "SLURM_NTASKS": str(total),
+        "SLURM_NPROCS": str(total),
+        "SLURM_NODEID": str(node_id),
+        "SLURM_GTIDS": _list(credential.step_tasks[node_id]),
+        "SLURM_STEPID": step_id,
+        "SLURM_STEP_ID": step_id,
+        "SLURM_STEP_NODELIST": fold(list(credential.step_nodes)),
+        "SLURM_STEP_NUM_NODES": str(len(credential.step_nodes)),
+        "SLURM_STEP_NUM_TASKS": str(total),
+        "SLURM_STEP_TASKS_PER_NODE": counts_text(counts),
+        "SLURM_UMASK": f"{srun.umask:04o}",
+        "SLURM_PRIO_PROCESS": sent.get("SLURM_PRIO_PROCESS", "0"),
+        "TMPDIR": sent.get("TMPDIR", place.tmp_dir),
+    }
+    if srun.host:
+        variables["SLURM_LAUNCH_NODE_IPADDR"] = srun.host
+        variables["SLURM_SRUN_COMM_HOST"] = srun.host
+    if srun.port:
+        variables["SLURM_SRUN_COMM_PORT"] = str(srun.port)
+        variables["SLURM_STEP_LAUNCHER_PORT"] = str(srun.port)
+    if credential.step_cpus_per_task:
+        variables["SLURM_CPUS_PER_TASK"] = str(credential.step_cpus_per_task)
+    if credential.step_distribution:
+        variables["SLURM_DISTRIBUTION"] = credential.step_distribution
+    if credential.step_tres_bind:
+        variables["SLURM_TRES_BIND"] = credential.step_tres_bind
+    variables |= topology_variables(credential, place.node_name)
+    return variables
+
+
+def task_variables(task_id: int, local_id: int, gpus: GpuView) -> dict[str, str]:
+    """Return what one task of a step has of its own, but for SLURM_TASK_PID."""
+    variables = {"SLURM_PROCID": str(task_id), "SLURM_LOCALID": str(local_id)}
+    variables |= gpu_variables(gpus, is_step=True)
+    return variables
+
+
+# Prolog and epilog ----------------------------------------------------------------------------
+
+
+def hook_environment(
+    credential: JobCredential, place: NodePlace, context: str, gpus: GpuView
+) -> dict[str, str]:
+    """Return the small, fixed environment of a node's Prolog or Epilog.
+
+    Nothing of the user's environment and no PATH: these programs run as root.
+    """
+    request = credential.request
+    variables = {
+        "SLURM_CLUSTER_NAME": credential.cluster,
+        "SLURM_CONF": place.conf_path,
+        "SLURMD_NODENAME": place.node_name,
+        "SLURM_JOB_ID": str(credential.job_id),
+        "SLURM_JOBID": str(credential.job_id),
+        "SLURM_JOB_UID": str(credential.uid),
+        "SLURM_JOB_GID": str(credential.gid),
+        "SLURM_JOB_USER": credential.user_name,
+        "SLURM_JOB_PARTITION": credential.partition,
+        "SLURM_JOB_ACCOUNT": credential.account,
+        "SLURM_JOB_QOS": credential.qos,
+        "SLURM_JOB_NODELIST": fold(list(credential.nodes)),
+        "SLURM_JOB_NUM_NODES": str(len(credential.nodes)),
+        "SLURM_JOB_CPUS_PER_NODE": counts_text(alloc.cpus for alloc in credential.allocs),
+        "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
+        "SLURM_JOB_RESTART_COUNT": str(credential.attempt),
+        "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,
+        "SLURM_JOB_EXCLUSIVE": credential.exclusive,
+        "SLURM_JOB_COMMENT": request.comment,
+        "SLURM_JOB_EXTRA": request.extra,
+        "SLURM_JOB_WORK_DIR": request.work_dir,
+        "SLURM_SCRIPT_CONTEXT": context,
+    }
+    if request.constraint:
+        variables["SLURM_JOB_CONSTRAINTS"] = request.constraint
+    if credential.end_us:
+        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // 1_000_000)
+    if credential.reservation:
+        variables["SLURM_JOB_RESERVATION"] = credential.reservation
+    variables |= _array(credential)
+    variables |= gpu_variables(gpus, is_step=False)
+    # A line break would let a comment pretend to be another variable in a careless script.
+    return {name: value.replace("\0", "") for name, value in variables.items()}
+
+
+def login_variables(user_name: str, home: str, shell: str) -> dict[str, str]:
+    """Return what a fresh login would set, for jobs that bring little of their own."""
+    return {
+        "HOME": home,
+        "LOGNAME": user_name,
+        "MAIL": f"/var/mail/{user_name}",
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games",
+        "SHELL": shell or "/bin/sh",
+        "USER": user_name,
+    }
+
+
+def is_batch(credential: JobCredential) -> bool:
+    """Return whether a credential is for a batch script."""
+    return credential.step_id == STEP_BATCH

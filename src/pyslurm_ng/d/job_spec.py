@@ -1,0 +1,468 @@
+"""Credential and request -> the plain map that a supervisor carries out (see d.step).
+
+Everything is decided here, so that the supervisor needs no configuration: environment, files,
+limits, control groups, CPUs and GPUs of each task.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyslurm_ng.conf.cgroup_conf import CgroupConf
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.d import binding, environment, gres, output_names, step_record
+from pyslurm_ng.d.cgroup import Group, Tree
+from pyslurm_ng.model.ids import STEP_BATCH, step_text
+from pyslurm_ng.model.job import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, NodeAlloc
+from pyslurm_ng.model.node import NodeGres
+from pyslurm_ng.wire import node_messages as nm
+
+_NULL = "/dev/null"
+_UNLIMITED = 1 << 62
+_LIMITS = {
+    name[len("RLIMIT_") :]: getattr(resource, name)
+    for name in dir(resource)
+    if name.startswith("RLIMIT_")
+}
+
+
+class SpecError(ValueError):
+    """The step cannot run as asked for; one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSetup:
+    """This node as the configuration and the host make it."""
+
+    node_name: str
+    host_name: str
+    spool: str
+    conf: SlurmConf
+    cgroup_conf: CgroupConf
+    devices: tuple[NodeGres, ...]
+    tree: Tree | None
+    host: binding.HostCores
+
+    def uses(self, plugin: str) -> bool:
+        """Whether TaskPlugin names a plugin."""
+        return plugin in self.conf.task_plugin
+
+    @property
+    def confines_devices(self) -> bool:
+        """Whether tasks can open only their own devices, which are then counted from 0."""
+        return (
+            self.tree is not None
+            and self.uses("task/cgroup")
+            and self.cgroup_conf.constrain_devices
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user as the node's user database knows it."""
+
+    groups: tuple[int, ...]
+    home: str = "/"
+    shell: str = ""
+
+
+def place_of(setup: NodeSetup, credential: nm.JobCredential) -> environment.NodePlace:
+    """Return what of this node goes into environments."""
+    conf = setup.conf
+    per_cpu, per_node = conf.def_mem_per_cpu, conf.def_mem_per_node
+    for partition in conf.partitions:
+        if partition.name == credential.partition:
+            own_cpu, own_node = (
+                _amount(partition.def_mem_per_cpu),
+                _amount(partition.def_mem_per_node),
+            )
+            if own_cpu or own_node:
+                per_cpu, per_node = own_cpu, own_node
+    return environment.NodePlace(
+        node_name=setup.node_name,
+        host_name=setup.host_name,
+        conf_path=conf.path,
+        mem_per_cpu_mib=_amount(per_cpu),
+        mem_per_node_mib=_amount(per_node),
+    )
+
+
+def _amount(value: int) -> int:
+    return 0 if value >= 0xFFFFFFFE else value
+
+
+def alloc_of(nodes: Sequence[str], allocs: Sequence[NodeAlloc], name: str) -> NodeAlloc | None:
+    """Return what is held on one node, None if it is not among them."""
+    return allocs[nodes.index(name)] if name in nodes else None
+
+
+def gpu_view(
+    setup: NodeSetup, credential: nm.JobCredential, seen: Sequence[int] | None = None
+) -> environment.GpuView:
+    """Return the GPUs of a job here, as the step or, with `seen`, one task sees them."""
+    job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
+    step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+    job = gres.indexes(job_alloc.gres) if job_alloc is not None else []
+    step = gres.indexes(step_alloc.gres) if step_alloc is not None else []
+    chosen = step if seen is None else list(seen)
+    visible = gres.visible(step, chosen, setup.confines_devices)
+    return environment.GpuView(job, chosen, visible)
+
+
+# Common parts ---------------------------------------------------------------------------------
+
+
+def _base(
+    setup: NodeSetup, credential: nm.JobCredential, account: Account, raw_credential: bytes
+) -> dict[str, Any]:
+    """Return the parts that scripts and steps have in common."""
+    conf = setup.conf
+    every, is_counted = _accounting(setup, credential.request.acctg_freq)
+    step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+    over_memory = any(word.lower() == "overmemorykill" for word in conf.job_acct_gather_params)
+    limit_kib = step_alloc.mem_mib * 1024 if over_memory and step_alloc is not None else 0
+    return {
+        "name": f"{credential.job_id}.{step_text(credential.step_id)}",
+        "job": credential.job_id,
+        "attempt": credential.attempt,
+        "step": credential.step_id,
+        "node": setup.node_name,
+        "node_index": max(0, _index(credential.step_nodes, setup.node_name)),
+        "uid": credential.uid,
+        "gid": credential.gid,
+        "groups": list(account.groups),
+        "credential": raw_credential,
+        "kill_wait": conf.kill_wait,
+        "unkillable_s": conf.unkillable_step_timeout,
+        "cgroup": cgroup_plan(setup, credential),
+        "acct": is_counted,
+        "acct_every": every,
+        "memory_limit_kib": limit_kib,
+        "script": b"",
+        "spool": "",
+        "route": None,
+        "label": False,
+        "label_width": 1,
+        "pty": False,
+        "rows": 0,
+        "columns": 0,
+        "nice": 0,
+        "no_kill": False,
+        "is_batch": credential.step_id == STEP_BATCH,
+        "task_prologs": [conf.task_prolog] if conf.task_prolog else [],
+        "task_epilogs": [conf.task_epilog] if conf.task_epilog else [],
+    }
+
+
+def _index(names: Sequence[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _accounting(setup: NodeSetup, asked: str) -> tuple[int, bool]:
+    """Return how often usage is sampled in seconds (0: never) and whether it is counted."""
+    conf = setup.conf
+    if not conf.job_acct_gather_type or conf.job_acct_gather_type.endswith("/none"):
+        return 0, False
+    every = 30
+    for words in (conf.job_acct_gather_frequency, asked.split(",")):
+        for word in words:
+            kind, equals, value = word.partition("=")
+            if not equals:
+                kind, value = "task", word
+            if kind == "task" and value.isdigit():
+                every = int(value)
+    return every, True
+
+
+def _rlimits(limits: Sequence[tuple[str, int, int]]) -> list[tuple[int, int, int]]:
+    found = []
+    for name, soft, hard in limits:
+        number = _LIMITS.get(name.upper().removeprefix("RLIMIT_"))
+        if number is not None:
+            found.append((number, _bounded(soft), _bounded(hard)))
+    return found
+
+
+def _bounded(value: int) -> int:
+    return -1 if value < 0 or value >= _UNLIMITED else value
+
+
+def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> dict[str, Any] | None:
+    """Return the control groups of a step, None where they are not used."""
+    tree = setup.tree
+    if tree is None:
+        return None
+    job = tree.job(credential.job_id, credential.uid)
+    step = tree.step(credential.job_id, credential.uid, step_text(credential.step_id))
+    wanted = {"freezer", "unified"}
+    conf = setup.cgroup_conf
+    job_limits: dict[str, Any] = {}
+    step_limits: dict[str, Any] = {}
+    if setup.uses("task/cgroup"):
+        job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
+        step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+        for limits, alloc in ((job_limits, job_alloc), (step_limits, step_alloc)):
+            if alloc is None:
+                continue
+            if conf.constrain_ram_space and alloc.mem_mib:
+                wanted.add("memory")
+                allowed = alloc.mem_mib * conf.allowed_ram_space // 100
+                limits["mem_mib"] = max(int(allowed), conf.min_ram_space)
+                if conf.constrain_swap_space:
+                    limits["swap_mib"] = int(alloc.mem_mib * conf.allowed_swap_space // 100)
+            cpus = setup.host.of_mask(int.from_bytes(alloc.cores, "little"))
+            if conf.constrain_cores and cpus:
+                wanted.add("cpuset")
+                limits["cpus"] = list(cpus)
+            if conf.constrain_devices:
+                wanted.add("devices")
+                denied = gres.denied_devices(setup.devices, alloc.gres)
+                limits["denied"] = [list(node) for node in denied]
+    return {
+        "version": tree.version,
+        "job": _chosen(job, wanted),
+        "step": _chosen(step, wanted),
+        "job_limits": job_limits,
+        "step_limits": step_limits,
+    }
+
+
+def _chosen(group: Group, wanted: set[str]) -> dict[str, str]:
+    """Return the directories of controllers that are needed; others only cost time."""
+    return {name: path for name, path in group.directories.items() if name in wanted}
+
+
+# Scripts --------------------------------------------------------------------------------------
+
+
+def batch_spec(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    order: nm.LaunchBatch,
+    account: Account,
+) -> dict[str, Any]:
+    """Return what the supervisor of a batch script is to do."""
+    request = credential.request
+    sent = environment.parse_environment(order.environment)
+    login: dict[str, str] = {}
+    if request.flags & REQ_GET_USER_ENV or "HOME" not in sent:
+        login = environment.login_variables(credential.user_name, account.home, account.shell)
+    place = place_of(setup, credential)
+    variables = environment.batch_environment(
+        credential, place, sent, gpu_view(setup, credential), login
+    )
+    fields = _name_fields(setup, credential)
+    directory = request.work_dir or "/"
+    std_in, std_out, std_err = output_names.batch_names(
+        request.std_in, request.std_out, request.std_err, directory, fields
+    )
+    cpus = setup.host.of_mask(_cores(setup, credential))
+    spec = _base(setup, credential, account, order.credential)
+    spec |= {
+        "duty": order.duty_id,
+        "env": environment.entries(variables),
+        "cwd": directory,
+        "umask": request.umask,
+        "rlimits": _rlimits(request.rlimits),
+        "script": order.script,
+        "spool": f"{setup.spool}/job{credential.job_id:05d}",
+        "append": _appends(setup, request.flags),
+        "tasks": [
+            {
+                "task": 0,
+                "local": 0,
+                "argv": ["slurm_script", *request.argv],
+                "cpus": binding.cpu_mask(cpus) if cpus and setup.uses("task/affinity") else b"",
+                "env": [],
+                "in": std_in,
+                "out": std_out,
+                "err": std_err,
+            }
+        ],
+    }
+    return spec
+
+
+def _appends(setup: NodeSetup, flags: int) -> bool:
+    if flags & (REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
+        return bool(flags & REQ_OPEN_APPEND)
+    return bool(setup.conf.job_file_append)
+
+
+def _cores(setup: NodeSetup, credential: nm.JobCredential) -> int:
+    alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+    return int.from_bytes(alloc.cores, "little") if alloc is not None else 0
+
+
+def _name_fields(
+    setup: NodeSetup, credential: nm.JobCredential, task_id: int = 0
+) -> output_names.NameFields:
+    return output_names.NameFields(
+        job_id=credential.job_id,
+        array_job_id=credential.array_job_id,
+        array_task_id=credential.array_task_id,
+        step_id=credential.step_id,
+        user=credential.user_name,
+        job_name=credential.job_name,
+        node_name=setup.node_name,
+        node_index=max(0, _index(credential.step_nodes, setup.node_name)),
+        task_id=task_id,
+    )
+
+
+# Steps ----------------------------------------------------------------------------------------
+
+
+def step_spec(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    request: nm.LaunchStep,
+    account: Account,
+) -> dict[str, Any]:
+    """Return what the supervisor of a step's tasks on this node is to do.
+
+    Raises:
+        SpecError: a binding or a list of programs that does not fit.
+    """
+    node_index = credential.step_nodes.index(setup.node_name)
+    task_ids = credential.step_tasks[node_index]
+    route = request.route
+    srun = environment.SrunPlace(
+        host=request.host_ip or (route.host if route else ""),
+        port=route.port if route else 0,
+        umask=request.umask,
+    )
+    sent = environment.parse_environment(request.environment)
+    variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
+    total = sum(len(tasks) for tasks in credential.step_tasks)
+    try:
+        masks, bind_words = _bindings(setup, credential, request.cpu_bind, len(task_ids))
+        tasks = [
+            _task(setup, credential, request, local, task_id, masks[local])
+            for local, task_id in enumerate(task_ids)
+        ]
+    except (binding.BindError, gres.GresError) as error:
+        raise SpecError(str(error)) from None
+    variables |= bind_words
+    job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
+    if job_alloc is not None and gres.indexes(job_alloc.gres):
+        variables["SLURM_GPUS_ON_NODE"] = str(len(gres.indexes(job_alloc.gres)))
+    spec = _base(setup, credential, account, request.credential)
+    prologs = [name for name in (request.task_prolog,) if name]
+    epilogs = [name for name in (request.task_epilog,) if name]
+    spec |= {
+        "duty": 0,
+        "env": environment.entries(variables),
+        "cwd": request.cwd,
+        "umask": request.umask,
+        "rlimits": _rlimits([tuple(limit) for limit in request.rlimits]),
+        "append": request.append,
+        "route": {"host": route.host, "port": route.port, "key": route.key} if route else None,
+        "label": request.label,
+        "label_width": len(str(max(0, total - 1))),
+        "pty": request.pty,
+        "rows": request.pty_rows,
+        "columns": request.pty_columns,
+        "nice": request.nice,
+        "no_kill": request.no_kill,
+        "tasks": tasks,
+    }
+    spec["task_prologs"] += prologs
+    spec["task_epilogs"] = epilogs + spec["task_epilogs"]
+    if request.kill_wait_s >= 0:
+        spec["kill_wait"] = request.kill_wait_s
+    return spec
+
+
+def _bindings(
+    setup: NodeSetup, credential: nm.JobCredential, bind: str, count: int
+) -> tuple[list[binding.CpuIds], dict[str, str]]:
+    """Return the CPUs of each task, and what SLURM_CPU_BIND says of them."""
+    automatic = setup.uses("task/affinity")
+    masks = binding.bind_tasks(
+        setup.host,
+        _cores(setup, credential),
+        count,
+        credential.step_cpus_per_task or 1,
+        bind,
+        credential.step_distribution,
+        automatic=automatic,
+    )
+    if not bind and not any(masks):
+        return masks, {}
+    verbose = "verbose" in bind.lower().split(",")
+    return masks, binding.bind_text("mask_cpu", masks, verbose=verbose)
+
+
+def _task(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    request: nm.LaunchStep,
+    local: int,
+    task_id: int,
+    cpus: binding.CpuIds,
+) -> dict[str, Any]:
+    step_gpus = gpu_view(setup, credential).step
+    bind = (request.gpu_bind or _gpu_bind(credential)).removeprefix("verbose,")
+    seen = gres.task_gpus(bind, step_gpus, local, credential.step_gpus_per_task)
+    view = gpu_view(setup, credential, seen)
+    fields = _name_fields(setup, credential, task_id)
+    std_in, std_out, std_err = _streams(request, fields, task_id)
+    return {
+        "task": task_id,
+        "local": local,
+        "argv": _argv(request.programs, task_id),
+        "cpus": binding.cpu_mask(cpus) if cpus else b"",
+        "env": environment.entries(environment.task_variables(task_id, local, view)),
+        "in": std_in,
+        "out": std_out,
+        "err": std_err,
+    }
+
+
+def _gpu_bind(credential: nm.JobCredential) -> str:
+    """Return the binding that --tres-bind names for GPUs."""
+    for word in credential.step_tres_bind.split("+"):
+        kind, _, value = word.partition(":")
+        if kind in ("gres/gpu", "gpu"):
+            return value
+    return ""
+
+
+def _argv(programs: Sequence[nm.Program], task_id: int) -> list[str]:
+    rest: list[str] | None = None
+    for program in programs:
+        if task_id in program.tasks:
+            return list(program.argv)
+        if not program.tasks:
+            rest = list(program.argv)
+    if not rest:
+        raise SpecError(f"no program for task {task_id}")
+    return rest
+
+
+def _streams(
+    request: nm.LaunchStep, fields: output_names.NameFields, task_id: int
+) -> tuple[str | None, str | None, str | None]:
+    """Return the files of one task; None routes a stream to srun."""
+
+    def chosen(pattern: str, only: int) -> str | None:
+        if only >= 0 and task_id != only:
+            return _NULL
+        if not pattern:
+            return None if request.route is not None else _NULL
+        return output_names.absolute(output_names.expand(pattern, fields), request.cwd)
+
+    std_out = chosen(request.std_out, request.stdout_task)
+    std_err = chosen(request.std_err, request.stderr_task)
+    if not request.std_err and request.std_out:
+        std_err = std_out
+    return chosen(request.std_in, request.stdin_task), std_out, std_err
+
+
+def record_name(credential: nm.JobCredential) -> str:
+    """Return the name of a step's file in the spool."""
+    return step_record.file_name(credential.job_id, credential.step_id, credential.attempt)
