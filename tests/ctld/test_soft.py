@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
+from tests.model.clusters import cluster_of
 
 
 def test_a_heartbeat_keeps_measures_it_does_not_bring() -> None:
@@ -36,3 +37,13 @@ def test_calls_are_counted_by_kind_and_by_user_until_reset() -> None:
     soft.reset(9)
     assert (soft.calls, soft.callers, soft.reset_us) == ({}, {}, 9)
     assert soft.last_seen_us == {1: 5}
+
+
+def test_nodes_that_never_spoke_are_waited_for_from_now() -> None:
+    """A node that died while the controller was away is missed after SlurmdTimeout."""
+    soft = Soft(started_us=1)
+    cluster = cluster_of()
+    soft.heard(2, 50)
+    soft.expect(cluster, 100)
+    soft.expect(cluster, 200)
+    assert soft.last_seen_us == {0: 100, 1: 100, 2: 50, 3: 100}

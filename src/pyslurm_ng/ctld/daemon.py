@@ -48,7 +48,7 @@ from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.backfill import plan
 from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, Peer, load_identity
 from pyslurm_ng.wire.client import run_directory, socket_file
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
@@ -472,6 +472,7 @@ class Daemon:
             self.log.debug(f"the wall clock differs by {ahead_us / 1e6:.1f} s; following slowly")
         now_us = self._clock.now_us()
         cluster = self._writer.cluster
+        self._soft.expect(cluster, now_us)
         self._writer.record(
             timers.due(cluster, self.configuration.conf, self._soft.last_seen_us, now_us)
         )

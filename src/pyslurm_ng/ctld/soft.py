@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng.ctld.queries.records import RecordCache
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.plan import Plan
 
@@ -108,6 +109,16 @@ class Soft:
         if free_mem_mib >= 0:
             measures.free_mem_mib = free_mem_mib
         return measures
+
+    def expect(self, cluster: Cluster, now_us: int) -> None:
+        """Begin to wait for nodes that have not spoken since this controller began.
+
+        They have SlurmdTimeout from now on, whatever was known of them before.
+        """
+        if len(self.last_seen_us) < len(cluster.nodes):
+            for node_id, node in enumerate(cluster.nodes):
+                if node is not None:
+                    self.last_seen_us.setdefault(node_id, now_us)
 
     def count_call(self, kind: str, uid: int, took_us: int) -> None:
         """Count one request that was answered."""
