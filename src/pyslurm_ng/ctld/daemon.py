@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
+from pyslurm_ng.ctld.loop_edges import LoopEdges
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.roles import Checkpointer
@@ -34,7 +35,7 @@ from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.submit import allocate_job
-from pyslurm_ng.ctld.scheduler import Outcome, Scheduler
+from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
@@ -62,6 +63,7 @@ _TICK_S = 1.0
 _LOOKUP_THREADS = 4
 # Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
 _NODE_SHUTDOWN_S = 0.2
+_DAY_US = 86_400_000_000
 _CLOCK_JUMP_US = 5_000_000
 
 
@@ -80,51 +82,6 @@ class Options:
     log_path: str = ""
     verbose: int = 0
     quiet: int = 0
-
-
-class LoopEdges:
-    """The controller's time and threads, as `Scheduler` wants them."""
-
-    def __init__(self, clock: Clock, failed: Callable[[BaseException], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._clock = clock
-        self._failed = failed
-        self._thread = ThreadPoolExecutor(1, "scheduler")
-
-    def now_us(self) -> int:
-        """The controller's time."""
-        return self._clock.now_us()
-
-    def monotonic_us(self) -> int:
-        """For durations."""
-        return time.monotonic_ns() // 1000
-
-    def call_soon(self, function: Callable[[], None], /) -> object:
-        """Run at the end of the present turn."""
-        return self._loop.call_soon(function)
-
-    def call_later(self, delay_s: float, function: Callable[[], None], /) -> object:
-        """Run after a while."""
-        return self._loop.call_later(delay_s, function)
-
-    def run(self, work: Callable[[], Outcome], done: Callable[[Outcome], None], /) -> None:
-        """Run in the scheduler's thread, then `done` on the loop."""
-        future = self._loop.run_in_executor(self._thread, work)
-
-        def finished(ended: asyncio.Future[Outcome]) -> None:
-            if ended.cancelled():
-                return
-            error = ended.exception()
-            if error is not None:
-                self._failed(error)
-            else:
-                done(ended.result())
-
-        future.add_done_callback(finished)
-
-    def close(self) -> None:
-        """Forget the thread."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class Daemon:
@@ -479,6 +436,8 @@ class Daemon:
         self._sender.tick()
         self._steps.tick()
         soft = self._soft
+        if now_us // _DAY_US != soft.reset_us // _DAY_US:
+            soft.reset(now_us)
         soft.journal_bytes = self._journal.bytes_written
         soft.journal_groups = self._journal.groups
         if self._dbd is not None:
