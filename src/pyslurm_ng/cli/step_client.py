@@ -111,6 +111,7 @@ class StepClient:
         self._stdin_is_over = streams.in_descriptor < 0
         self._is_choked = False
         self._we_ended_it = False
+        self._ends_at_once = ""
         self._was_aborted = False
         self._is_over = False
         self._lost_code = 0
@@ -291,6 +292,9 @@ class StepClient:
             return
         link.node = node
         self._links[node] = link
+        if self._ends_at_once:
+            why = self._ends_at_once.encode()
+            self._send(link, step_io.pack(step_io.TERMINATE, step_io.ALL, why))
         if all(self._links[index] or index in self._left_out for index in range(len(self._links))):
             self._timers.pop("connect", None)
             self._read_stdin()
@@ -417,6 +421,11 @@ class StepClient:
         """End the step: TERM now, KILL after KillWait."""
         self._we_ended_it = True
         self._send_all(step_io.pack(step_io.TERMINATE, step_io.ALL, why.encode()))
+
+    def end_when_connected(self, why: str) -> None:
+        """End the step on every node as soon as it has said hello: it is not complete."""
+        self._we_ended_it = True
+        self._ends_at_once = why
 
     # Ends ---------------------------------------------------------------------------------------
 

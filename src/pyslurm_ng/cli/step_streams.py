@@ -27,7 +27,7 @@ class Sink:
         self._queue: list[bytes] = []
         self._at = 0
         self.unwritten = 0
-        self._on_broken = on_broken
+        self.on_broken = on_broken
         self._is_file = True
         self._poll = select.poll()
         if descriptor >= 0:
@@ -74,8 +74,8 @@ class Sink:
         self.descriptor = -1
         self._queue.clear()
         self.unwritten = 0
-        if self._on_broken is not None:
-            self._on_broken()
+        if self.on_broken is not None:
+            self.on_broken()
 
 
 class Labels:

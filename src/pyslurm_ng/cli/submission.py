@@ -117,7 +117,7 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
         OptionError: --export-file cannot be read.
     """
     export = options.settings.get("export")
-    mode, named, assigned = _export_words(export)
+    mode, named, assigned = export_words(export)
     found = (
         _export_file(options.settings["export-file"]) if "export-file" in options.settings else {}
     )
@@ -147,7 +147,7 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
     return b"".join(b"%b=%b\0" % pair for pair in found.items())
 
 
-def _export_words(
+def export_words(
     export: "str | None",
 ) -> "tuple[str, frozenset[bytes], dict[bytes, bytes]]":
     """Return the mode (ALL NONE NIL or SOME), names let through, and variables set."""

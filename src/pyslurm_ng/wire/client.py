@@ -424,6 +424,18 @@ class Client:
         """Return the descriptor to poll while answers are awaited; -1 when not connected."""
         return -1 if self._link is None else self._link.connection.fileno()
 
+    def local_host(self) -> str:
+        """Return the address of ours that the daemon can reach us at; connects when needed.
+
+        Raises:
+            SlurmError: nobody answers.
+        """
+        try:
+            link = self._connected(monotonic() + self.timeout_s)
+        except (_Lost, TimeoutError) as error:
+            raise self._failure(error) from None
+        return "127.0.0.1" if link.is_unix else str(link.connection.getsockname()[0])
+
     def close(self) -> None:
         """End the connection; the next request makes a new one."""
         if self._link is not None:

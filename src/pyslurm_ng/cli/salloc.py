@@ -1,0 +1,245 @@
+"""salloc: get an allocation and run a command, or a shell, beside it."""
+
+import os
+import sys
+
+from pyslurm_ng.cli import option_values as ov, submission
+from pyslurm_ng.cli.allocation import TIMEOUT, Allocation, Revoked
+from pyslurm_ng.cli.command import connect, read_conf, say
+from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.step_signals import Signals
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
+_LEAD = "Job submit/allocate failed"
+SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD = 1, 2, 3, 15, 17
+_NOT_FOUND = 127
+
+
+def main(argv: "list[str]") -> int:
+    """Run; return the exit code."""
+    options = Options("salloc")
+    try:
+        return _run(options, argv)
+    except OptionError as problem:
+        return submission.option_failure(options, problem)
+    except Told as problem:
+        return submission.told(problem)
+
+
+def _run(options: Options, argv: "list[str]") -> int:
+    pairs, operands = options.split_words(argv)
+    if submission.announce(options, pairs):
+        return 0
+    options.apply_environment(dict(os.environ))
+    options.apply_all(pairs, COMMAND_LINE)
+    quiet = "quiet" in options.settings
+    for line in options.finish():
+        if not quiet:
+            say(f"salloc: warning: {line}")
+    if "x11" in options.settings:
+        raise OptionError("--x11 is not implemented yet", 1)
+    if options.verbose and not quiet:
+        for line in options.verbose_lines():
+            say(f"salloc: {line}")
+    conf = read_conf("salloc", *submission.CONF_KEYS)
+    submission.check_cluster(options, conf.get("ClusterName", ""))
+    options.check_resources(conf.get("GresTypes", ""))
+    command = operands or [os.environ.get("SHELL") or "/bin/sh"]
+    path = _find(command[0])
+    if not path:
+        say(f'salloc: error: Unable to find command "{command[0]}"')
+        return 1
+    return _Salloc(options, argv, conf, command, path, has_command=bool(operands)).run()
+
+
+def _find(name: str) -> str:
+    """Return the path of a program, "" when there is none."""
+    if "/" in name:
+        return name if os.access(name, os.X_OK) else ""
+    for directory in os.environ.get("PATH", "").split(":"):
+        path = f"{directory or '.'}/{name}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return ""
+
+
+class _Salloc:
+    """One run of salloc."""
+
+    def __init__(
+        self,
+        options: Options,
+        argv: "list[str]",
+        conf: "dict[str, str]",
+        command: "list[str]",
+        path: str,
+        *,
+        has_command: bool,
+    ) -> None:
+        self._options = options
+        self._argv = argv
+        self._command = command
+        self._path = path
+        self._has_command = has_command
+        self._conf = conf
+        self._quiet = "quiet" in options.settings
+        self._signals = Signals()
+        self._is_interactive = not has_command and os.isatty(0)
+
+    def _info(self, text: str) -> None:
+        if not self._quiet:
+            say(f"salloc: {text}")
+
+    def run(self) -> int:
+        """Allocate, run the command, give the allocation back; return the command's code."""
+        options, request = self._options, self._options.request
+        submission.describe_origin(options, self._argv)
+        request.setdefault("name", self._command[0].rpartition("/")[2])
+        if "job-name" not in options.given:
+            # As in Slurm: neither the shell nor the command names the job.
+            request["name"] = "interactive"
+        request["command"] = self._path
+        submission.become(options)
+        allocation = Allocation(connect(self._conf), options, self._signals)
+        is_kept = "no-shell" in options.settings
+        try:
+            allocation.ask(is_kept=is_kept)
+        except SlurmError as problem:
+            return submission.refusal("salloc", problem, _LEAD)
+        except Revoked:
+            return 1
+        granted = allocation.granted
+        self._info(f"Granted job allocation {allocation.job_id}")
+        self._info(f"Nodes {granted['nodes']} are ready for job")
+        self._ring()
+        if options.verbose and granted["end_us"]:
+            from pyslurm_ng.base.dates import format_date
+
+            when = format_date(granted["end_us"] // 1_000_000)
+            self._info(f"Job allocation time limit to be reached at {when}")
+        if is_kept:
+            return 0
+        status = self._attend(allocation)
+        if allocation.over is None:
+            self._info(f"Relinquishing job allocation {allocation.job_id}")
+            allocation.give_back(status)
+        return 128 + (status & 0x7F) if status & 0x7F else status >> 8 & 0xFF
+
+    def _ring(self) -> None:
+        settings = self._options.settings
+        if "bell" in settings and "no-bell" not in settings and os.isatty(1):
+            sys.stdout.write("\a")
+            sys.stdout.flush()
+
+    # The command --------------------------------------------------------------------------------
+
+    def _attend(self, allocation: Allocation) -> int:
+        """Run the command to its end; return its wait status."""
+        import select
+
+        child = self._start(allocation)
+        if child < 0:
+            return _NOT_FOUND << 8
+        watched = os.pidfd_open(child)
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        poll.register(self._signals.descriptor, select.POLLIN)
+        news = allocation.fileno()
+        if news >= 0:
+            poll.register(news, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll()]
+            if watched in ready:
+                break
+            if self._signals.descriptor in ready:
+                self._pass_on(child)
+            if news in ready:
+                allocation.receive()
+                if allocation.over is not None or allocation.fileno() != news:
+                    poll.unregister(news)
+                    news = -1
+                if allocation.over is not None:
+                    self._revoked(allocation, child)
+        os.close(watched)
+        _, status = os.waitpid(child, 0)
+        self._take_terminal(os.getpgrp())
+        return status
+
+    def _start(self, allocation: Allocation) -> int:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not submission.is_of_outer_job(name)
+        } | allocation.variables()
+        child = os.fork()
+        if child:
+            if self._is_interactive:
+                try:
+                    os.setpgid(child, child)
+                except OSError:
+                    pass  # it did so itself and has begun already
+                self._take_terminal(child)
+            return child
+        try:
+            if self._is_interactive:
+                os.setpgid(0, 0)
+                self._take_terminal(os.getpid())
+            self._signals.restore()
+            os.execve(self._path, self._command, environment)
+        except OSError as problem:
+            say(f"salloc: error: Unable to exec command \"{self._command[0]}\": "
+                f"{problem.strerror}")  # fmt: skip
+        os._exit(_NOT_FOUND)
+
+    def _take_terminal(self, group: int) -> None:
+        """Let a process group have the terminal, as a shell does with its jobs."""
+        if self._is_interactive:
+            try:
+                os.tcsetpgrp(0, group)
+            except OSError:
+                self._is_interactive = False
+
+    def _pass_on(self, child: int) -> None:
+        """Signals are the command's business; Ctrl-C reaches it through the terminal anyway."""
+        for number in self._signals.take():
+            if number in (SIGHUP, SIGTERM, SIGQUIT):
+                self._kill(child, number)
+
+    def _kill(self, child: int, number: int) -> None:
+        try:
+            os.kill(child, number)
+        except ProcessLookupError:
+            return
+
+    def _revoked(self, allocation: Allocation, child: int) -> None:
+        assert allocation.over is not None
+        job_id = allocation.job_id
+        if allocation.over["state"] == TIMEOUT:
+            self._info(
+                f"Job {job_id} has exceeded its time limit and its allocation has been revoked."
+            )
+        else:
+            self._info(f"Job allocation {job_id} has been revoked.")
+        number = self._kill_number()
+        if number:
+            self._kill(child, number)
+        elif self._is_interactive:
+            self._kill(child, SIGHUP)
+
+    def _kill_number(self) -> int:
+        """Return the signal of --kill-command, 0 when it was not given."""
+        value = self._options.settings.get("kill-command")
+        if value is None:
+            return 0
+        found = ov.signal_number(value) if value else SIGTERM
+        if not found:
+            raise OptionError(f"Invalid signal name {value}", 1)
+        return found
+
+
+__all__ = ["main"]

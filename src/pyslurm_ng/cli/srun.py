@@ -1,0 +1,552 @@
+"""srun: run a program as a step, inside an allocation or in one of its own."""
+
+import os
+import sys
+
+from pyslurm_ng.cli import step_request, submission
+from pyslurm_ng.cli.command import connect, read_conf, say
+from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.step_signals import Signals
+from pyslurm_ng.cli.step_streams import Labels, Sink, open_input, open_local
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.allocation import Allocation
+    from pyslurm_ng.cli.step_client import StepClient, StepIo
+    from pyslurm_ng.wire.client import Client
+
+CONF_KEYS = (
+    "KillOnBadExit", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog", "SlurmdPidFile",
+    *submission.CONF_KEYS,
+)  # fmt: skip
+_UNKNOWN_JOB = (2017, 2021)
+"""ESLURM_INVALID_JOB_ID and _ALREADY_DONE."""
+_JOB_PENDING = 2024
+_NODE_FAIL = 7
+
+
+class Failed(Exception):
+    """srun cannot go on; its lines were printed. `code` is the exit code."""
+
+    def __init__(self, code: int = 1) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def main(argv: "list[str]") -> int:
+    """Run; return the exit code."""
+    options = Options("srun")
+    try:
+        return _run(options, argv)
+    except OptionError as problem:
+        return _option_failure(options, problem)
+    except Told as problem:
+        return submission.told(problem)
+    except Failed as problem:
+        return problem.code
+
+
+def _option_failure(options: Options, problem: OptionError) -> int:
+    """Print an error of several levels: lines that begin with `fatal: ` keep theirs."""
+    if "\nfatal: " in problem.text:
+        for line in problem.text.split("\n"):
+            say(f"srun: {line}" if line.startswith("fatal: ") else f"srun: error: {line}")
+        return 1
+    return submission.option_failure(options, problem)
+
+
+def _run(options: Options, argv: "list[str]") -> int:
+    pairs, operands = options.split_words(argv)
+    if submission.announce(options, pairs):
+        return 0
+    if ("mpi", "list") in pairs:
+        sys.stdout.write(step_request.mpi_list())
+        return 0
+    options.apply_environment(dict(os.environ))
+    options.apply_all(pairs, COMMAND_LINE)
+    quiet = "quiet" in options.settings
+    for line in options.finish():
+        if not quiet:
+            say(f"srun: warning: {line}")
+    step_request.check_settings(options)
+    bind = options.settings.get("cpu-bind") or options.settings.get("cpu_bind")
+    if bind:
+        step_request.cpu_bind(bind)
+    if options.verbose and not quiet:
+        for line in options.verbose_lines():
+            say(f"srun: {line}")
+    if not operands and "test-only" not in options.settings:
+        say("srun: fatal: No command given to execute.")
+        return 1
+    conf = read_conf("srun", *CONF_KEYS)
+    submission.check_cluster(options, conf.get("ClusterName", ""))
+    options.check_resources(conf.get("GresTypes", ""))
+    client = connect(conf)
+    if "test-only" in options.settings:
+        return _test_only(client, options, argv)
+    work = _Srun(options, argv, operands, conf, client)
+    job_id = options.settings.get("jobid", "")
+    return work.inside(job_id) if job_id else work.alone()
+
+
+def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
+    submission.describe_origin(options, argv)
+    options.request.setdefault("name", "test")
+    try:
+        found = client.call("TestJob", {"request": options.request})
+    except SlurmError as problem:
+        return submission.refusal("srun", problem, "Unable to allocate resources")
+    from pyslurm_ng.base.dates import format_date
+
+    when = format_date(found["start_us"] // 1_000_000)
+    say(
+        f"srun: Job {found['job_id']} to start at {when} using {found['cpus']} processors "
+        f"on nodes {found['nodes']} in partition {found['partition']}"
+    )
+    return 0
+
+
+class _Srun:
+    """One run of srun."""
+
+    def __init__(
+        self,
+        options: Options,
+        argv: "list[str]",
+        operands: "list[str]",
+        conf: "dict[str, str]",
+        client: "Client",
+    ) -> None:
+        self._options = options
+        self._argv = argv
+        self._operands = operands
+        self._conf = conf
+        self._client = client
+        self._signals = Signals()
+        self._quiet = "quiet" in options.settings
+        self._allocation: Allocation | None = None
+        self._status = 0
+
+    def _info(self, text: str) -> None:
+        if not self._quiet:
+            say(f"srun: {text}")
+
+    # Where --------------------------------------------------------------------------------------
+
+    def inside(self, job_text: str) -> int:
+        """Run a step of a job that exists."""
+        job, _, task = job_text.partition("_")
+        if not job.isdigit() or (task and not task.isdigit()):
+            say(f"srun: error: Invalid job id: {job_text}")
+            return 1
+        fields = step_request.step_fields(self._options, self._argv, self._operands[0])
+        fields["job_id"] = int(job)
+        if task:
+            fields["array_task_id"] = int(task)
+        return self._step(fields)
+
+    def alone(self) -> int:
+        """Get an allocation, run one step in it, give it back."""
+        from pyslurm_ng.cli.allocation import Allocation, Revoked
+
+        options, request = self._options, self._options.request
+        submission.describe_origin(options, self._argv)
+        if not request.get("name"):
+            request["name"] = self._operands[0].rpartition("/")[2]
+        request["command"] = self._operands[0]
+        submission.become(options)
+        allocation = self._allocation = Allocation(self._client, options, self._signals)
+        try:
+            allocation.ask()
+        except SlurmError as problem:
+            code = submission.refusal("srun", problem, "Unable to allocate resources")
+            if problem.code == 2078 and os.environ.get("SLURM_EXIT_IMMEDIATE", "").isdigit():
+                code = int(os.environ["SLURM_EXIT_IMMEDIATE"])
+            return code
+        except Revoked:
+            return 1
+        granted = allocation.granted
+        if options.verbose:
+            self._info(f"Nodes {granted['nodes']} are ready for job")
+        fields = step_request.step_fields(options, self._argv, self._operands[0])
+        fields["job_id"] = allocation.job_id
+        self._whole_allocation(fields, granted)
+        code = 1
+        try:
+            code = self._step(fields)
+        finally:
+            allocation.give_back(self._status or (code << 8 if code < 128 else code - 128))
+        return code
+
+    def _whole_allocation(self, fields: "dict[str, Any]", granted: "dict[str, Any]") -> None:
+        """The only step of an allocation made for it has all of it."""
+        for name in ("exclude", "gpus", "gpus_per_node", "gpus_per_task", "gres", "node_list",
+                     "mem_per_node_mib", "mem_per_cpu_mib", "no_wait"):  # fmt: skip
+            fields.pop(name, None)
+        if not fields.get("task_nodes"):
+            fields["nodes_min"] = fields["nodes_max"] = granted["node_count"]
+            fields.setdefault("ntasks", granted["ntasks"])
+        fields["flags"] &= ~(step_request.EXACT | step_request.MEM_ZERO)
+        fields["time_limit_min"] = step_request.INFINITE
+        if self._options.request.get("gpus_per_task"):
+            fields["gpus_per_task"] = self._options.request["gpus_per_task"]
+
+    # The step -----------------------------------------------------------------------------------
+
+    def _step(self, fields: "dict[str, Any]") -> int:
+        from pyslurm_ng.cli.step_client import StepClient, StepIo
+        from pyslurm_ng.cli.step_tasks import StepTasks
+
+        options = self._options
+        granted = self._granted(fields)
+        name = f"StepId={granted['job_id']}.{granted['step_id']}"
+        tasks = StepTasks(name, granted["nodes"], granted["tasks"])
+        programs = self._programs(granted, tasks.count)
+        streams = StepIo(Sink(1), Sink(2))
+        std = self._route_streams(streams, granted, tasks.count)
+        client = StepClient(
+            tasks,
+            streams,
+            self._signals,
+            verbose=options.verbose,
+            quiet=self._quiet,
+            kill_on_bad_exit=self._kills_on_bad_exit(),
+            wait_s=int(options.settings.get("wait") or self._conf.get("WaitTime", "0") or 0),
+            kill_wait_s=granted["kill_wait_s"],
+            show_status="disable-status" not in options.settings,
+            quit_on_interrupt="quit-on-interrupt" in options.settings,
+            ports=_ports(self._conf.get("SrunPortRange", "")),
+        )
+        streams.out.on_broken = client.output_broke
+        self._launch(client, granted, programs, std)
+        self._watch_controller(client)
+        terminal = _RawTerminal() if streams.pty else None
+        try:
+            code = client.run()
+        finally:
+            if terminal is not None:
+                terminal.restore()
+        self._status = tasks.worst_status
+        return code
+
+    def _kills_on_bad_exit(self) -> bool:
+        default = self._conf.get("KillOnBadExit", "0") == "1"
+        return step_request.is_on(self._options, "kill-on-bad-exit", default)
+
+    def _granted(self, fields: "dict[str, Any]") -> "dict[str, Any]":
+        """Create the step, waiting for other steps if need be."""
+        job_id, step_id, was_told = fields["job_id"], -1, False
+        fields["request_id"] = os.urandom(16)
+        sequence = self._client.begin("CreateStep", fields)
+        while step_id < 0:
+            if self._interrupted_while_waiting():
+                self._info(f"Cancelled pending step for job {job_id}")
+                raise Failed
+            try:
+                got, reply, is_last = self._next_answer()
+            except SlurmError as problem:
+                if problem.sequence:
+                    self._refused(job_id, problem)
+                sequence = self._asked_again(fields, problem)
+                continue
+            if got != sequence:
+                self._other_answer(reply, is_last)
+            elif "credential" in reply:
+                step_id = reply["step_id"]
+                if was_told:
+                    self._info(f"Step created for StepId={job_id}.{step_id}")
+                return reply
+            elif "code" in reply:
+                was_told = True
+                self._info(
+                    f"Job {job_id} step creation temporarily disabled, retrying ({reply['text']})"
+                )
+            elif is_last:
+                say(f"srun: error: Unable to create step for job {job_id}: Job/step already "
+                    "completing or completed")  # fmt: skip
+                raise Failed
+        raise Failed
+
+    def _asked_again(self, fields: "dict[str, Any]", problem: SlurmError) -> int:
+        """The controller went away: the same request id brings the same step."""
+        try:
+            return self._client.begin("CreateStep", fields)
+        except SlurmError:
+            self._refused(fields["job_id"], problem)
+            raise
+
+    def _next_answer(self) -> "tuple[int, dict[str, Any], bool]":
+        """Wait for an answer or a signal; nothing is (-1, {}, False)."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._client.fileno(), select.POLLIN)
+        poll.register(self._signals.descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        if self._client.fileno() in ready:
+            return self._client.receive(60.0)
+        return -1, {}, False
+
+    def _interrupted_while_waiting(self) -> bool:
+        return any(number in (1, 2, 3, 15) for number in self._signals.take())
+
+    def _other_answer(self, reply: "dict[str, Any]", is_last: bool) -> None:
+        if self._allocation is not None and reply:
+            self._allocation.take(reply, is_last)
+
+    def _refused(self, job_id: int, problem: SlurmError) -> None:
+        text = problem.text.split("\n")[-1]
+        if problem.code in (*_UNKNOWN_JOB, _JOB_PENDING):
+            say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
+            if problem.code in _UNKNOWN_JOB:
+                say(
+                    "srun: Check SLURM_JOB_ID environment variable. "
+                    f"Expired or invalid job {job_id}"
+                )
+        else:
+            say(f"srun: error: Unable to create step for job {job_id}: {text}")
+        raise Failed
+
+    def _programs(self, granted: "dict[str, Any]", count: int) -> "list[dict[str, Any]]":
+        if "multi-prog" not in self._options.settings:
+            return [{"argv": self._operands}]
+        from pyslurm_ng.cli.multi_prog import MultiProgError, read_programs
+
+        try:
+            return read_programs(self._operands[0], count)
+        except MultiProgError as problem:
+            say(f"srun: error: {problem}")
+            self._never_launched(granted, list(range(len(granted["nodes"]))))
+            raise Failed from None
+
+    # Streams ------------------------------------------------------------------------------------
+
+    def _route_streams(
+        self, streams: "StepIo", granted: "dict[str, Any]", count: int
+    ) -> "dict[str, Any]":
+        """Open local files and say what the nodes are to do with each stream."""
+        options, request = self._options, self._options.request
+        streams.pty = "pty" in options.settings
+        std: dict[str, Any] = {}
+        try:
+            self._route_input(request.get("std_in", ""), streams, std, count)
+            out = request.get("std_out", "")
+            streams.out_task, streams.out = self._route_output("stdout", out, streams.out, std,
+                                                               granted, count)  # fmt: skip
+            err = request.get("std_err", "")
+            if not err and out and out not in ("all", "none"):
+                streams.err_task, streams.err = streams.out_task, streams.out
+                std["std_err"] = std.get("std_out", "")
+            else:
+                streams.err_task, streams.err = self._route_output(
+                    "stderr", err, streams.err, std, granted, count
+                )
+        except OSError as problem:
+            say(f"srun: error: Could not open {problem.filename}: {problem.strerror}")
+            self._never_launched(granted, list(range(len(granted["nodes"]))))
+            raise Failed from None
+        if "label" in options.settings and not streams.pty:
+            streams.labels = Labels(count)
+        if streams.pty:
+            streams.in_task = 0
+        return std
+
+    def _route_input(self, text: str, streams: "StepIo", std: "dict[str, Any]", count: int) -> None:
+        from pyslurm_ng.cli.step_launch import is_per_node
+
+        if text in ("", "all"):
+            return
+        if text.isdigit() and int(text) < count:
+            streams.in_task = std["stdin_task"] = int(text)
+            return
+        streams.in_descriptor = -1
+        if text.lower() == "none" or text == "/dev/null":
+            std["std_in"] = "/dev/null"
+        elif is_per_node(text):
+            std["std_in"] = self._absolute(text)
+        else:
+            streams.in_descriptor = open_input(self._expanded(text, {}))
+
+    def _route_output(
+        self,
+        which: str,
+        text: str,
+        sink: Sink,
+        std: "dict[str, Any]",
+        granted: "dict[str, Any]",
+        count: int,
+    ) -> "tuple[int, Sink]":
+        from pyslurm_ng.cli.step_launch import is_per_node
+
+        field = "std_out" if which == "stdout" else "std_err"
+        if text in ("", "all"):
+            return -1, sink
+        if text.isdigit() and int(text) < count:
+            std[f"{which}_task"] = int(text)
+            return int(text), sink
+        if text.lower() == "none" or text == "/dev/null":
+            std[field] = "/dev/null"
+            return -1, sink
+        if is_per_node(text):
+            std[field] = self._absolute(text)
+            return -1, sink
+        path = self._expanded(text, granted)
+        append = bool(self._options.request.get("flags", 0) & (1 << 16))
+        return -1, Sink(open_local(path, append=append))
+
+    def _absolute(self, pattern: str) -> str:
+        if pattern.startswith("/"):
+            return pattern
+        work_dir = self._options.request.get("work_dir") or submission.current_directory()
+        return f"{work_dir.rstrip('/')}/{pattern}"
+
+    def _expanded(self, pattern: str, granted: "dict[str, Any]") -> str:
+        """Return a local file's name: patterns that are the same on all nodes are filled in."""
+        from pyslurm_ng.cli.command import user_name
+        from pyslurm_ng.cli.file_names import expand
+
+        path = self._absolute(pattern)
+        if "%" not in path and "\\" not in path:
+            return path
+        job_id, step_id = granted.get("job_id", 0), granted.get("step_id", 0)
+        path = path.replace("%J", f"{job_id}.{step_id}").replace("%s", str(step_id))
+        array_job = os.environ.get("SLURM_ARRAY_JOB_ID", "")
+        array_task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
+        name = self._options.request.get("name") or os.environ.get("SLURM_JOB_NAME", "")
+        return expand(
+            path,
+            job_id,
+            int(array_job) if array_job.isdigit() else job_id,
+            int(array_task) if array_task.isdigit() else 4294967294,
+            user_name(os.getuid()),
+            name,
+            (granted.get("nodes") or [""])[0],
+        )
+
+    # Launching ----------------------------------------------------------------------------------
+
+    def _launch(
+        self,
+        client: "StepClient",
+        granted: "dict[str, Any]",
+        programs: "list[dict[str, Any]]",
+        std: "dict[str, Any]",
+    ) -> None:
+        from pyslurm_ng.cli.step_launch import Launch, launch_fields
+
+        tasks = client.tasks
+        if self._options.verbose:
+            self._say_launching(granted, client)
+        fields = launch_fields(self._options, self._conf, granted, programs, std)
+        failed = Launch(self._conf, granted, fields).run(client.port, client.key)
+        if not failed:
+            return
+        for index, text in failed.items():
+            say(
+                f"srun: error: Task launch for {tasks.step_name} failed on node "
+                f"{tasks.nodes[index]}: {text}"
+            )
+            client.leave_out(index, 1 << 8)
+        text = next(iter(failed.values()))
+        say(f"srun: error: Application launch failed: {text}")
+        self._never_launched(granted, list(failed))
+        if len(failed) == len(tasks.nodes):
+            raise Failed
+        self._info("Job step aborted: Waiting up to "
+                   f"{granted['kill_wait_s'] + 2} seconds for job step to finish.")  # fmt: skip
+        client.end_when_connected("TASK LAUNCH FAILURE")
+
+    def _say_launching(self, granted: "dict[str, Any]", client: "StepClient") -> None:
+        from pyslurm_ng.base.hostlist import fold
+        from pyslurm_ng.cli.step_tasks import fold_ids
+        from pyslurm_ng.sched.layout import counts_text
+
+        nodes = granted["nodes"]
+        cpus = counts_text(granted["cpus"])
+        if "(x" not in cpus and len(nodes) == 1:
+            cpus += "(x1)"
+        self._info(
+            f"jobid {granted['job_id']}: nodes({len(nodes)}):`{fold(nodes)}', cpu counts: {cpus}"
+        )
+        bind = self._options.settings.get("cpu-bind", "")
+        self._info(f"CpuBindType={bind or '(null type)'}")
+        for node, ids in zip(nodes, granted["tasks"], strict=True):
+            self._info(
+                f"launching {client.tasks.step_name} on host {node}, {len(ids)} tasks: "
+                f"{fold_ids(ids)}"
+            )
+
+    def _never_launched(self, granted: "dict[str, Any]", indexes: "list[int]") -> None:
+        """Tell the controller that nodes will report nothing, as they know nothing."""
+        fields = {
+            "job_id": granted["job_id"],
+            "step_id": granted["step_id"],
+            "nodes": [granted["nodes"][index] for index in indexes],
+            "exit_code": 1 << 8,
+        }
+        try:
+            self._client.change("CompleteStep", fields)
+        except SlurmError as problem:
+            say(f"srun: error: {problem.text}")
+
+    # News ---------------------------------------------------------------------------------------
+
+    def _watch_controller(self, client: "StepClient") -> None:
+        """Take what the controller says while the step runs."""
+        descriptor = self._client.fileno()
+        if descriptor < 0:
+            return
+
+        def news() -> None:
+            try:
+                _, reply, is_last = self._client.receive(60.0)
+            except SlurmError:
+                # The step does not need the controller; its end is reported by the nodes.
+                client.forget(descriptor)
+                return
+            if "job_state" in reply:
+                failed = reply["state"] == _NODE_FAIL or reply["job_state"] == _NODE_FAIL
+                client.step_is_over("error: Node failure" if failed else "")
+            elif self._allocation is not None:
+                self._allocation.take(reply, is_last)
+                if self._allocation.over is not None:
+                    client.aborted()
+
+        client.also_watch(descriptor, news)
+
+
+class _RawTerminal:
+    """The terminal without echo, line editing and signals, until `restore`."""
+
+    def __init__(self) -> None:
+        self._old: list[Any] | None = None
+        if not os.isatty(0):
+            return
+        import termios
+
+        self._old = termios.tcgetattr(0)
+        raw = list(self._old)
+        raw[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON)
+        raw[1] &= ~termios.OPOST
+        raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+        raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+        termios.tcsetattr(0, termios.TCSAFLUSH, raw)
+
+    def restore(self) -> None:
+        """Give the terminal back as it was."""
+        if self._old is not None:
+            import termios
+
+            termios.tcsetattr(0, termios.TCSAFLUSH, self._old)
+
+
+def _ports(text: str) -> "tuple[int, int]":
+    """Return the range of SrunPortRange, (0, 0) for any port."""
+    low, dash, high = text.partition("-")
+    if dash and low.isdigit() and high.isdigit():
+        return int(low), int(high)
+    return 0, 0
