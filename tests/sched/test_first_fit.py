@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model.apply import apply_all
@@ -15,6 +14,7 @@ from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 
 
 def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy | None = None) -> Plan:

@@ -17,7 +17,7 @@ from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.sched.select import FreeNode, allot, choose, free_node
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 
 
@@ -165,19 +165,7 @@ class _Pass:
     def _free_node(self, node_id: int) -> FreeNode:
         node = self.free.get(node_id)
         if node is None:
-            snapshot = self.snapshot
-            spec = snapshot.specs[node_id]
-            assert spec is not None, node_id
-            node = self.free[node_id] = FreeNode(
-                node_id=node_id,
-                spec=spec,
-                cores=usable_cores(spec) & ~snapshot.cores_busy[node_id],
-                mem_mib=snapshot.mem_free_mib[node_id],
-                gres_busy=dict(snapshot.gres_busy[node_id]),
-                gres_used=dict(snapshot.gres_used[node_id]),
-                weight=snapshot.weights[node_id],
-                is_idle=not snapshot.in_use[node_id],
-            )
+            node = self.free[node_id] = free_node(self.snapshot, node_id)
         return node
 
     def _blocked(self, job: Waiting, partition: Partition, need: Need) -> Wait:

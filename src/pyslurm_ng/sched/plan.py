@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyslurm_ng.model.job import NodeAlloc
@@ -32,6 +33,29 @@ class Wait:
     text: str = ""
 
 
+class PlannedNodes(Mapping[int, tuple[int, ...]]):
+    """Nodes of reservations by job id, worked out when somebody asks."""
+
+    def __init__(self, compute: Callable[[], dict[int, tuple[int, ...]]]) -> None:
+        self._compute = compute
+        self._found: dict[int, tuple[int, ...]] | None = None
+
+    def _all(self) -> dict[int, tuple[int, ...]]:
+        if self._found is None:
+            self._found = self._compute()
+            del self._compute
+        return self._found
+
+    def __getitem__(self, job_id: int) -> tuple[int, ...]:
+        return self._all()[job_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
 @dataclass(slots=True)
 class Plan:
     """The outcome of one pass over the whole queue.
@@ -44,5 +68,5 @@ class Plan:
     waits: dict[int, Wait] = field(default_factory=dict)
     priorities: dict[int, int] = field(default_factory=dict)
     expected_start_us: dict[int, int] = field(default_factory=dict)
-    planned_nodes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    planned_nodes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     tested: int = 0  # node tests done: the work that `budget` bounds

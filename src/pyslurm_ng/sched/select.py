@@ -12,6 +12,7 @@ from pyslurm_ng.model.cluster import effective_cpus, id_ranges, schedulable_mem_
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, is_indexed
 from pyslurm_ng.sched.need import Need
+from pyslurm_ng.sched.snapshot import Snapshot
 
 MANY = 1 << 30  # more tasks than any node could run
 
@@ -49,6 +50,22 @@ def usable_cores(spec: NodeSpec) -> int:
 def empty_node(node_id: int, spec: NodeSpec) -> FreeNode:
     """Return a node as it is when nothing runs on it."""
     return FreeNode(node_id, spec, usable_cores(spec), schedulable_mem_mib(spec), {}, {})
+
+
+def free_node(snapshot: Snapshot, node_id: int) -> FreeNode:
+    """Return what a node has left in a snapshot."""
+    spec = snapshot.specs[node_id]
+    assert spec is not None, node_id
+    return FreeNode(
+        node_id=node_id,
+        spec=spec,
+        cores=usable_cores(spec) & ~snapshot.cores_busy[node_id],
+        mem_mib=snapshot.mem_free_mib[node_id],
+        gres_busy=dict(snapshot.gres_busy[node_id]),
+        gres_used=dict(snapshot.gres_used[node_id]),
+        weight=snapshot.weights[node_id],
+        is_idle=not snapshot.in_use[node_id],
+    )
 
 
 def free_devices(node: FreeNode, name: str, kind: str) -> list[tuple[str, int, int]]:
@@ -143,7 +160,7 @@ def choose(need: Need, candidates: Iterable[FreeNode]) -> list[tuple[FreeNode, i
         return None
     if any(left > 0 for left in devices.values()):
         return None
-    return _spread_tasks(need, chosen)
+    return share_tasks(need, chosen)
 
 
 def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeNode, int]]:
@@ -159,7 +176,7 @@ def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeN
     )
 
 
-def _spread_tasks(
+def share_tasks(
     need: Need, chosen: list[tuple[FreeNode, int]]
 ) -> list[tuple[FreeNode, int]] | None:
     """Give each chosen node one task at least, then fill in order; nodes stay in cluster order."""

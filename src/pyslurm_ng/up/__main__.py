@@ -42,7 +42,25 @@ def layout_of(directory: Path) -> Layout:
     return Layout(path)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """The verbs; the simulator and all it needs are imported when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names for --help."""
+        return sorted([*super().list_commands(ctx), "sim"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb by name."""
+        if cmd_name == "sim":
+            from pyslurm_ng.sim.command import sim
+
+            return sim
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, "-V", "--version", message="pyslurm-ng %(version)s")
 def commands() -> None:
     """Run pyslurm-ng clusters on this host."""

@@ -1,0 +1,203 @@
+"""Demands: requests of one shape, with one limit, in one partition, judged once for all their jobs.
+
+Most jobs of a queue are alike. What follows from request, partition and nodes alone is worked out
+once per shape and kept from pass to pass, as long as nodes and partitions stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.need import Need, need_of
+from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+
+MINUTE_US = 60_000_000
+
+
+class Demand:
+    """What every job of one kind needs, and how far the present pass has looked for room.
+
+    `mask` has a byte per node, 1 where the node is in service and suits the request. A job that
+    cannot run as things are has `verdict`. The rest is the planner's, and valid in pass `stamp`.
+    """
+
+    __slots__ = (
+        "duration_us",
+        "index",
+        "kinds_amounts",
+        "licenses",
+        "mask",
+        "need",
+        "partition",
+        "place",
+        "stamp",
+        "suitable",
+        "tries_us",
+        "verdict",
+    )
+
+    def __init__(
+        self,
+        partition: Partition,
+        need: Need,
+        duration_us: int,
+        licenses: tuple[tuple[str, int], ...],
+        mask: bytes,
+        verdict: Wait | None,
+    ) -> None:
+        self.partition = partition
+        self.need = need
+        self.duration_us = duration_us
+        self.licenses = licenses
+        self.mask = mask
+        self.suitable = mask.count(1)
+        self.verdict = verdict
+        self.stamp = 0
+        self.tries_us = 0  # no room before this time
+        self.index = -1
+        self.kinds_amounts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self.place: object = None
+
+
+def _shape(request: JobRequest) -> tuple[object, ...]:
+    """Return everything of a request that decides where and how it fits."""
+    return (
+        request.nodes_min, request.nodes_max, request.ntasks, request.ntasks_per_node,
+        request.ntasks_per_socket, request.ntasks_per_core, request.ntasks_per_gpu,
+        request.cpus_per_task, request.mincpus, request.sockets_per_node,
+        request.cores_per_socket, request.threads_per_core, request.core_spec,
+        request.thread_spec, request.mem_per_node_mib, request.mem_per_cpu_mib,
+        request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
+        request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
+        request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
+        request.constraint, request.licenses, request.flags,
+    )  # fmt: skip
+
+
+class Demands:
+    """All demands known; those of before are kept while they still hold."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, tuple[JobRequest, int]] = {}  # by identity of the request
+        self._shape_ids: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[int, str, int], Demand] = {}
+        self._masks: dict[tuple[str, str, str], bytes] = {}
+        self._snapshot: Snapshot | None = None
+        self._policy: Policy | None = None
+        self.generation = 0  # grows when what was known has been forgotten
+
+    def begin(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Prepare for a pass: forget what no longer holds."""
+        last = self._snapshot
+        if (
+            last is None
+            or last.specs is not snapshot.specs
+            or last.usable != snapshot.usable
+            or last.partitions != snapshot.partitions
+            or self._policy is not policy
+        ):
+            self._known, self._masks = {}, {}
+            self.generation += 1
+        if len(self._shapes) > 2 * len(snapshot.waiting) + 10_000:
+            self._shapes = {}
+        if len(self._known) > 100_000 or len(self._shape_ids) > 100_000:
+            self._known, self._shape_ids, self._shapes = {}, {}, {}
+            self.generation += 1
+        self._snapshot, self._policy = snapshot, policy
+
+    def shape_id(self, request: JobRequest) -> int:
+        """Return a number that requests of equal shape share."""
+        found = self._shapes.get(id(request))
+        if found is None or found[0] is not request:
+            shape = _shape(request)
+            number = self._shape_ids.setdefault(shape, len(self._shape_ids))
+            found = self._shapes[id(request)] = (request, number)
+        return found[1]
+
+    def of(self, job: Waiting, shape_id: int, partition: Partition) -> Demand:
+        """Return the demand of a job in one of its partitions."""
+        key = (shape_id, partition.name, job.time_limit_min)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._judge(job, partition)
+        return found
+
+    def _judge(self, job: Waiting, partition: Partition) -> Demand:
+        assert self._snapshot is not None and self._policy is not None
+        snapshot, request = self._snapshot, job.request
+        need = need_of(request, partition, snapshot.node_by_name, self._policy.memory_consumable)
+        mask = self._mask(request, partition, need)
+        return Demand(
+            partition,
+            need,
+            limit_us(job.time_limit_min, partition),
+            tuple(license_counts(request.licenses)),
+            mask,
+            _verdict(snapshot, job, partition, need),
+        )
+
+    def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
+        key = (partition.name, request.constraint, request.exclude)
+        mask = self._masks.get(key)
+        if mask is None:
+            assert self._snapshot is not None
+            mask = self._masks[key] = suitable_nodes(
+                self._snapshot, partition.node_ids, request.constraint, need.excluded_nodes
+            )
+        return mask
+
+
+def suitable_nodes(
+    snapshot: Snapshot, node_ids: Iterable[int], constraint: str, excluded: frozenset[int]
+) -> bytes:
+    """Return a byte per node: 1 where it is in service and suits."""
+    mask = bytearray(len(snapshot.specs))
+    usable, features = snapshot.usable, snapshot.features
+    for node_id in node_ids:
+        if usable[node_id] and (not constraint or matches(constraint, features[node_id])):
+            mask[node_id] = 1
+    for node_id in excluded:
+        mask[node_id] = 0
+    return bytes(mask)
+
+
+def limit_us(time_limit_min: int, partition: Partition) -> int:
+    """Return how long a job may run, the partition's limits applied."""
+    limit_min = time_limit_min
+    if limit_min == NO_VAL:
+        limit_min = partition.default_time_min
+    limit_min = min(limit_min, partition.max_time_min)
+    return NO_END_US if limit_min >= NO_VAL else limit_min * MINUTE_US
+
+
+def _verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
+    """Return why no job like this can start as nodes and partitions are, if so."""
+    if partition.state in ("DOWN", "INACTIVE"):
+        inactive = partition.state == "INACTIVE"
+        reason = Reason.PartitionInactive if inactive else Reason.PartitionDown
+        return Wait(reason, f"partition {partition.name} is {partition.state}")
+    if job.time_limit_min > partition.max_time_min and job.time_limit_min != NO_VAL:
+        return Wait(
+            Reason.PartitionTimeLimit,
+            f"time limit {job.time_limit_min} min is over partition {partition.name}'s "
+            f"{partition.max_time_min} min",
+        )
+    if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
+        return Wait(
+            Reason.PartitionNodeLimit,
+            f"needs {need.nodes_min} nodes; partition {partition.name} allows "
+            f"{min(partition.max_nodes, len(partition.node_ids))}",
+        )
+    away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]
+    if away:
+        names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
+        return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, UnavailableNodes:{names}")
+    return None

@@ -1,0 +1,70 @@
+"""Why jobs wait, in a sentence with numbers."""
+
+from __future__ import annotations
+
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.need import Need
+from pyslurm_ng.sched.plan import Wait
+
+PASS_ENDED = Wait(Reason.Priority, "the pass ended before this job's turn")
+ARRAY_LIMIT = Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+
+
+def plural(count: int, word: str) -> str:
+    """Return `1 node`, `2 nodes`."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def needs(need: Need) -> str:
+    """Return what a job needs, in words."""
+    words = [plural(need.nodes_min, "node")]
+    if need.is_exclusive:
+        words[0] = plural(need.nodes_min, "whole node")
+    words.append(f"for {plural(need.tasks, 'task')} of {plural(need.cpus_per_task, 'CPU')}")
+    if need.mem_per_node_mib:
+        words.append(f"and {need.mem_per_node_mib} MiB per node")
+    elif need.mem_per_cpu_mib:
+        words.append(f"and {need.mem_per_cpu_mib} MiB per CPU")
+    for where, wants in (
+        ("per node", need.gres_per_node),
+        ("per task", need.gres_per_task),
+        ("in all", need.gres_total),
+    ):
+        for name, kind, count in wants:
+            words.append(f"with {count} x {kind or name} {where}")
+    return " ".join(words)
+
+
+def resources(demand: Demand) -> Wait:
+    """Return the reason of the first job of a partition that has to wait for room."""
+    partition = demand.partition
+    return Wait(
+        Reason.Resources,
+        f"needs {needs(demand.need)}; {demand.suitable} of {len(partition.node_ids)} nodes of "
+        f"{partition.name} are in service and suit",
+    )
+
+
+def licenses(demand: Demand, free: dict[str, int]) -> Wait:
+    """Return the reason of a job that has to wait for licences."""
+    for name, count in demand.licenses:
+        if free.get(name, 0) < count:
+            text = f"needs {plural(count, 'licence')} {name}; {max(0, free.get(name, 0))} free"
+            return Wait(Reason.Licenses, text)
+    return Wait(Reason.Licenses, "the licences it needs are promised to jobs before it")
+
+
+def behind(job_id: int, partition_name: str) -> Wait:
+    """Return the reason of the jobs that wait behind another one."""
+    text = f"job {job_id} of higher priority waits in {partition_name}"
+    return Wait(Reason.Priority, text)
+
+
+def never(demand: Demand) -> Wait:
+    """Return the reason of a job for which there is no room in the whole window."""
+    return Wait(
+        Reason.Resources,
+        f"needs {needs(demand.need)}; {demand.suitable} of {len(demand.partition.node_ids)} nodes "
+        f"of {demand.partition.name} are in service and suit, and no time was found",
+    )

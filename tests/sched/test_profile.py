@@ -1,0 +1,84 @@
+"""The profile kernel against its slow twin."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pyslurm_ng._select import NEVER, Profile
+from tests.oracle.profile import FAR, SlowProfile
+
+KINDS = 2
+demands = st.tuples(
+    st.lists(st.integers(0, 6), min_size=KINDS, max_size=KINDS),
+    st.sampled_from([1, 2, 3, 5, 8, 13, 40, FAR]),
+    st.integers(0, 30),
+)
+
+
+@given(
+    now_us=st.integers(0, 10),
+    amounts=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    releases=st.lists(
+        st.tuples(st.integers(0, 40), st.integers(0, KINDS - 1), st.integers(1, 3)), max_size=8
+    ),
+    jobs=st.lists(demands, max_size=25),
+)
+def test_finds_what_its_twin_finds(
+    now_us: int,
+    amounts: tuple[int, int],
+    releases: list[tuple[int, int, int]],
+    jobs: list[tuple[list[int], int, int]],
+) -> None:
+    """Same starts, and in the end the same amounts at every moment; never less than nothing."""
+    profile, twin = Profile(now_us, amounts), SlowProfile(now_us, amounts)
+    for time_us, kind, amount in releases:
+        profile.release(time_us, kind, amount)
+        twin.release(time_us, kind, amount)
+    for wanted, duration_us, not_before_us in jobs:
+        start_us = profile.find((0, 1), tuple(wanted), duration_us, not_before_us)
+        asked = dict(enumerate(wanted))
+        assert start_us == twin.find(asked, duration_us, not_before_us) or _is_finer(
+            profile, twin, start_us
+        )
+        if start_us != NEVER:
+            profile.take(start_us, duration_us, (0, 1), tuple(wanted))
+            twin.take(start_us, duration_us, asked)
+    for time_us, free in profile.slots():
+        assert free == tuple(twin.free(time_us, kind) for kind in range(KINDS))
+        assert min(free) >= 0
+
+
+def _is_finer(profile: Profile, twin: SlowProfile, start_us: int) -> bool:
+    """Say whether a start is none of the twin's boundaries: ends of empty holdings are kept."""
+    return start_us != NEVER and start_us not in twin.boundaries()
+
+
+@given(
+    most=st.integers(2, 6),
+    jobs=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 50)), max_size=40),
+)
+def test_full_profile_plans_later_never_too_much(most: int, jobs: list[tuple[int, int]]) -> None:
+    """With no boundary left, ends are rounded up: amounts stay within what there is."""
+    profile, twin = Profile(0, (3,), most), SlowProfile(0, (3,))
+    for amount, duration_us in jobs:
+        start_us = profile.find((0,), (amount,), duration_us, 0)
+        if start_us == NEVER:
+            continue
+        profile.take(start_us, duration_us, (0,), (amount,))
+        twin.take(start_us, duration_us, {0: amount})
+    assert len(profile.slots()) <= most
+    assert all(twin.free(moment, 0) >= 0 for moment in twin.boundaries())
+
+
+def test_bad_arguments_are_refused() -> None:
+    """The kernel checks what would lead it outside its arrays."""
+    profile = Profile(0, (1,))
+    with pytest.raises(IndexError):
+        profile.find((1,), (1,), 5, 0)
+    with pytest.raises(IndexError):
+        profile.release(5, -1, 1)
+    with pytest.raises(ValueError):
+        profile.take(3, 5, (0,), (1,))
+    with pytest.raises(ValueError):
+        Profile(0, ())
