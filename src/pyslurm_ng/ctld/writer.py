@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -113,12 +114,12 @@ class Writer:
         A request whose id is known gets the answer it got the first time.
         """
         request_id: bytes = getattr(request, "request_id", _NO_REQUEST_ID)
-        key = (context.caller.uid, request_id)
-        known = self.cluster.replies.get(key) if request_id != _NO_REQUEST_ID else None
-        if known is not None:
-            body = known[1]
-            self.when_durable(lambda: answer.reply(body))
-            return
+        uid = context.caller.uid
+        if request_id != _NO_REQUEST_ID:
+            body = self.cluster.replies.find(uid, request_id)
+            if body is not None:
+                self.when_durable(partial(answer.reply, body))
+                return
         outcome = rule(self.cluster, request, context)
         if isinstance(outcome, Reject):
             self.refuse(answer, outcome)
@@ -130,7 +131,7 @@ class Writer:
             if request_id != _NO_REQUEST_ID:
                 events.append(
                     ev.RequestAnswered(
-                        time_us=context.now_us, uid=key[0], request_id=request_id, reply=body
+                        time_us=context.now_us, uid=uid, request_id=request_id, reply=body
                     )
                 )
             self.record(events)

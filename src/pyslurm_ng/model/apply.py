@@ -765,14 +765,8 @@ def _epoch_started(cluster: Cluster, event: ev.EpochStarted) -> None:
 
 @applies(ev.RequestAnswered)
 def _request_answered(cluster: Cluster, event: ev.RequestAnswered) -> None:
-    replies = cluster.replies
-    replies[(event.uid, event.request_id)] = (event.time_us, event.reply)
-    # Replies are in order of time, so the ones that have had their day are at the front.
-    while replies:
-        oldest = next(iter(replies))
-        if replies[oldest][0] > event.time_us - _REPLIES_KEPT_US:
-            break
-        del replies[oldest]
+    cluster.replies.add(event.uid, event.request_id, event.time_us, event.reply)
+    cluster.replies.forget(event.time_us - _REPLIES_KEPT_US)
 
 
 @applies(ev.ScriptStored)

@@ -13,6 +13,7 @@ from .duty import Duty
 from .job import Job, JobRequest, NodeAlloc
 from .node import Node, NodeSpec
 from .partition import Partition
+from .replies import Replies
 from .reservation import Reservation
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState
 
@@ -168,7 +169,7 @@ class Cluster:
         self.duties: dict[int, dict[int, Duty]] = {}
         self.reservations: dict[str, Reservation] = {}
         self.licenses: dict[str, int] = {}
-        self.replies: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+        self.replies = Replies()
         # Indexes: follow from the above.
         self.node_by_name: dict[str, int] = {}
         self.use: list[NodeUse] = []
@@ -239,7 +240,7 @@ class Cluster:
                 duties=[duty for node in self.duties.values() for duty in node.values()],
                 reservations=list(self.reservations.values()),
                 licenses=list(self.licenses.items()),
-                replies=[(uid, key, at, body) for (uid, key), (at, body) in self.replies.items()],
+                replies=list(self.replies),
                 sequence=self.sequence,
             )
         )
@@ -276,7 +277,8 @@ class Cluster:
         cluster.users = {user.name: user for user in image.users}
         cluster.reservations = {item.name: item for item in image.reservations}
         cluster.licenses = dict(image.licenses)
-        cluster.replies = {(uid, key): (at, body) for uid, key, at, body in image.replies}
+        for uid, request_id, at_us, body in image.replies:
+            cluster.replies.add(uid, request_id, at_us, body)
         for duty in image.duties:
             cluster.duties.setdefault(duty.node_id, {})[duty.duty_id] = duty
         cluster.build_indexes()

@@ -1,0 +1,36 @@
+"""Remembered replies: exact, per user, for a day."""
+
+from __future__ import annotations
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.replies import Replies
+
+DAY_US = 86_400_000_000
+ID = bytes(range(16))
+
+
+def test_a_reply_is_found_by_its_user_and_id_only() -> None:
+    """The same id of another user is another request."""
+    replies = Replies()
+    replies.add(1000, ID, 5, b"body")
+    assert replies.find(1000, ID) == b"body"
+    assert replies.find(1001, ID) is None
+    assert (1000, ID) in replies
+    assert list(replies) == [(1000, ID, 5, b"body")]
+
+
+def test_replies_survive_a_checkpoint() -> None:
+    """A retry after a restart gets its first answer."""
+    cluster = Cluster()
+    apply(cluster, ev.RequestAnswered(7, 4294967294, ID, b""))
+    assert list(Cluster.from_bytes(cluster.to_bytes()).replies) == [(4294967294, ID, 7, b"")]
+
+
+def test_a_day_later_they_are_forgotten_oldest_first() -> None:
+    """Nobody retries for longer, and memory is not for ever."""
+    cluster = Cluster()
+    for number in range(3):
+        apply(cluster, ev.RequestAnswered(number * DAY_US // 2, 1, bytes([number]) * 16, b"x"))
+    assert [at_us for _, _, at_us, _ in cluster.replies] == [DAY_US // 2, DAY_US]
