@@ -1,0 +1,307 @@
+"""Steps: shares of a running job, when they wait, when they can never be, how they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules import steps
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, JobRequest, Step
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+
+USER = 1001
+EXACT = STEP_EXACT | STEP_MEM_ZERO
+
+
+def context(uid: int = USER, now_us: int = START_US) -> Context:
+    """The owner of the jobs asks."""
+    return Context(conf_of(), now_us, Caller(uid, uid, f"user{uid}"))
+
+
+def running(cluster: Cluster, **request: Any) -> Job:
+    """Start a job and return it."""
+    job_id = submit(cluster, JobRequest(**request))
+    for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    job = cluster.jobs[job_id]
+    assert job.state == JobState.RUNNING
+    return job
+
+
+def ask(cluster: Cluster, job: Job, **fields: Any) -> StepGranted | Reject:
+    """Ask for a step; apply what comes of it."""
+    message = CreateStep(request_id=bytes(16), job_id=job.job_id, **fields)
+    outcome = steps.create_step(cluster, message, context())
+    if isinstance(outcome, Reject):
+        return outcome
+    apply_all(cluster, outcome.events)
+    assert check(cluster) == []
+    assert isinstance(outcome.reply, StepGranted)
+    return outcome.reply
+
+
+def granted(cluster: Cluster, job: Job, **fields: Any) -> StepGranted:
+    """Ask for a step that must be given."""
+    reply = ask(cluster, job, **fields)
+    assert isinstance(reply, StepGranted), reply
+    return reply
+
+
+def step_of(job: Job, reply: StepGranted) -> Step:
+    """The record of a step just given."""
+    return job.steps[reply.step_id]
+
+
+def test_plain_step_takes_all_nodes_and_cpus() -> None:
+    """srun without sizes in a job of two nodes: what its variables say, block over the nodes."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=3, cpus_per_task=2)
+    reply = granted(cluster, job, ntasks=3, nodes_min=2, nodes_max=2, cpus_per_task=2)
+    assert reply.tasks == [[0, 1], [2]]
+    assert reply.cpus == [alloc.cpus for alloc in job.nodes]
+    assert reply.distribution == "block"
+    assert (reply.step_id, job.next_step_id) == (0, 1)
+
+
+def test_second_step_waits_for_the_first() -> None:
+    """Without --overlap or --exact a node serves one step at a time."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=4)
+    first = granted(cluster, job, ntasks=1)
+    busy = ask(cluster, job, ntasks=1)
+    assert busy == Reject(Errno.ESLURM_NODES_BUSY)
+    assert busy.code in steps.WAIT_CODES
+    apply(cluster, ev.StepEnded(START_US, job.job_id, first.step_id, JobState.COMPLETED, 0))
+    assert isinstance(ask(cluster, job, ntasks=1), StepGranted)
+
+
+def test_overlapping_steps_share() -> None:
+    """--overlap neither waits nor makes others wait."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=2)
+    granted(cluster, job, ntasks=2, flags=STEP_OVERLAP)
+    granted(cluster, job, ntasks=2, flags=STEP_OVERLAP)
+    granted(cluster, job, ntasks=2)
+
+
+def test_exact_steps_run_side_by_side_on_different_cores() -> None:
+    """--exact: four tasks of one core each, the fifth waits."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=4)
+    replies = [granted(cluster, job, ntasks=1, flags=EXACT) for _ in range(4)]
+    masks = [int.from_bytes(step_of(job, reply).nodes[0].cores, "little") for reply in replies]
+    assert len({*masks}) == 4
+    assert all(mask.bit_count() == 1 for mask in masks)
+    assert ask(cluster, job, ntasks=1, flags=EXACT) == Reject(Errno.ESLURM_NODES_BUSY)
+
+
+def test_exact_steps_share_memory_per_cpu() -> None:
+    """With memory per CPU each exact step takes its part only."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=2, mem_per_cpu_mib=100)
+    replies = [granted(cluster, job, ntasks=1, flags=STEP_EXACT) for _ in range(2)]
+    assert [step_of(job, reply).nodes[0].mem_mib for reply in replies] == [100, 100]
+
+
+def test_four_small_steps_use_four_nodes() -> None:
+    """Steps started together spread over the job's nodes."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=4, nodes_max=4, ntasks=4)
+    replies = [granted(cluster, job, ntasks=1, nodes_min=1, nodes_max=1) for _ in range(4)]
+    assert sorted(reply.nodes[0] for reply in replies) == ["n1", "n2", "n3", "n4"]
+
+
+def test_gpu_steps_get_different_devices() -> None:
+    """Two steps of one GPU in a job of two, the third waits."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", ntasks=4, gres="gpu:a100:2")
+    replies = [granted(cluster, job, ntasks=1, gpus="1", flags=EXACT) for _ in range(2)]
+    masks = [step_of(job, reply).nodes[0].gres[0].indexes for reply in replies]
+    assert sorted(masks) == [b"\x01", b"\x02"]
+    waits = ask(cluster, job, ntasks=1, gpus="1", flags=EXACT)
+    assert waits == Reject(Errno.ESLURM_NODES_BUSY)
+    never = ask(cluster, job, ntasks=1, gpus="3", flags=EXACT)
+    assert never == Reject(Errno.ESLURM_INSUFFICIENT_GRES)
+
+
+def test_step_has_the_jobs_devices_unless_told_otherwise() -> None:
+    """The default is all of them; --gres=none is none."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", ntasks=2, gres="gpu:a100:2")
+    assert step_of(job, granted(cluster, job, flags=STEP_OVERLAP)).nodes[0].gres[0].count == 2
+    bare = granted(cluster, job, gres="none", flags=STEP_OVERLAP)
+    assert step_of(job, bare).nodes[0].gres == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"ntasks": 99}, Errno.ESLURM_TOO_MANY_REQUESTED_CPUS),
+        ({"nodes_min": 3, "ntasks": 3}, Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
+        ({"node_list": "n9"}, Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
+        ({"node_list": "n1", "exclude": "n1"}, Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
+        ({"relative": 2}, Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
+        ({"mem_per_node_mib": 10_000_000}, Errno.ESLURM_INVALID_TASK_MEMORY),
+        ({"distribution": "frob"}, Errno.ESLURM_BAD_DIST),
+        ({"node_list": "n["}, Errno.ESLURM_INVALID_NODE_NAME),
+        ({"gres": "gpu:frob:x"}, Errno.ESLURM_INVALID_GRES),
+    ],
+)
+def test_what_can_never_be_is_refused(fields: dict[str, Any], code: Errno) -> None:
+    """Not as "busy": srun would wait for ever."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=2)
+    assert ask(cluster, job, **fields) == Reject(code)
+
+
+def test_relative_and_named_nodes() -> None:
+    """-r counts from the job's first node, -w and -x name them."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=3, nodes_max=3, ntasks=3)
+    names = cluster.node_names([alloc.node_id for alloc in job.nodes])
+    assert granted(cluster, job, ntasks=1, relative=1, flags=STEP_OVERLAP).nodes == [names[1]]
+    named = granted(cluster, job, node_list=names[2], flags=STEP_OVERLAP)
+    assert named.nodes == [names[2]]
+    others = granted(cluster, job, ntasks=2, nodes_min=2, exclude=names[0], flags=STEP_OVERLAP)
+    assert others.nodes == names[1:]
+
+
+def test_arbitrary_distribution_follows_the_list() -> None:
+    """A host file sets the node of each task."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=4)
+    first, second = cluster.node_names([alloc.node_id for alloc in job.nodes])
+    reply = granted(cluster, job, distribution="arbitrary", task_nodes=[second, first, second])
+    assert dict(zip(reply.nodes, reply.tasks, strict=True)) == {second: [0, 2], first: [1]}
+
+
+def test_only_the_owner_makes_steps() -> None:
+    """Not even an administrator: the tasks would run as somebody else."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=1)
+    message = CreateStep(request_id=bytes(16), job_id=job.job_id)
+    refused = steps.create_step(cluster, message, context(uid=0))
+    assert refused == Reject(Errno.ESLURM_ACCESS_DENIED)
+
+
+def test_jobs_that_do_not_run_have_no_steps() -> None:
+    """Unknown, pending and ended jobs are told apart."""
+    cluster = cluster_of()
+    unknown = CreateStep(request_id=bytes(16), job_id=99)
+    assert steps.create_step(cluster, unknown, context()) == Reject(Errno.ESLURM_INVALID_JOB_ID)
+    waiting = cluster.jobs[submit(cluster, JobRequest(ntasks=1))]
+    assert ask(cluster, waiting) == Reject(Errno.ESLURM_JOB_PENDING)
+    apply(cluster, ev.JobEnded(START_US, waiting.job_id, JobState.CANCELLED))
+    assert ask(cluster, waiting) == Reject(Errno.ESLURM_ALREADY_DONE)
+
+
+def test_nodes_never_launched_end_the_step() -> None:
+    """srun could not reach one of two nodes; the other's report ends the step."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=2)
+    reply = granted(cluster, job, ntasks=2, nodes_min=2)
+    message = CompleteStep(bytes(16), job.job_id, reply.step_id, [reply.nodes[0]], 256)
+    part = steps.complete_step(cluster, message, context())
+    assert isinstance(part, Decision)
+    apply_all(cluster, part.events)
+    assert len(step_of(job, reply).nodes_pending) == 1
+    rest = CompleteStep(bytes(16), job.job_id, reply.step_id, [reply.nodes[1]], 256)
+    whole = steps.complete_step(cluster, rest, context())
+    assert isinstance(whole, Decision)
+    apply_all(cluster, whole.events)
+    assert reply.step_id not in job.steps
+    assert steps.complete_step(cluster, rest, context()) == Decision()
+
+
+def test_step_ends_at_its_own_time_limit() -> None:
+    """srun -t inside a job: its nodes are told once."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=1)
+    reply = granted(cluster, job, time_limit_min=1)
+    minute_us = START_US + 60_000_000
+    assert steps.step_time_limits(cluster, START_US, minute_us - 1, 1) == []
+    (event,) = steps.step_time_limits(cluster, minute_us - 1, minute_us, cluster.next_duty_id)
+    assert isinstance(event, ev.JobSignalled)
+    assert (event.step_id, event.signal) == (reply.step_id, 9)
+    apply(cluster, event)
+    assert steps.step_time_limits(cluster, minute_us, minute_us + 5, 9) == []
+
+
+def test_allocation_ends_with_its_commands_status() -> None:
+    """salloc's command left with 6."""
+    cluster = cluster_of()
+    job = running(cluster, ntasks=1)
+    job.script_hash = ""
+    decision = steps.complete_job(cluster, CompleteJob(bytes(16), job.job_id, 6 << 8), context())
+    assert isinstance(decision, Decision)
+    apply_all(cluster, decision.events)
+    assert (job.state, job.exit_code) == (JobState.FAILED, 6 << 8)
+
+
+def test_pending_allocation_is_revoked() -> None:
+    """Ctrl-C while salloc waits."""
+    cluster = cluster_of()
+    job = cluster.jobs[submit(cluster, JobRequest(ntasks=1))]
+    job.script_hash = ""
+    decision = steps.complete_job(cluster, CompleteJob(bytes(16), job.job_id), context())
+    assert isinstance(decision, Decision)
+    apply_all(cluster, decision.events)
+    assert job.state == JobState.CANCELLED
+    assert check(cluster) == []
+
+
+STEP = st.fixed_dictionaries(
+    {
+        "ntasks": st.integers(0, 12),
+        "nodes_min": st.integers(0, 3),
+        "cpus_per_task": st.integers(0, 3),
+        "flags": st.sampled_from([0, STEP_EXACT, EXACT, STEP_OVERLAP, STEP_EXACT | STEP_OVERLAP]),
+        "gres": st.sampled_from(["", "none", "gpu:1", "gpu:a100:2"]),
+        "distribution": st.sampled_from(["", "cyclic", "plane=2", "block,Pack"]),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEP, min_size=1, max_size=8))
+def test_steps_never_take_more_than_the_job_has(wanted: list[dict[str, Any]]) -> None:
+    """Whatever is asked: exclusive steps do not share cores, memory or devices."""
+    cluster = cluster_of()
+    job = running(cluster, partition="gpu", nodes_min=2, nodes_max=2, ntasks=8, gres="gpu:a100:3")
+    held = {alloc.node_id: alloc for alloc in job.nodes}
+    for fields in wanted:
+        ask(cluster, job, **fields)
+    for node_id, alloc in held.items():
+        cores = memory = devices = 0
+        for step in job.steps.values():
+            if step.flags & STEP_OVERLAP or step.step_id > 1 << 31:
+                continue
+            for part in step.nodes:
+                if part.node_id != node_id:
+                    continue
+                mask = int.from_bytes(part.cores, "little")
+                assert not mask & cores
+                assert mask
+                cores |= mask
+                memory += part.mem_mib
+                for gres in part.gres:
+                    indexes = int.from_bytes(gres.indexes, "little")
+                    assert not indexes & devices
+                    devices |= indexes
+        assert not cores & ~int.from_bytes(alloc.cores, "little")
+        assert memory <= alloc.mem_mib
+        assert devices.bit_count() <= 3
