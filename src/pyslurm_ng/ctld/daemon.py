@@ -187,6 +187,8 @@ class Daemon:
         self._scripts = ScriptStore(self.layout.state / "scripts")
         self._recovery = Recovery(self.layout, ignore_errors=self.options.ignore_errors)
         cluster, count = recover_cluster(self._recovery, self._scripts)
+        # Its bytes are as large as the cluster, and applied now.
+        self._recovery.checkpoint = None
         for note in self._recovery.notes:
             self.log.error(note)
         for digest in self._scripts.begin(cluster):

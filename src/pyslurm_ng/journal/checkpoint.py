@@ -33,12 +33,13 @@ class Checkpoint:
 
     Attributes:
         position: the last record whose effect the payload contains.
+        payload: a view of the file's bytes, which are not copied.
     """
 
     path: Path
     journal_id: bytes
     position: Position
-    payload: bytes
+    payload: memoryview
 
 
 def checkpoint_path(directory: Path, position: Position) -> Path:
@@ -98,9 +99,8 @@ def read_checkpoint(path: Path) -> Checkpoint | str:
     digest = hashlib.blake2b(memoryview(raw)[:end], digest_size=_DIGEST_BYTES)
     if digest.digest() != raw[end:]:
         return "the checksum is wrong"
-    return Checkpoint(
-        path, journal_id, Position(epoch, sequence, checksum), raw[_HEADER.size : end]
-    )
+    payload = memoryview(raw)[_HEADER.size : end]
+    return Checkpoint(path, journal_id, Position(epoch, sequence, checksum), payload)
 
 
 def list_checkpoints(directory: Path) -> list[tuple[int, Path]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from typing import cast
 
 import msgspec
 from msgspec import Struct
@@ -117,7 +118,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     next_duty_id: int
     conf_hash: str
     assoc_version: int
-    jobs: list[Job]
+    jobs: list[msgspec.Raw]  # of Job; read one by one
     nodes: list[Node | None]
     partitions: list[Partition]
     assocs: list[Association]
@@ -144,6 +145,7 @@ _SHARED_WORDS = (
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ClusterImage)
+_job_decoder = msgspec.msgpack.Decoder(Job)
 
 
 class Cluster:
@@ -231,7 +233,7 @@ class Cluster:
                 next_duty_id=self.next_duty_id,
                 conf_hash=self.conf_hash,
                 assoc_version=self.assoc_version,
-                jobs=list(self.jobs.values()),
+                jobs=cast(list[msgspec.Raw], list(self.jobs.values())),
                 nodes=self.nodes,
                 partitions=list(self.partitions.values()),
                 assocs=list(self.assocs.values()),
@@ -246,7 +248,7 @@ class Cluster:
         )
 
     @classmethod
-    def from_bytes(cls, image_bytes: bytes) -> Cluster:
+    def from_bytes(cls, image_bytes: bytes | memoryview) -> Cluster:
         """Return the cluster that `to_bytes` stored.
 
         Raises:
@@ -270,7 +272,11 @@ class Cluster:
             "sequence",
         ):
             setattr(cluster, name, getattr(image, name))
-        cluster.jobs = {job.job_id: job for job in image.jobs}
+        for raw_job in image.jobs:
+            # Decoded all at once, what jobs can share would leave memory full of small holes.
+            job = _job_decoder.decode(raw_job)
+            cluster.jobs[job.job_id] = job
+            cluster.share_values(job)
         cluster.partitions = {partition.name: partition for partition in image.partitions}
         cluster.assocs = {assoc.assoc_id: assoc for assoc in image.assocs}
         cluster.qos = {qos.name: qos for qos in image.qos}
