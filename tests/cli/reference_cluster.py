@@ -278,6 +278,9 @@ class LocalClient:
             raise SlurmError(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
         if kind == "ShowDiagnostics":
             return self._diagnostics(request)
+        if kind not in QUERIES and kind not in RULES:
+            # The daemon's own: files, configuration, sockets.
+            raise SlurmError(1800, "Unable to contact slurm controller (connect failure)")
         if kind in QUERIES:
             outcome = QUERIES[kind](
                 reference.cluster, reference.soft, reference.conf, request, self.user,

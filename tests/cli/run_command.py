@@ -52,6 +52,7 @@ def run_command(
         inner.setattr(os, "getuid", lambda: uid)
         inner.setattr(sys, "stdout", out)
         inner.setattr(sys, "stderr", err)
+        inner.setattr(sys, "stdin", io.StringIO())
         try:
             code = module.main(argv)
         except SystemExit as stop:

@@ -1,0 +1,55 @@
+"""The commands' tables of states are those of the model."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.base import state_names
+from pyslurm_ng.cli.squeue import BRIEF_FIELDS as BRIEF_OF_SQUEUE
+from pyslurm_ng.ctld.queries.jobs import BRIEF_FIELDS
+from pyslurm_ng.model import states
+
+
+def test_job_states() -> None:
+    """Names, short forms and numbers."""
+    for state in states.JobState:
+        names = (state.name, states.JOB_STATE_COMPACT[state])
+        assert state_names.JOB_STATES[state] == names
+    flags = {name: bit for bit, name, _ in state_names.JOB_FLAGS}
+    assert all(states.JobFlag[name] == bit for name, bit in flags.items())
+    assert {bit: short for bit, _, short in state_names.JOB_FLAGS if short != "EX"} == {
+        int(flag): short for flag, short in states.JOB_FLAG_COMPACT.items()
+    }
+
+
+def test_node_states() -> None:
+    """Names, flags and numbers."""
+    assert [state.name for state in states.NodeState] == list(state_names.NODE_STATES)
+    assert {flag.name: int(flag) for flag in states.NodeFlag if flag} == state_names.NODE_FLAG
+
+
+@pytest.mark.parametrize(
+    ("state", "flags", "words"),
+    [
+        ("IDLE", "", ("idle", "idle")),
+        ("MIXED", "PLANNED", ("mixed-", "mix-")),
+        ("IDLE", "PLANNED", ("planned", "plnd")),
+        ("IDLE", "DRAIN", ("drained", "drain")),
+        ("MIXED", "DRAIN", ("draining", "drng")),
+        ("IDLE", "COMPLETING", ("completing", "comp")),
+        ("DOWN", "NOT_RESPONDING", ("down*", "down*")),
+        ("IDLE", "NOT_RESPONDING", ("idle*", "idle*")),
+        ("IDLE", "CLOUD POWERED_DOWN", ("idle~", "idle~")),
+        ("ALLOCATED", "POWERING_UP", ("allocated#", "alloc#")),
+        ("DOWN", "DRAIN", ("drained", "drain")),
+    ],
+)
+def test_words(state: str, flags: str, words: tuple[str, str]) -> None:
+    """sinfo's words with their suffixes."""
+    bits = sum(state_names.NODE_FLAG[name] for name in flags.split())
+    assert state_names.node_state_words(state_names.NODE_STATES.index(state), bits) == words
+
+
+def test_squeue_knows_what_the_controller_sends_at_once() -> None:
+    """Else it would ask for details it does not need, or miss columns."""
+    assert set(BRIEF_FIELDS) == BRIEF_OF_SQUEUE

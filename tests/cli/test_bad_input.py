@@ -1,0 +1,86 @@
+"""Bad input gets one clear line and Slurm's exit code, never a traceback."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from tests.cli.reference_cluster import cases, queue
+from tests.cli.run_command import run_command
+
+NAMES = {"squeue_extra_arg", "scontrol_show_nothing", "sinfo_unknown_opt"}
+CASES = [case for case in cases("errors") if case[0] in NAMES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_prints_as_recorded(
+    case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same text, same exit code."""
+    _, user, words, stdout, stderr, code = case
+    printed = run_command(monkeypatch, queue(), user, words)
+    assert (printed.stdout, printed.stderr, printed.code) == (stdout, stderr, code)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("squeue -w nope", "squeue: error: Invalid node name nope\n"),
+        ("squeue -S ?", "squeue: error: Invalid sort specification: ?\n"),
+        ("squeue --yaml", "squeue: error: --yaml is not supported yet\n"),
+        ("squeue -i x", "squeue: error: Error: invalid entry for --iterate: 'x'\n"),
+        ("squeue -j a", "squeue: error: Invalid job id: a\n"),
+        ("squeue --st", "squeue: option '--st' is ambiguous; possibilities: '--start' '--states' "
+         '\'--steps\'\nTry "squeue --help" for more information\n'),
+        ("sinfo -n n[1", None),
+        ("scontrol show frob", "invalid entity:frob for keyword:show \n"),
+        ("scontrol show job x", "slurm_load_jobs error: Invalid job id specified\n"),
+        ("scontrol update", "too few arguments for keyword:update\n"),
+        ("scontrol hold", "too few arguments for keyword:hold\n"),
+        ("scontrol takeover", "scontrol: error: takeover is not supported yet\n"),
+        ("scontrol update JobId=29 StartTime=frob", None),
+        ("scontrol update NodeName=nope Comment=x", None),
+        ("scontrol update JobId=999 Comment=x", "Invalid job id specified for job 999\n"),
+        ("sdiag extra", "sdiag: error: Unrecognized option: extra\n"),
+        ("scancel -s FROB 1", "scancel: error: Unknown job signal: FROB\n"),
+        ("scancel -t DONE", "scancel: error: Invalid job state: DONE\n"),
+        ("scancel -u nosuch", "scancel: error: Invalid user name: nosuch\n"),
+    ],
+)  # fmt: skip
+def test_says_what_is_wrong(line: str, text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line (some of Slurm's have two), exit 1."""
+    printed = run_command(monkeypatch, queue(), "root", line.split())
+    assert printed.code == 1
+    if text is None:
+        assert printed.stderr and "Traceback" not in printed.stderr
+    else:
+        assert printed.stderr == text
+
+
+WORDS = st.one_of(
+    st.sampled_from(
+        "-o %i%all -O jobid:.5 name:0 -S -t all R,PD -s -r -P --start -j 27 27_3 -w n1 -p main "
+        "-u alice -l -h --json -N -e -R -T show job node partition step -d update JobId=29 "
+        "Nice= Priority=5 NodeName=n1 State= = + Reason=x PartitionName=main MaxTime=x hold "
+        "create delete -i -n -f -b".split()
+    ),
+    st.text(max_size=8),
+)
+REFERENCE = queue()
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    command=st.sampled_from(["squeue", "sinfo", "scontrol", "scancel", "sdiag"]),
+    words=st.lists(WORDS, min_size=1, max_size=6),
+)
+def test_no_words_make_a_command_break(
+    command: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It prints something or nothing and leaves with an exit code."""
+    if {"-i", "--iterate"} & set(words) or any(word.startswith("wait") for word in words):
+        return
+    printed = run_command(monkeypatch, REFERENCE, "alice", [command, *words])
+    assert 0 <= printed.code < 256
