@@ -368,7 +368,7 @@ def queue() -> ReferenceCluster:
 
 def _waiting(reference: ReferenceCluster) -> None:
     submit, plan = reference.submit, reference.plan
-    whole = {"flags": REQ_EXCLUSIVE | REQ_NODES_SET}
+    whole: dict[str, Any] = {"flags": REQ_EXCLUSIVE | REQ_NODES_SET}
     submit(
         24, "carol", "12:10:17", "big", account="chem", minutes=240, nodes_min=4, nodes_max=4,
         submit_line="sbatch --parsable -J big -N4 --exclusive -t 4:00:00 --wrap sleep 100",

@@ -5,21 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tests.cli.reference_cluster import cases, queue
+from tests.cli.reference_cluster import queue
 from tests.cli.run_command import run_command
-
-NAMES = {"squeue_extra_arg", "scontrol_show_nothing", "sinfo_unknown_opt"}
-CASES = [case for case in cases("errors") if case[0] in NAMES]
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
-def test_prints_as_recorded(
-    case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Same text, same exit code."""
-    _, user, words, stdout, stderr, code = case
-    printed = run_command(monkeypatch, queue(), user, words)
-    assert (printed.stdout, printed.stderr, printed.code) == (stdout, stderr, code)
 
 
 @pytest.mark.parametrize(
