@@ -292,6 +292,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.total_tasks = event.total_tasks
     job.licenses_alloc = event.licenses
     job.scheduler = event.scheduler
+    job.reservation = event.reservation
     job.start_us = event.time_us
     job.last_eval_us = event.time_us
     if event.time_limit_min != NO_VAL:
@@ -445,6 +446,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler, job.usage = NO_VAL, "", None
+    job.reservation = ""
     _move_state(cluster, job)
     cluster.index_dependencies(job)
 
@@ -706,17 +708,22 @@ def _licenses_updated(cluster: Cluster, event: ev.LicensesUpdated) -> None:
 def _reservation_created(cluster: Cluster, event: ev.ReservationCreated) -> None:
     assert event.reservation.name not in cluster.reservations, event
     cluster.reservations[event.reservation.name] = event.reservation
+    newest = max(cluster.last_reservation_id, event.reservation.reservation_id)
+    cluster.last_reservation_id = newest
+    cluster.index_reservations()
 
 
 @applies(ev.ReservationUpdated)
 def _reservation_updated(cluster: Cluster, event: ev.ReservationUpdated) -> None:
     assert event.reservation.name in cluster.reservations, event
     cluster.reservations[event.reservation.name] = event.reservation
+    cluster.index_reservations()
 
 
 @applies(ev.ReservationDeleted)
 def _reservation_deleted(cluster: Cluster, event: ev.ReservationDeleted) -> None:
     del cluster.reservations[event.name]
+    cluster.index_reservations()
 
 
 # Associations ---------------------------------------------------------------------------------

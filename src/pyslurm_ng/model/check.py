@@ -133,6 +133,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "singletons",
         "assoc_by_key",
         "user_jobs",
+        "reserved",
     ):
         if getattr(cluster, name) != getattr(fresh, name):
             broken.append(f"index {name} is out of date")

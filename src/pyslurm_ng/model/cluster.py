@@ -129,6 +129,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     licenses: list[tuple[str, int]]
     replies: list[tuple[int, bytes, int, bytes]]
     sequence: int = 0
+    last_reservation_id: int = 0
 
 
 IMAGE_FORMAT = 1
@@ -162,6 +163,7 @@ class Cluster:
         self.next_duty_id = 1
         self.conf_hash = ""
         self.assoc_version = 0
+        self.last_reservation_id = 0
         self.jobs: dict[int, Job] = {}
         self.nodes: list[Node | None] = []
         self.partitions: dict[str, Partition] = {}
@@ -188,6 +190,7 @@ class Cluster:
         self.licenses_used: dict[str, int] = {}
         self.assoc_by_key: dict[tuple[str, str, str], int] = {}
         self.user_jobs: dict[int, dict[int, None]] = {}
+        self.reserved: dict[int, str] = {}  # node in an active reservation -> its name
         self.array_heads: dict[int, None] = {}  # pending records that may hold several tasks
         # Answers that follow from nodes and partitions alone; emptied when one of them changes.
         self.memo: dict[object, object] = {}
@@ -244,6 +247,7 @@ class Cluster:
                 licenses=list(self.licenses.items()),
                 replies=list(self.replies),
                 sequence=self.sequence,
+                last_reservation_id=self.last_reservation_id,
             )
         )
 
@@ -270,6 +274,7 @@ class Cluster:
             "assoc_version",
             "nodes",
             "sequence",
+            "last_reservation_id",
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:
@@ -312,6 +317,7 @@ class Cluster:
         self.array_active, self.array_heads, self.memo = {}, {}, {}
         self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
         self.index_assocs()
+        self.index_reservations()
         by_end = sorted(self.jobs.values(), key=lambda job: (job.end_us, job.job_id))
         for job in self.jobs.values():
             self.index_job(job)
@@ -326,6 +332,13 @@ class Cluster:
             (assoc.account, assoc.user, assoc.partition): assoc.assoc_id
             for assoc in self.assocs.values()
         }
+
+    def index_reservations(self) -> None:
+        """Index the nodes of active reservations; maintenance is shown before others."""
+        self.reserved = {}
+        active = [item for item in self.reservations.values() if item.is_active]
+        for item in sorted(active, key=lambda item: "MAINT" in item.flags):
+            self.reserved |= dict.fromkeys(item.node_ids, item.name)
 
     def share_values(self, job: Job) -> None:
         """Let equal requests and words of many jobs be one object: most of a job's memory."""
@@ -472,6 +485,11 @@ def node_state(cluster: Cluster, node: Node) -> tuple[NodeState, NodeFlag]:
     base = NodeState(node.state)
     if use.completing:
         flags |= NodeFlag.COMPLETING
+    reservation = cluster.reserved.get(node.node_id)
+    if reservation is not None:
+        flags |= NodeFlag.RESERVED
+        if "MAINT" in cluster.reservations[reservation].flags:
+            flags |= NodeFlag.MAINTENANCE
     if base == NodeState.IDLE and len(use.allocs) > len(use.completing):
         full = use.cpus >= effective_cpus(node.spec)
         base = NodeState.ALLOCATED if full else NodeState.MIXED

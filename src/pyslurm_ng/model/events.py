@@ -115,6 +115,7 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     duty: int = 2
     prepare_all: bool = False
     configuring: bool = False  # CONFIGURING until JobStarted: prologs run or nodes boot first
+    reservation: str = ""  # the one it runs in
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):

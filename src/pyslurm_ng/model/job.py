@@ -352,3 +352,4 @@ class Job(Struct, array_like=True):
     end_reason_node: str = ""
     requeue_after_us: int = 0
     prolog_pending: tuple[int, ...] = ()  # nodes that have not finished the prolog
+    reservation: str = ""  # the advance reservation it runs in; the request has those it may use

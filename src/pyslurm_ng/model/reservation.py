@@ -2,9 +2,21 @@
 
 from msgspec import Struct
 
+# Flags in the order in which they are shown; `PURGE_COMP` carries its time.
+SHOWN_FLAGS = (
+    "MAINT", "FLEX", "OVERLAP", "IGNORE_JOBS", "HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY",
+    "SPEC_NODES", "ALL_NODES", "ANY_NODES", "STATIC", "PART_NODES", "REPLACE", "REPLACE_DOWN",
+    "PURGE_COMP", "NO_HOLD_JOBS_AFTER_END", "MAGNETIC", "USER_DELETE", "FORCE_START",
+)  # fmt: skip
+REPEATS = ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY")
+
 
 class Reservation(Struct, array_like=True, frozen=True, gc=False):
-    """Nodes or cores kept for some users or accounts during a time."""
+    """Nodes kept for some users or accounts during a time.
+
+    `users`, `accounts` and `qos` name who may use it; names that begin with `-` who may not.
+    `later` holds the occurrences of a repeating one after the present, as (start, end).
+    """
 
     name: str
     start_us: int
@@ -23,3 +35,17 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     max_start_delay_s: int = 0
     comment: str = ""
     reservation_id: int = 0
+    later: tuple[tuple[int, int], ...] = ()
+    is_active: bool = False  # its time has come: set by an event, so that nodes show it
+    purge_s: int = 0  # PURGE_COMP: how long it may be idle
+    idle_since_us: int = 0  # active and without a job since; 0 while it has one
+    first_start_us: int = 0  # start of the first occurrence
+
+    def occurrences(self) -> tuple[tuple[int, int], ...]:
+        """Return (start, end) of the present or next occurrence and of later ones."""
+        return ((self.start_us, self.end_us), *self.later)
+
+    @property
+    def repeats(self) -> str:
+        """The flag that says how it repeats, or ""."""
+        return next((flag for flag in self.flags if flag in REPEATS), "")

@@ -30,6 +30,13 @@ _JOB_AND_NODES = (
     ev.JobCompleting,
     ev.JobResized,
 )
+_SHOWN_BY_NODES = (
+    ev.PartitionUpdated,
+    ev.PartitionDeleted,
+    ev.ReservationCreated,
+    ev.ReservationUpdated,
+    ev.ReservationDeleted,
+)
 _NODES = (ev.NodeUpdated, ev.NodesReturned, ev.NodesSilent)
 
 
@@ -60,7 +67,7 @@ def touched(event: ev.AnyEvent) -> tuple[Ids, Ids]:
         return (), tuple(node_id for node_id, _ in event.done)
     if isinstance(event, ev.ConfigLoaded):
         return EVERYTHING, EVERYTHING
-    if isinstance(event, (ev.PartitionUpdated, ev.PartitionDeleted)):
+    if isinstance(event, _SHOWN_BY_NODES):
         return (), EVERYTHING
     return (), ()
 
