@@ -166,6 +166,9 @@ def main(arguments: list[str]) -> None:
     for name, package in DAEMONS.items():
         if (PACKAGE / package / "__main__.py").exists():
             give_name(program, sbin_dir / name)
+    # What slurmd starts for each step; nobody calls it by hand, so it lies beside slurmd.
+    if (PACKAGE / "d" / "stepd.py").exists():
+        give_name(program, sbin_dir / "slurmstepd")
 
 
 if __name__ == "__main__":

@@ -475,6 +475,18 @@ class NodeCore:
             self.jobs[credential.job_id] = job
         job.steps[step_id] = duty_id
 
+    def remember_ended(self, credential: nm.JobCredential, duty_id: int, end: StepEnd) -> None:
+        """Know again of a script that ended and was reported before a restart."""
+        report = nm.BatchEnded(
+            credential.job_id, credential.attempt, duty_id, end.status, end.start_us, end.end_us,
+            end.flags & ~nm.END_CLEAN, end.usage, end.error,
+        )  # fmt: skip
+        self._remember((credential.job_id, credential.attempt), report)
+
+    def has_preparing(self) -> bool:
+        """Return whether somebody waits for a report that a job is prepared."""
+        return self.has_prolog and any(isinstance(report, nm.DutyDone) for report in self.reports)
+
     def running(self) -> list[nm.RunningJob]:
         """Return what a registration says of this node's jobs, those with unsent reports too."""
         found = {(job.job_id, job.attempt): sorted(job.steps) for job in self.jobs.values()}

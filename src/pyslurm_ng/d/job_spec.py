@@ -358,7 +358,7 @@ def step_spec(
         "env": environment.entries(variables),
         "cwd": request.cwd,
         "umask": request.umask,
-        "rlimits": _rlimits([tuple(limit) for limit in request.rlimits]),
+        "rlimits": _rlimits(request.rlimits),
         "append": request.append,
         "route": {"host": route.host, "port": route.port, "key": route.key} if route else None,
         "label": request.label,

@@ -388,16 +388,21 @@ class Step:
         if self._listener is None:
             listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC)
             path = self._path + ".sock"
+            folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            # A socket's address is short; by the directory's number only the name counts.
+            short = f"/proc/self/fd/{folder}/{os.path.basename(path)}"
             try:
                 os.unlink(path)
             except FileNotFoundError:
                 pass
             try:
-                listener.bind(path)
+                listener.bind(short)
                 os.chmod(path, 0o600)
             except OSError:
                 listener.close()
                 return
+            finally:
+                os.close(folder)
             listener.listen(4)
             listener.setblocking(False)
             self._listener = listener

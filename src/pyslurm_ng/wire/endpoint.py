@@ -178,6 +178,17 @@ class Endpoint:
             self._drain_due.discard(dealer)
             dealer.close(0)
 
+    def is_linked(self, peer: str) -> bool:
+        """Return whether a dialled daemon has a finished connection with room in its queue."""
+        dealer = self._dealers.get(peer)
+        if dealer is None:
+            return False
+        events = int(dealer.get(zmq.EVENTS))
+        if events & zmq.POLLIN:
+            # Asking for the events may have swallowed the edge that announced a message.
+            self._drain_later(dealer)
+        return bool(events & zmq.POLLOUT)
+
     def close(self) -> None:
         """Close every socket; requests still open fail."""
         if self.is_closed:

@@ -1,0 +1,181 @@
+"""slurmd's command line."""
+
+from __future__ import annotations
+
+import getopt
+import os
+import sys
+
+from pyslurm_ng import __version__
+from pyslurm_ng.base.background import Background
+from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number
+from pyslurm_ng.conf.quick import find_conf
+from pyslurm_ng.d import sensors
+from pyslurm_ng.d.daemon import CannotStart, Daemon
+from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
+
+USAGE = """\
+Usage: slurmd [OPTIONS]
+  -b              Report the node as just rebooted.
+  -c              Remove what a former slurmd left in the spool directory.
+  -C              Print this host's hardware as a line for slurm.conf, and end.
+  -d STEPD        Accepted as Slurm does; slurmstepd lies beside slurmd.
+  -D              Run in the foreground.
+  -f FILE         Read configuration from FILE.
+  -h, --help      Print this help message.
+  -L LOGFILE      Log messages to the file LOGFILE.
+  -M              Accepted as Slurm does; pages are not locked.
+  -n VALUE        Run at this niceness.
+  -N NAME         Be the node of this name; needed where several are on one host.
+  -q              Log less; may be repeated.
+  -s              Change working directory to SlurmdSpoolDir.
+  --systemd       Started by systemd: stay in the foreground and tell it when ready.
+  -v              Log more; may be repeated.
+  -V, --version   Print version information and end.
+"""
+_SHORT = "bcCd:Df:hL:Mn:N:qsvV"
+_LONG = ["help", "systemd", "version"]
+_REFUSED = {"-Z": "dynamic nodes", "-F": "dynamic future nodes", "--conf": "dynamic nodes",
+            "-G": "printing generic resources", "--conf-server": "configless nodes"}  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run slurmd, or do what its options ask instead; return the exit code."""
+    for word in argv:
+        what = _REFUSED.get(word.partition("=")[0])
+        if what:
+            sys.stderr.write(
+                f"slurmd: error: {word.partition('=')[0]}: {what}: not supported yet\n"
+            )
+            return 1
+    try:
+        given, operands = getopt.gnu_getopt(argv, _SHORT, _LONG)
+    except getopt.GetoptError as error:
+        sys.stderr.write(f"slurmd: {_as_getopt_says(error)}\n{USAGE}")
+        return 1
+    names = [name for name, _ in given]
+    values = dict(given)
+    if "-h" in names or "--help" in names:
+        sys.stdout.write(USAGE)
+        return 0
+    if "-V" in names or "--version" in names:
+        sys.stdout.write(f"slurm {__version__}\n")
+        return 0
+    if operands:
+        sys.stderr.write(f"slurmd: unexpected argument '{operands[0]}'\n{USAGE}")
+        return 1
+    if "-C" in names:
+        return print_hardware()
+    nice = values.get("-n", "0")
+    if not nice.lstrip("-").isdigit():
+        sys.stderr.write(f"slurmd: -n {nice}: a niceness from -20 to 19 is allowed\n")
+        return 1
+    options = Options(
+        conf_path=os.path.abspath(values.get("-f") or find_conf()),
+        node_name=values.get("-N", ""),
+        foreground="-D" in names or "--systemd" in names,
+        clean="-c" in names,
+        log_path=os.path.abspath(values["-L"]) if "-L" in values else "",
+        verbose=names.count("-v"),
+        quiet=names.count("-q"),
+        boot_id=os.urandom(16).hex() if "-b" in names else "",
+    )
+    return _run(options, nice=int(nice), changes_directory="-s" in names)
+
+
+def _as_getopt_says(error: getopt.GetoptError) -> str:
+    """Return the C library's words for what is wrong with an option."""
+    is_missing = "requires argument" in error.msg
+    if len(error.opt) == 1:
+        text = "option requires an argument" if is_missing else "invalid option"
+        return f"{text} -- '{error.opt}'"
+    return f"unrecognized option '--{error.opt}'" if not is_missing else error.msg
+
+
+def print_hardware() -> int:
+    """Print the NodeName line of this host, and how long it has been up."""
+    host = sensors.host_facts()
+    print(
+        f"NodeName={host.hostname} CPUs={host.cpus} Boards={host.boards} "
+        f"SocketsPerBoard={host.sockets} CoresPerSocket={host.cores_per_socket} "
+        f"ThreadsPerCore={host.threads_per_core} RealMemory={host.real_memory_mib}"
+    )
+    with open("/proc/uptime", encoding="ascii") as file:
+        seconds = int(float(file.read().split()[0]))
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    print(f"UpTime={days}-{hours:02d}:{rest // 60:02d}:{rest % 60:02d}")
+    return 0
+
+
+def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
+    log = DaemonLog("slurmd")
+    try:
+        setup = load_setup(options)
+    except BadSetup as error:
+        for line in error.lines:
+            log.error(line)
+        log.fatal("Unable to process configuration file")
+        return 1
+    background = Background(foreground=options.foreground)
+    try:
+        _open_log(log, options, setup)
+        for line in setup.warnings:
+            log.info(line)
+        if nice:
+            os.nice(nice)
+        if options.clean:
+            _clean(setup.spool, log)
+        if changes_directory:
+            os.makedirs(setup.spool, mode=0o755, exist_ok=True)
+            os.chdir(setup.spool)
+        elif not options.foreground:
+            os.chdir("/")
+        return Daemon(options, setup, log).start(background)
+    except CannotStart as error:
+        log.fatal(str(error))
+    except OSError as error:
+        log.fatal(f"{error.filename or 'slurmd'}: {error.strerror}")
+    return 1
+
+
+def _open_log(log: DaemonLog, options: Options, setup: Setup) -> None:
+    """Log where and how much the configuration and the command line say.
+
+    Raises:
+        CannotStart: the log file cannot be opened.
+    """
+    conf = setup.node.conf
+    level = max(1, level_number(conf.slurmd_debug) + options.verbose - options.quiet)
+    log.stderr_level = level
+    path = options.log_path or setup.log_file
+    if not path:
+        return
+    if not options.foreground:
+        # On the way to the background a terminal is told only what went wrong.
+        log.stderr_level = min(level, ERROR)
+    form = conf.log_time_format[0] if conf.log_time_format else "iso8601_ms"
+    try:
+        log.open(path, min(level, 9), form)
+    except OSError as error:
+        raise CannotStart(f"Unable to open logfile `{path}': {error.strerror}") from None
+
+
+def _clean(spool: str, log: DaemonLog) -> None:
+    """Forget steps of a former slurmd that do not run any more."""
+    from pyslurm_ng.d import step_record
+    from pyslurm_ng.d.spool import Spool
+
+    place = Spool(spool)
+    for path, _ in list(place.found_steps()):
+        try:
+            alive = step_record.is_alive(step_record.read(path).get("pid"))
+        except (OSError, step_record.StepRecordError):
+            alive = False
+        if not alive:
+            place.remove_step(path)
+            log.info(f"removed {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""A node's dealings with its controllers: register, beat, report until acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.d import sensors
+from pyslurm_ng.d.core import NodeCore
+from pyslurm_ng.d.job_spec import NodeSetup
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.auth import Identity, Peer
+from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
+
+_REGISTER_LIMIT_S = 10.0
+_AGAIN_S = 1.0
+_REPORT_LIMIT_S = 10.0
+_LINK_POLL_S = 0.25
+_FIRST_HEARTBEAT_S = 30
+
+
+class Controllers:
+    """The connections of one node; `core.reports` are sent, and kept until they are durable.
+
+    Args:
+        on_message: called with each message of a controller.
+        registration: what to register with.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        node: NodeSetup,
+        log: DaemonLog,
+        *,
+        on_message: Callable[[msgspec.Struct, Peer, Answer], None],
+        registration: Callable[[], nm.RegisterNode],
+        core: NodeCore,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._node = node
+        self._log = log
+        self._registration = registration
+        self._core = core
+        self._endpoint = Endpoint(
+            identity,
+            audience=f"slurmd:{node.node_name}",
+            on_message=on_message,
+            on_refused=lambda cause, text: log.verbose(f"message refused ({cause}): {text}"),
+        )
+        self._peers: list[str] = []
+        self._at = 0
+        self._heartbeat_s = _FIRST_HEARTBEAT_S
+        self._is_registered = False
+        self._is_registering = False
+        self._in_flight: list[nm.Report] = []
+        self._was_linked = False
+        self._said_away = False
+        self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def primary(self) -> str:
+        """The controller that answered last, by its name as a peer."""
+        return self._peers[self._at]
+
+    def begin(self) -> None:
+        """Dial every controller and register."""
+        conf = self._node.conf
+        port = zmq_port(conf.slurmctld_port[0], conf.slurmctld_parameters)
+        for index, host in enumerate(conf.slurmctld_host):
+            name = f"slurmctld{index}"
+            self._endpoint.connect(name, "slurmctld", host.address or host.name, port)
+            self._peers.append(name)
+        self.register()
+        self._loop.call_later(_LINK_POLL_S, self._watch_link)
+        self._loop.call_later(self._heartbeat_s, self._beat)
+
+    def reconfigure(self, node: NodeSetup) -> None:
+        """Go on with a new configuration."""
+        self._node = node
+
+    def close(self) -> None:
+        """End all connections."""
+        self._endpoint.close()
+
+    # Registration -----------------------------------------------------------------------------
+
+    def register(self) -> None:
+        """Tell the controller who we are and what runs here."""
+        if self._is_registering or self._endpoint.is_closed:
+            return
+        self._is_registering = True
+        self._endpoint.request(
+            self.primary, self._registration(), _REGISTER_LIMIT_S, self._registered
+        )
+
+    def _registered(self, outcome: msgspec.Struct | RequestFailed) -> None:
+        self._is_registering = False
+        if isinstance(outcome, nm.NodeRegistered):
+            self._is_registered = True
+            self._said_away = False
+            self._heartbeat_s = max(1, outcome.heartbeat_s)
+            self._log.info(f"registered with {self.primary} (epoch {outcome.epoch})")
+            return
+        text = outcome.text if isinstance(outcome, RequestFailed) else "unexpected answer"
+        if not self._said_away:
+            self._log.error(f"Unable to register: {text}")
+            self._said_away = True
+        self._at = (self._at + 1) % len(self._peers)
+        if not self._endpoint.is_closed:
+            self._loop.call_later(_AGAIN_S, self.register)
+
+    def _watch_link(self) -> None:
+        """Register as soon as a controller that was away can be reached again."""
+        if self._endpoint.is_closed:
+            return
+        self._loop.call_later(_LINK_POLL_S, self._watch_link)
+        is_linked = self._endpoint.is_linked(self.primary)
+        if is_linked and not self._was_linked and self._is_registered:
+            self.register()
+        self._was_linked = is_linked
+
+    def _beat(self) -> None:
+        if self._endpoint.is_closed:
+            return
+        self._loop.call_later(self._heartbeat_s, self._beat)
+        beat = nm.Heartbeat(
+            sensors.load_hundredths(), sensors.free_mem_mib(), epoch=self._core.epoch
+        )
+        try:
+            self._endpoint.send(self.primary, beat)
+        except (PeerGone, PeerBusy):
+            return  # silence is what a missing heartbeat means
+
+    # Reports ----------------------------------------------------------------------------------
+
+    def send_reports(self, acknowledged: Callable[[list[nm.Report]], None]) -> None:
+        """Send what is to be reported; one message at a time, so the next is the fuller."""
+        if self._in_flight or not self._core.reports or self._endpoint.is_closed:
+            return
+        self._in_flight = self._core.reports[: nm.REPORTS_AT_ONCE]
+
+        def done(outcome: msgspec.Struct | RequestFailed) -> None:
+            sent, self._in_flight = self._in_flight, []
+            if isinstance(outcome, RequestFailed):
+                if not self._endpoint.is_closed:
+                    self._loop.call_later(_AGAIN_S / 2, self.send_reports, acknowledged)
+                return
+            # The core may have taken back single reports meanwhile, so not by position.
+            gone = {id(report) for report in sent}
+            self._core.reports = [item for item in self._core.reports if id(item) not in gone]
+            acknowledged(sent)
+            self.send_reports(acknowledged)
+
+        message = nm.NodeReports(list(self._in_flight))
+        self._endpoint.request(self.primary, message, _REPORT_LIMIT_S, done)

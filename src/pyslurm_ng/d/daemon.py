@@ -1,0 +1,581 @@
+"""slurmd's life: registers, obeys, reports; the decisions are `core`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from pyslurm_ng import __version__
+from pyslurm_ng.base import background as bg
+from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.d import core as co, environment, sensors, step_record
+from pyslurm_ng.d.accounts import Accounts
+from pyslurm_ng.d.controllers import Controllers
+from pyslurm_ng.d.hooks import run_hook
+from pyslurm_ng.d.job_spec import (
+    NodeSetup,
+    SpecError,
+    batch_spec,
+    gpu_view,
+    place_of,
+    step_spec,
+)
+from pyslurm_ng.d.leftovers import kill_leftovers
+from pyslurm_ng.d.service import NodeStreams
+from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
+from pyslurm_ng.d.spool import Spool
+from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
+from pyslurm_ng.d.usage import usage_of
+from pyslurm_ng.model.ids import STEP_BATCH, step_text
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, Peer, body_digest, load_identity
+from pyslurm_ng.wire.endpoint import Answer
+from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong
+
+_CLOCK_SKEW_US = 300_000_000
+_SWEEP_S = 60.0
+_KEPT_S = 300.0
+_FLUSH_DELAY_S = 0.02
+_LOST_STATUS = 9
+
+
+class CannotStart(Exception):
+    """The node daemon cannot run; the text is Slurm's `fatal:` line."""
+
+
+class Daemon:
+    """One slurmd; `start` returns its exit code.
+
+    Raises:
+        CannotStart: from `start`, before anybody was told that it runs.
+    """
+
+    def __init__(self, options: Options, setup: Setup, log: DaemonLog) -> None:
+        self.options = options
+        self.setup = setup
+        self.log = log
+        self._background: bg.Background | None = None
+        self._credentials_seen: dict[bytes, int] = {}
+        self._tickets: dict[int, tuple[nm.LaunchStep, Any]] = {}
+        self._ticket = 0
+        self._flush_due = False
+        self._started_us = time.time_ns() // 1000
+
+    @property
+    def node(self) -> NodeSetup:
+        """This node as configured."""
+        return self.setup.node
+
+    # Before the loop ----------------------------------------------------------------------------
+
+    def start(self, background: bg.Background) -> int:
+        """Make the spool, then serve until told to stop."""
+        self._background = background
+        try:
+            self.spool = Spool(self.setup.spool)
+            self.identity = self._load_identity()
+        except (KeyFileError, AuthError) as error:
+            raise CannotStart(str(error)) from None
+        except OSError as error:
+            raise CannotStart(f"{error.filename or self.setup.spool}: {error.strerror}") from None
+        pid_file = self._write_pid_file()
+        os.umask(0o022)
+        try:
+            return asyncio.run(self._serve())
+        finally:
+            if pid_file is not None:
+                pid_file.remove()
+
+    def _load_identity(self) -> Identity:
+        conf = self.node.conf
+        controllers = frozenset(
+            name for host in conf.slurmctld_host for name in (host.name, host.address) if name
+        )
+        return load_identity(
+            role="node",
+            name=self.node.node_name,
+            auth_type=conf.auth_type,
+            auth_info=",".join(conf.auth_info),
+            key_path=os.path.join(os.path.dirname(conf.path), "slurm.key"),
+            cluster=conf.cluster_name,
+            host=self.node.host_name,
+            service_uid=self.setup.service_uid,
+            clock_us=lambda: time.time_ns() // 1000,
+            admin_hosts=controllers | {self.node.host_name},
+            replay_path=f"{self.setup.spool}/replay",
+        )
+
+    def _write_pid_file(self) -> bg.PidFile | None:
+        path = self.setup.pid_file
+        try:
+            os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+            return bg.PidFile(path)
+        except OSError as error:
+            self.log.error(f"Unable to open pidfile `{path}': {error.strerror}")
+            return None
+
+    # On the loop --------------------------------------------------------------------------------
+
+    async def _serve(self) -> int:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._loop_error)
+        self._ended = asyncio.Event()
+        self._threads = ThreadPoolExecutor(4, "lookup")
+        self._accounts = Accounts()
+        self.core = self._new_core()
+        self.runner = StepRunner(
+            self.setup.spool, on_started=self._step_started, on_ended=self._step_ended
+        )
+        try:
+            await self.runner.begin()
+        except CannotSupervise as error:
+            raise CannotStart(str(error)) from None
+        self._adopt_steps()
+        self._controllers = Controllers(
+            self.identity, self.node, self.log, on_message=self._on_message,
+            registration=self._registration, core=self.core,
+        )  # fmt: skip
+        self._streams = NodeStreams(self)
+        try:
+            await self._streams.listen()
+        except OSError as error:
+            self.runner.close()
+            self._controllers.close()
+            raise CannotStart(str(error)) from None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.terminate)
+        self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+        self._loop.add_signal_handler(signal.SIGUSR2, self.log.reopen)
+        gc.collect()
+        gc.freeze()
+        self._tell_ready()
+        self._controllers.begin()
+        self._loop.call_later(_SWEEP_S, self._sweep)
+        await self._ended.wait()
+        await self._finish()
+        return 0
+
+    def _new_core(self) -> co.NodeCore:
+        conf = self.node.conf
+        core = co.NodeCore(
+            has_prolog=bool(conf.prolog), has_epilog=bool(conf.epilog), kill_wait_s=conf.kill_wait
+        )
+        core.epoch = self.spool.epoch()
+        return core
+
+    def _tell_ready(self) -> None:
+        self.log.info(f"slurmd version {__version__} started on node {self.node.node_name}")
+        bg.tell_systemd("READY=1")
+        assert self._background is not None
+        if not self.options.foreground:
+            self.log.stderr_level = QUIET
+        self._background.ready()
+
+    async def _finish(self) -> None:
+        self.log.info("Slurmd shutdown completing")
+        bg.tell_systemd("STOPPING=1")
+        self.runner.close()
+        await self._streams.close()
+        self._controllers.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def terminate(self) -> None:
+        """Leave; steps go on."""
+        self.log.info("Terminate signal (SIGINT or SIGTERM) received")
+        self._ended.set()
+
+    def _hang_up(self) -> None:
+        self.log.info("Reconfigure signal (SIGHUP) received")
+        self.log.reopen()
+        self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """Read the files again; with bad ones everything stays as it is."""
+        try:
+            fresh = load_setup(self.options)
+        except BadSetup as error:
+            for line in error.lines:
+                self.log.error(line)
+            self.log.error("the configuration in force stays")
+            return
+        conf = fresh.node.conf
+        self.setup = fresh
+        self.core.has_prolog, self.core.has_epilog = bool(conf.prolog), bool(conf.epilog)
+        self.core.kill_wait_s = conf.kill_wait
+        self._accounts.forget()
+        self._controllers.reconfigure(fresh.node)
+        self._controllers.register()
+
+    def _loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.log.error(f"{context.get('message', 'error on the loop')}: {error!r}")
+        if isinstance(error, BaseException):
+            import traceback
+
+            for part in traceback.format_exception(error):
+                for line in part.splitlines():
+                    self.log.error("  " + line)
+
+    # Registration -------------------------------------------------------------------------------
+
+    def _registration(self) -> nm.RegisterNode:
+        return nm.RegisterNode(
+            facts=msgspec.msgpack.encode(self._facts()),
+            jobs=self.core.running(),
+            epoch=self.core.epoch,
+            conf_hash=self.node.conf.text_hash,
+            load_hundredths=sensors.load_hundredths(),
+            free_mem_mib=sensors.free_mem_mib(),
+        )
+
+    def _facts(self) -> NodeFacts:
+        host, node = sensors.host_facts(self.node.conf.tmp_fs), self.setup.line
+        cpus, boards = host.cpus, host.boards
+        sockets, cores, threads = host.sockets, host.cores_per_socket, host.threads_per_core
+        memory, disk = host.real_memory_mib, host.tmp_disk_mib
+        if self.setup.is_pretended:
+            cpus, boards, sockets = node.cpus, node.boards, node.sockets
+            cores, threads = node.cores_per_socket, node.threads_per_core
+            memory, disk = node.real_memory_mib, max(disk, node.tmp_disk_mib)
+        return NodeFacts(
+            arch=host.arch,
+            os=host.os,
+            version=__version__,
+            cpus=cpus,
+            boards=boards,
+            sockets=sockets,
+            cores_per_socket=cores,
+            threads_per_core=threads,
+            real_memory_mib=memory,
+            tmp_disk_mib=disk,
+            gres=self.node.devices,
+            boot_id=self.options.boot_id or host.boot_id,
+            boot_us=host.boot_us,
+            daemon_start_us=self._started_us,
+            hostname=host.hostname,
+            addr=node.address,
+        )
+
+    # Messages of controllers --------------------------------------------------------------------
+
+    def _on_message(self, message: msgspec.Struct, peer: Peer, answer: Answer) -> None:
+        if isinstance(message, Ping):
+            now_us = time.time_ns() // 1000
+            answer(Pong(self.node.node_name, "node", f"slurm {__version__}", now_us))
+            return
+        epoch = getattr(message, "epoch", None)
+        if epoch is None:
+            answer(ErrorReply(1000, "Unexpected message received"))
+            return
+        newest = self.core.epoch
+        if not self.core.accept_epoch(epoch):
+            self.log.error(f"orders of epoch {epoch} refused: epoch {newest} is in command")
+            return
+        if epoch > newest:
+            self.spool.keep_epoch(epoch)
+        if isinstance(message, nm.NodeOrders):
+            for order in message.orders:
+                self._take_order(order)
+            self.flush_soon()
+        elif isinstance(message, nm.NodeRegisterAgain):
+            self._controllers.register()
+        elif isinstance(message, nm.NodeReconfigure):
+            self.reconfigure()
+        elif isinstance(message, nm.NodeShutdown):
+            self.log.info("Shutdown requested by the controller")
+            self._ended.set()
+
+    def _take_order(self, order: nm.Order) -> None:
+        blob = getattr(order, "credential", b"")
+        credential: nm.JobCredential | None = None
+        if blob:
+            try:
+                credential = self.open_credential(blob)
+                self._check_launch(order, credential)
+            except AuthError as error:
+                self.log.error(f"credential of duty {order.duty_id} refused: {error.text}")
+                if credential is not None and isinstance(order, (nm.LaunchBatch, nm.PrepareJob)):
+                    key = (credential.job_id, credential.attempt)
+                    self.core.refuse(order, key, error.text)
+                return
+        self.act(self.core.obey(order, credential))
+
+    def open_credential(self, blob: bytes) -> nm.JobCredential:
+        """Return what the controller signed, if it is for this node and this time.
+
+        Raises:
+            AuthError: it is not.
+        """
+        payload = self.identity.signer.open_credential(blob)
+        try:
+            credential = nm.decode_credential(payload)
+        except msgspec.DecodeError as error:
+            raise AuthError("malformed_credential", f"job credential: {error}") from None
+        if credential.cluster != self.node.conf.cluster_name:
+            raise AuthError("wrong_cluster", f"credential is for {credential.cluster!r:.64}")
+        if self.node.node_name not in credential.nodes:
+            raise AuthError("wrong_node", f"credential is not for {self.node.node_name}")
+        if credential.epoch < self.core.epoch:
+            raise AuthError("old_epoch", f"credential is of epoch {credential.epoch}")
+        return credential
+
+    def _check_launch(self, order: nm.Order, credential: nm.JobCredential) -> None:
+        """Raise AuthError unless a start is in time and of what was signed."""
+        if isinstance(order, nm.TerminateJob):
+            return
+        self.check_time(credential)
+        if isinstance(order, nm.LaunchBatch) and (
+            body_digest(order.script) != credential.script_digest
+            or body_digest(order.environment) != credential.environment_digest
+        ):
+            raise AuthError("altered", "script or environment is not what was signed")
+
+    def check_time(self, credential: nm.JobCredential) -> None:
+        """Raise AuthError unless a credential may be used to start something now."""
+        now_us = time.time_ns() // 1000
+        if now_us > credential.expires_us + _CLOCK_SKEW_US:
+            raise AuthError("expired", "Job credential expired")
+        if now_us < credential.issued_us - _CLOCK_SKEW_US:
+            raise AuthError("from_future", "Job credential is from the future; check the clocks")
+
+    # Carrying out -------------------------------------------------------------------------------
+
+    def act(self, actions: list[co.Action]) -> None:
+        """Carry out what the core wants; reports go out soon."""
+        for action in actions:
+            if isinstance(action, co.StartBatch):
+                self._with_account(action.credential, partial(self._start_batch, action))
+            elif isinstance(action, co.StartStep):
+                self._with_account(action.credential, partial(self._start_step, action))
+            elif isinstance(action, co.Command):
+                key = (action.job_id, action.step_id, action.attempt)
+                if not self.runner.command(key, action.words) and self.runner.has(key):
+                    # Its channel is not there yet (just adopted, just queued): try once more.
+                    self._loop.call_later(0.2, self.runner.command, key, action.words)
+            elif isinstance(action, co.RefuseStep):
+                self._refuse_step(action.ticket, action.code, action.text)
+            elif isinstance(action, co.RunProlog):
+                self._loop.create_task(self._prolog(action))
+            elif isinstance(action, co.RunEpilog):
+                self._loop.create_task(self._epilog(action))
+            else:
+                self._loop.create_task(self._reboot())
+        self.flush_soon()
+
+    def _with_account(self, credential: nm.JobCredential, go_on: Any) -> None:
+        """Call with the user's groups and home, now or when the database has answered."""
+        account = self._accounts.known(credential)
+        if account is not None:
+            go_on(account)
+            return
+        future = self._loop.run_in_executor(self._threads, self._accounts.find, credential)
+        future.add_done_callback(lambda ended: go_on(ended.result()))
+
+    def _start_batch(self, action: co.StartBatch, account: Any) -> None:
+        credential = action.credential
+        job_id, attempt = credential.job_id, credential.attempt
+        self.log.info(f"Launching batch job {job_id} for UID {credential.uid}")
+        try:
+            self._check_user(credential)
+            spec = batch_spec(self.node, credential, action.order, account)
+            path = self.spool.step_path(job_id, STEP_BATCH, attempt)
+            self.runner.start((job_id, STEP_BATCH, attempt), path, spec)
+        except FileExistsError:
+            # Begun by a predecessor and adopted or reported already: nothing to start twice.
+            self.log.error(f"batch job {job_id} was started before on this node")
+        except (OSError, SpecError) as error:
+            text = str(error) if isinstance(error, SpecError) else f"spool: {error.strerror}"
+            self.log.error(f"batch job {job_id}: {text}")
+            self.act(self.core.step_failed(job_id, attempt, STEP_BATCH, text))
+
+    def _check_user(self, credential: nm.JobCredential) -> None:
+        if os.geteuid() not in (0, credential.uid):
+            raise SpecError(
+                f"slurmd runs as uid {os.geteuid()}, not as root, and cannot start processes of "
+                f"uid {credential.uid}"
+            )
+
+    def launch_step(self, credential: nm.JobCredential, request: nm.LaunchStep, call: Any) -> None:
+        """Take srun's request, whose sender has been checked."""
+        self._ticket += 1
+        self._tickets[self._ticket] = (request, call)
+        self.act(self.core.launch_step(credential, self._ticket))
+
+    def _start_step(self, action: co.StartStep, account: Any) -> None:
+        credential = action.credential
+        job_id, step_id, attempt = credential.job_id, credential.step_id, credential.attempt
+        request, call = self._tickets.pop(action.ticket)
+        name = f"StepId={job_id}.{step_text(step_id)}"
+        self.log.info(f"launch task {name} request from UID:{credential.uid}")
+        try:
+            self._check_user(credential)
+            spec = step_spec(self.node, credential, request, account)
+            path = self.spool.step_path(job_id, step_id, attempt)
+            self.runner.start((job_id, step_id, attempt), path, spec)
+        except FileExistsError:
+            call.error(co.ESLURMD_CREDENTIAL_REVOKED, f"{name} was started before")
+        except (OSError, SpecError) as error:
+            text = str(error) if isinstance(error, SpecError) else f"spool: {error.strerror}"
+            self.log.error(f"{name}: {text}")
+            call.error(co.ESLURMD_JOB_NOTRUNNING, text)
+            self.act(self.core.step_failed(job_id, attempt, step_id, text))
+        else:
+            call.reply(nm.StepLaunched(self.node.node_name, 0))
+
+    def _refuse_step(self, ticket: int, code: int, text: str) -> None:
+        waiting = self._tickets.pop(ticket, None)
+        if waiting is not None:
+            waiting[1].error(code, text)
+
+    def _step_started(self, key: StepKey, pids: Mapping[int, int]) -> None:
+        job_id, step_id, attempt = key
+        self.core.step_started(job_id, attempt, step_id)
+        self.flush_soon()
+
+    def _step_ended(self, key: StepKey, records: Mapping[str, Any]) -> None:
+        job_id, step_id, attempt = key
+        end = records.get("end")
+        if end is None:
+            name = f"StepId={job_id}.{step_text(step_id)}"
+            self.log.error(f"{name}: its supervisor was lost")
+            kill_leftovers(job_id, step_id, records)
+            end = {"status": _LOST_STATUS, "flags": nm.END_LOST, "error": "slurmstepd was lost",
+                   "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
+        self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
+
+    def _end_of(self, end: Mapping[str, Any]) -> co.StepEnd:
+        flags = end["flags"]
+        if end["error"]:
+            self.log.error(end["error"])
+        return co.StepEnd(
+            status=end["status"],
+            flags=flags & 0xFFFF,
+            start_us=end["start_us"],
+            end_us=end["end_us"],
+            usage=usage_of(end, self.node.node_name),
+            error=end["error"][:4096],
+            is_unkillable=bool(flags & 1 << 16),
+        )
+
+    # Hooks --------------------------------------------------------------------------------------
+
+    async def _prolog(self, action: co.RunProlog) -> None:
+        conf, problem = self.node.conf, ""
+        if not self.spool.had_prolog(action.job_id, action.attempt):
+            variables = self._hook_variables(action.credential, "prolog_slurmd")
+            result = await run_hook(conf.prolog, variables, conf.prolog_timeout)
+            if result.status:
+                problem = result.text
+                self.log.error(f"prolog failed: {problem}")
+            else:
+                self.spool.mark_prolog(action.job_id, action.attempt)
+        self.act(self.core.prolog_ended(action.job_id, action.attempt, problem))
+
+    async def _epilog(self, action: co.RunEpilog) -> None:
+        conf, status = self.node.conf, 0
+        if action.credential is not None:
+            variables = self._hook_variables(action.credential, "epilog_slurmd")
+            result = await run_hook(conf.epilog, variables, conf.epilog_timeout)
+            status = result.status
+            if status:
+                self.log.error(f"epilog failed: {result.text}")
+        self.spool.forget_prolog(action.job_id, action.attempt)
+        self.act(self.core.epilog_ended(action.job_id, action.attempt, status))
+
+    def _hook_variables(self, credential: nm.JobCredential, context: str) -> dict[str, str]:
+        place = place_of(self.node, credential)
+        view = gpu_view(self.node, credential)
+        return environment.hook_environment(credential, place, context, view)
+
+    async def _reboot(self) -> None:
+        program = self.node.conf.reboot_program
+        if not program:
+            self.log.error("RebootProgram is not configured")
+            return
+        result = await run_hook((program,), {}, 0)
+        if result.status:
+            self.log.error(f"RebootProgram: {result.text}")
+
+    # Restart ------------------------------------------------------------------------------------
+
+    def _adopt_steps(self) -> None:
+        """Take up what a predecessor left: running steps, and ends it did not get reported."""
+        for path, (job_id, step_id, attempt) in list(self.spool.found_steps()):
+            try:
+                records = step_record.read(path)
+                credential = nm.decode_credential(
+                    self.identity.signer.open_credential(records["spec"]["credential"])
+                )
+            except (OSError, KeyError, AuthError, msgspec.DecodeError,
+                    step_record.StepRecordError) as error:  # fmt: skip
+                self.log.error(f"{path}: cannot be taken up: {error}")
+                continue
+            if "reported" in records:
+                self._remember_ended(path, records, credential, step_id)
+                continue
+            self.core.adopt(credential, step_id, records["spec"].get("duty", 0))
+            key = (job_id, step_id, attempt)
+            if "end" not in records and step_record.is_alive(records.get("pid")):
+                self.log.info(f"reattaching StepId={job_id}.{step_text(step_id)}")
+                self.runner.adopt(key, path)
+            else:
+                self._step_ended(key, records)
+
+    def _remember_ended(
+        self, path: str, records: Mapping[str, Any], credential: nm.JobCredential, step_id: int
+    ) -> None:
+        """Know that an attempt ran here, so that a late order does not start it again."""
+        if step_id == STEP_BATCH and "end" in records:
+            end = self._end_of(records["end"])
+            self.core.remember_ended(credential, records["spec"].get("duty", 0), end)
+
+    # Reports ------------------------------------------------------------------------------------
+
+    def flush_soon(self) -> None:
+        """Send reports at the end of this turn; mere starts wait for what may follow them."""
+        if self._flush_due or not self.core.reports:
+            return
+        self._flush_due = True
+        only_starts = all(isinstance(report, nm.DutyDone) for report in self.core.reports)
+        if only_starts and not self.core.has_preparing():
+            self._loop.call_later(_FLUSH_DELAY_S, self._flush)
+        else:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        self._controllers.send_reports(self._reported)
+
+    def _reported(self, reports: list[nm.Report]) -> None:
+        """The controller has these for good: their files have done their duty."""
+        for report in reports:
+            if isinstance(report, (nm.BatchEnded, nm.StepEnded)):
+                step_id = STEP_BATCH if isinstance(report, nm.BatchEnded) else report.step_id
+                path = self.spool.step_path(report.job_id, step_id, report.attempt)
+                try:
+                    step_record.append(path, {"kind": "reported"})
+                except OSError:
+                    continue
+
+    def _sweep(self) -> None:
+        """Remove files of steps that were reported some minutes ago."""
+        self._loop.call_later(_SWEEP_S, self._sweep)
+        now = time.time()
+        for path, key in list(self.spool.found_steps()):
+            if self.runner.has(key):
+                continue
+            try:
+                if now - os.stat(path).st_mtime > _KEPT_S and "reported" in step_record.read(path):
+                    self.spool.remove_step(path)
+            except (OSError, step_record.StepRecordError):
+                continue

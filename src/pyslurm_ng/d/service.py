@@ -1,0 +1,155 @@
+"""What srun and commands ask of a node over its stream: launch, signal, look."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+from pyslurm_ng import __version__
+from pyslurm_ng.d import core as co
+from pyslurm_ng.d.usage import usage_of_tasks
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.auth import AuthError
+from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.messages import Done, Pong
+from pyslurm_ng.wire.stream import Call, StreamServer
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.daemon import Daemon
+
+_ACCESS_DENIED = 2002
+_INVALID_JOB_ID = 2017
+_NOT_SUPPORTED = 2125
+_SIGKILL = 9
+
+
+class NodeStreams:
+    """The stream server of one node daemon; issues credentials to local users, too."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = StreamServer(
+            self._handle,
+            audience=f"slurmd:{daemon.node.node_name}",
+            host=daemon.node.host_name,
+            service_uid=daemon.setup.service_uid,
+            authenticator=daemon.identity.authenticator,
+        )
+
+    async def listen(self) -> None:
+        """Listen on the node's port and its Unix socket. Raises OSError."""
+        setup = self._daemon.setup
+        conf = setup.node.conf
+        path = socket_file("slurmd", setup.pid_file, setup.line.port, conf.slurmctld_port[0])
+        await self._server.listen_unix(path)
+        try:
+            await self._server.listen_tcp(None, setup.line.port)
+        except OSError:
+            await self._server.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop serving."""
+        await self._server.close()
+
+    def _handle(self, call: Call) -> None:
+        request = call.request
+        if isinstance(request, nm.LaunchStep):
+            self._launch(call, request)
+        elif isinstance(request, nm.SignalStep):
+            self._signal(call, request)
+        elif isinstance(request, nm.ListPids):
+            self._spawn(self._list_pids(call, request))
+        elif isinstance(request, nm.StepStatus):
+            self._spawn(self._status(call, request))
+        elif call.kind == "Ping":
+            name, now_us = self._daemon.node.node_name, time.time_ns() // 1000
+            call.reply(Pong(name, "node", f"slurm {__version__}", now_us))
+        elif call.kind == "Reconfigure":
+            self._daemon.reconfigure()
+            call.reply(Done())
+        elif call.kind == "Shutdown":
+            call.reply(Done())
+            self._daemon.terminate()
+        else:
+            call.error(_NOT_SUPPORTED, f"{call.kind}: a node daemon does not answer this")
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        # The loop keeps only a weak reference.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _launch(self, call: Call, request: nm.LaunchStep) -> None:
+        daemon = self._daemon
+        try:
+            credential = daemon.open_credential(request.credential)
+            daemon.check_time(credential)
+        except AuthError as error:
+            call.error(co.ESLURMD_CREDENTIAL_REVOKED, error.text)
+            return
+        if call.peer.uid not in (0, credential.uid):
+            call.error(_ACCESS_DENIED, "Access/permission denied")
+            return
+        if daemon.node.node_name not in credential.step_nodes:
+            call.error(
+                co.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {daemon.node.node_name}"
+            )
+            return
+        daemon.launch_step(credential, request, call)
+
+    def _may_act(self, call: Call, job_id: int) -> co.JobHere | None:
+        """Return a job here that the caller may act on; refuse the call and return None if not."""
+        job = self._daemon.core.jobs.get(job_id)
+        if job is None or job.credential is None:
+            call.error(_INVALID_JOB_ID, "Invalid job id specified")
+            return None
+        if call.peer.uid not in (0, self._daemon.setup.service_uid, job.credential.uid):
+            call.error(_ACCESS_DENIED, "Access/permission denied")
+            return None
+        return job
+
+    def _signal(self, call: Call, request: nm.SignalStep) -> None:
+        job = self._may_act(call, request.job_id)
+        if job is None:
+            return
+        if request.step_id not in job.steps:
+            call.error(_INVALID_JOB_ID, "Invalid job id specified")
+            return
+        words: dict[str, object] = {"do": "signal", "number": request.signal, "scope": "all"}
+        if request.signal == _SIGKILL:
+            words = {"do": "terminate", "why": "DUE to SIGNAL Killed", "wait_s": 0.0}
+        self._daemon.act([co.Command(job.job_id, job.attempt, request.step_id, words)])
+        call.reply(Done())
+
+    async def _list_pids(self, call: Call, request: nm.ListPids) -> None:
+        daemon = self._daemon
+        rows: list[tuple[int, int, int, int, int]] = []
+        for job_id, step_id, attempt in daemon.runner.running():
+            if request.job_id not in (0, job_id) or request.step_id not in (INFINITE, step_id):
+                continue
+            answer = await daemon.runner.ask((job_id, step_id, attempt), "pids")
+            tasks = {pid: task for task, pid in answer.get("tasks", {}).items()}
+            order = sorted(tasks.values())
+            for pid in answer.get("all", []):
+                task = tasks.get(pid, -1)
+                local = order.index(task) if task in order else -1
+                rows.append((pid, job_id, step_id, local, task))
+        call.reply(nm.PidList(daemon.node.node_name, rows))
+
+    async def _status(self, call: Call, request: nm.StepStatus) -> None:
+        job = self._may_act(call, request.job_id)
+        if job is None:
+            return
+        key = (request.job_id, request.step_id, job.attempt)
+        answer = await self._daemon.runner.ask(key, "usage")
+        if not answer:
+            call.error(_INVALID_JOB_ID, "Invalid job id specified")
+            return
+        name = self._daemon.node.node_name
+        usage = usage_of_tasks([(task, counts) for task, counts in answer["usage"]], name)
+        call.reply(nm.StepUsage(name, usage, answer.get("pids", [])))
