@@ -168,7 +168,7 @@ def show_nodes(
 
 def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Node]) -> bytes:
     cache = soft.records.nodes
-    planned = {node_id for node_ids in soft.sched_nodes.values() for node_id in node_ids}
+    planned = planned_nodes(soft)
     partitions: dict[int, list[str]] | None = None
     tracked: tuple[str, ...] = ()
     parts: list[bytes] = []
@@ -191,6 +191,17 @@ def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Nod
                 )
             )
     return b"".join(parts)
+
+
+def planned_nodes(soft: Soft) -> frozenset[int]:
+    """Return the nodes that the last pass means for waiting jobs; counted once a pass."""
+    cache = soft.records
+    if cache.planned_generation != soft.plan_generation or not soft.plan_generation:
+        cache.planned_nodes = frozenset(
+            node_id for node_ids in soft.sched_nodes.values() for node_id in node_ids
+        )
+        cache.planned_generation = soft.plan_generation
+    return cache.planned_nodes
 
 
 def partitions_by_node(cluster: Cluster) -> dict[int, list[str]]:
@@ -313,12 +324,16 @@ def show_partitions(
     """Return partition records, and with them the nodes' for sinfo."""
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
     tracked, cluster_mode = conf.tracked_tres(), ",".join(conf.preempt_mode)
-    records = [
-        array_head(len(PARTITION_FIELDS))
-        + elements(_partition_values(cluster, item, tracked, cluster_mode))
-        for item in cluster.partitions.values()
-        if audience.sees_partition(item)
-    ]
+    kept = soft.records.partitions
+    records = []
+    for item in cluster.partitions.values():
+        if not audience.sees_partition(item):
+            continue
+        packed = kept.get(item.name)
+        if packed is None:
+            values = _partition_values(cluster, item, tracked, cluster_mode)
+            packed = kept[item.name] = array_head(len(PARTITION_FIELDS)) + elements(values)
+        records.append(packed)
     nodes: list[Node] = []
     if request.with_nodes and not audience.nodes_private:
         nodes = [

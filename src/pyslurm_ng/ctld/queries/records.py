@@ -46,6 +46,9 @@ class RecordCache:
         self.live_generation = -1
         self.job_details: dict[int, bytes] = {}
         self.nodes: dict[int, bytes] = {}
+        self.partitions: dict[str, bytes] = {}
+        self.planned_nodes: frozenset[int] = frozenset()
+        self.planned_generation = -1
         self.generation = 0
 
     def note(self, cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
@@ -66,6 +69,7 @@ class RecordCache:
                     self.job_details.pop(job_id, None)
             if node_ids == EVERYTHING:
                 self.nodes.clear()
+                self.partitions.clear()
                 continue
             for node_id in node_ids:
                 self.nodes.pop(node_id, None)
