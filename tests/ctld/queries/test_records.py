@@ -68,10 +68,10 @@ def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
             with contextlib.suppress(SlurmError):
                 client.change(kind, fields)
         if number % 2:
-            live_records(reference.cluster, reference.soft)
+            live_records(reference.cluster, reference.soft, reference.now_us)
             answer(reference, flags=2)
     kept = answer(reference, flags=2).records
-    live = b"".join(live_records(reference.cluster, reference.soft).values())
+    live = b"".join(live_records(reference.cluster, reference.soft, reference.now_us).values())
     nodes = ShowNodes()
     context = (reference.cluster, reference.soft, reference.conf, nodes, ADMIN, reference.now_us)
     kept_nodes = show_nodes(*context)

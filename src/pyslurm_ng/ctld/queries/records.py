@@ -34,7 +34,8 @@ class RecordCache:
     """What has been packed of jobs and nodes, by id; `generation` counts changes.
 
     `live` holds the whole brief records of all jobs that are not over, as of the scheduling pass
-    `live_generation`, but for the jobs in `stale`; -1 means that it has to be made anew.
+    `live_generation`, looked at at `live_us`, but for the jobs in `stale`; a generation of -1
+    means that it has to be made anew.
 
     The writer calls `note` with events as they are applied; queries fill and read the dicts.
     """
@@ -43,6 +44,7 @@ class RecordCache:
         self.jobs: dict[int, bytes] = {}
         self.live: dict[int, bytes] = {}
         self.stale: set[int] = set()
+        self.live_us = 0
         self.live_generation = -1
         self.job_details: dict[int, bytes] = {}
         self.nodes: dict[int, bytes] = {}
