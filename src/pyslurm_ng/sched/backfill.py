@@ -48,7 +48,7 @@ class Planner:
         Args:
             budget: jobs to look at; those beyond it wait for `Priority`.
         """
-        if not policy.backfills:
+        if not policy.backfills or snapshot.reservations:  # time lines do not know those yet
             return first_fit.plan(snapshot, policy, budget, fairshare)
         self._demands.begin(snapshot, policy)
         if self._demands.generation != self._generation:

@@ -12,6 +12,8 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched import reserved
+from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.features import matches
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.plan import Plan, Start, Wait
@@ -35,6 +37,12 @@ def plan(
     return _Pass(snapshot, policy, budget, fairshare).run()
 
 
+_ABOVE_TIERS = 1 << 16  # jobs with a reservation come before all others
+
+# The nodes a job may use in one reservation or outside (None: any), and those kept from it there.
+Room = tuple[frozenset[int] | None, frozenset[int]]
+
+
 class _Pass:
     """One pass; `free` holds the nodes as they will be after the starts decided so far."""
 
@@ -51,7 +59,7 @@ class _Pass:
         self.ranking = Ranking(snapshot, policy, fairshare)
         self.plan = Plan()
         self.free: dict[int, FreeNode] = {}
-        self.closed: dict[str, Wait] = {}
+        self.closed: dict[tuple[str, str], Wait] = {}  # by partition and reservation
         self.licenses = dict(snapshot.licenses_free)
 
     def run(self) -> Plan:
@@ -81,6 +89,8 @@ class _Pass:
                 priority = self.ranking.priority(job, partition)
                 self.plan.priorities.setdefault(job.job_id, priority)
                 tier = -partition.priority_tier
+                if job.request.reservation:
+                    tier -= _ABOVE_TIERS
                 yield tier, -priority, job.submit_us, job.job_id, place, job, partition
 
     def _try(self, job: Waiting, partition: Partition) -> Wait | None:
@@ -97,7 +107,7 @@ class _Pass:
             )
         if not job.tasks_left:
             return Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
-        blocked = self.closed.get(partition.name)
+        blocked = self.closed.get((partition.name, job.request.reservation))
         if blocked is not None:
             return blocked
         if self.plan.tested >= self.budget:
@@ -115,15 +125,16 @@ class _Pass:
 
     def _start(self, job: Waiting, partition: Partition, need: Need) -> Wait | None:
         tasks = task_ranges.tasks(job.array_pending) if job.array_pending else iter((-1,))
+        rooms = self._rooms(job, partition)
+        if not rooms:
+            return Wait(Reason.Reservation, f"reservation {job.request.reservation} is not active")
         for _ in range(job.tasks_left):
             missing = self._missing_license(job)
             if missing:
                 return Wait(Reason.Licenses, f"licence {missing} is in use")
-            candidates = self._candidates(job, partition, need)
-            self.plan.tested += len(candidates)
-            chosen = choose(need, candidates)
+            chosen = self._choose(job, partition, need, rooms)
             if chosen is None:
-                return self._blocked(job, partition, need)
+                return self._blocked(job, partition, need, rooms)
             allocs = allot(need, chosen)
             for name, count in license_counts(job.request.licenses):
                 self.licenses[name] = self.licenses.get(name, 0) - count
@@ -139,6 +150,33 @@ class _Pass:
             )
         if job.array_pending and task_ranges.count(job.array_pending) > job.tasks_left:
             return Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+        return None
+
+    def _rooms(self, job: Waiting, partition: Partition) -> list[Room]:
+        """Return the reservations a job may run in now, and outside; each with its nodes."""
+        reservations, begin_us = self.snapshot.reservations, self.snapshot.now_us
+        end_us = begin_us + limit_us(job.time_limit_min, partition)
+        rooms = []
+        for place in reserved.places(reservations, job):
+            allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
+            if allowed is None or allowed:
+                blocked = reserved.blocked_nodes(reservations, place, begin_us, end_us)
+                rooms.append((allowed, blocked))
+        return rooms
+
+    def _choose(
+        self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]
+    ) -> list[tuple[FreeNode, int]] | None:
+        for allowed, blocked in rooms:
+            candidates = [
+                node
+                for node in self._candidates(job, partition, need)
+                if node.node_id not in blocked and (allowed is None or node.node_id in allowed)
+            ]
+            self.plan.tested += len(candidates)
+            chosen = choose(need, candidates)
+            if chosen is not None:
+                return chosen
         return None
 
     def _missing_license(self, job: Waiting) -> str:
@@ -168,14 +206,22 @@ class _Pass:
             node = self.free[node_id] = free_node(self.snapshot, node_id)
         return node
 
-    def _blocked(self, job: Waiting, partition: Partition, need: Need) -> Wait:
+    def _blocked(self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]) -> Wait:
         """Say why `job` does not fit, and close its partition for those behind it."""
         snapshot = self.snapshot
         away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]
         if away:
             names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
             return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, UnavailableNodes:{names}")
-        self.closed[partition.name] = Wait(
+        if rooms[-1][1] and choose(need, self._candidates(job, partition, need)) is not None:
+            # It would fit but for a reservation; those behind it may be shorter.
+            end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)
+            is_maintenance = reserved.is_for_maintenance(
+                snapshot.reservations, rooms[-1][1], snapshot.now_us, end_us
+            )
+            why = "Reserved for maintenance" if is_maintenance else "May be reserved for other job"
+            return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, {why}")
+        self.closed[partition.name, job.request.reservation] = Wait(
             Reason.Priority, f"job {job.job_id} of higher priority waits in {partition.name}"
         )
         idle = sum(1 for node_id in partition.node_ids if snapshot.usable[node_id])

@@ -17,6 +17,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
 HELD_REASONS = frozenset(
@@ -45,6 +46,7 @@ class Waiting:
     uid: int
     array_pending: tuple[tuple[int, int, int], ...]
     tasks_left: int
+    user_name: str = ""
 
 
 _UNKNOWN = Waiting(0, JobRequest(), (), 0, 0, 0, 0, 0, 0, "", "", 0, 0, (), 0)
@@ -87,6 +89,7 @@ class Snapshot:
     qos_priority: dict[str, int]
     total_cpus: int
     total_nodes: int
+    reservations: tuple[Reservation, ...] = ()  # in order of creation; see `reserved`
 
 
 class Views:
@@ -144,6 +147,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
         total_cpus=static.total_cpus,
         total_nodes=static.total_nodes,
+        reservations=tuple(cluster.reservations.values()),
     )
 
 
@@ -221,4 +225,5 @@ def _waiting(cluster: Cluster, job: Job) -> Waiting:
         uid=job.uid,
         array_pending=job.array_pending,
         tasks_left=left,
+        user_name=job.user_name,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pyslurm_ng.ctld.rules import dependency
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, license_counts
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import INFINITE, STEP_BATCH
 from pyslurm_ng.model.job import Job, NodeAlloc, Step
 from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched import reserved
+from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Start
 from pyslurm_ng.sched.snapshot import may_be_considered
 
@@ -26,6 +27,9 @@ def dispatch(
     """
     job = cluster.jobs.get(start.job_id)
     if job is None or not _may_start(cluster, job, start):
+        return []
+    reservation = _reservation(cluster, job, start, now_us)
+    if reservation is None:
         return []
     events: list[ev.AnyEvent] = []
     job_id = job.job_id
@@ -51,6 +55,7 @@ def dispatch(
             duty=int(duty),
             prepare_all=runs_prolog,
             configuring=runs_prolog,
+            reservation=reservation,
         )
     )
     if is_batch:
@@ -90,6 +95,14 @@ def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
         if cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0) < count:
             return False
     return all(_is_free(cluster, alloc) for alloc in start.nodes)
+
+
+def _reservation(cluster: Cluster, job: Job, start: Start, now_us: int) -> str | None:
+    """Return the reservation a start is in, "" for none, None if its nodes are kept from it."""
+    end_us = now_us + limit_us(job.time_limit_min, cluster.partitions[start.partition])
+    node_ids = [alloc.node_id for alloc in start.nodes]
+    reservations = tuple(cluster.reservations.values())
+    return reserved.place_of(reservations, job, node_ids, now_us, end_us)
 
 
 def _is_free(cluster: Cluster, alloc: NodeAlloc) -> bool:

@@ -1,0 +1,191 @@
+"""Advance reservations as a pass sees them: which nodes are a job's, and when.
+
+A job runs in one *place*: a reservation by name, or `OUTSIDE` of all. `places` says which it may
+try and in which order; for a place and a stretch of time `allowed_nodes` bounds the choice and
+`blocked_nodes` takes away what other reservations keep. `closed_times` gives the same as
+intervals, for planners that work on a time line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.reservation import Reservation
+
+OUTSIDE = ""
+
+
+class Applicant(Protocol):
+    """What of a job decides which reservations it may use: `Waiting` and `Job` both do."""
+
+    @property
+    def request(self) -> JobRequest:
+        """Holds the names it asked for."""
+
+    @property
+    def user_name(self) -> str:
+        """Its owner."""
+
+    @property
+    def account(self) -> str:
+        """Its account."""
+
+    @property
+    def qos(self) -> str:
+        """Its QOS."""
+
+
+class Closed(NamedTuple):
+    """Nodes that are not for jobs of some place during a time."""
+
+    begin_us: int
+    end_us: int
+    node_ids: tuple[int, ...]
+    name: str
+    is_maintenance: bool
+
+
+def may_use(
+    reservation: Reservation,
+    user_name: str,
+    account: str,
+    qos: str,
+    groups: Sequence[str] | None = None,
+) -> bool:
+    """Return whether a reservation is for jobs of this user, account and QOS.
+
+    Args:
+        groups: names of all the user's groups; None: they were looked at when the job was accepted.
+    """
+    if groups is not None and not _passes(reservation.groups, groups):
+        return False
+    return (
+        _passes(reservation.users, (user_name,))
+        and _passes(reservation.accounts, (account,))
+        and _passes(reservation.qos, (qos,))
+    )
+
+
+def _passes(listed: tuple[str, ...], names: Sequence[str]) -> bool:
+    """Return whether one of `names` is listed, or with a list of `-name` none of them."""
+    if not listed:
+        return True
+    if listed[0].startswith("-"):
+        return not any(f"-{name}" in listed for name in names)
+    return any(name in listed for name in names)
+
+
+def places(reservations: Sequence[Reservation], job: Applicant) -> tuple[str, ...]:
+    """Return where a job may run, the first to try first; nowhere if what it named is gone."""
+    wanted = job.request.reservation
+    if not reservations:
+        return () if wanted else (OUTSIDE,)
+    if wanted:
+        known = {item.name: item for item in reservations}
+        return tuple(
+            name
+            for name in wanted.split(",")
+            if name in known and may_use(known[name], job.user_name, job.account, job.qos)
+        )
+    drawn = (
+        item.name
+        for item in reservations
+        if "MAGNETIC" in item.flags and may_use(item, job.user_name, job.account, job.qos)
+    )
+    return (*drawn, OUTSIDE)
+
+
+def allowed_nodes(
+    reservations: Iterable[Reservation], place: str, begin_us: int, end_us: int
+) -> frozenset[int] | None:
+    """Return the nodes that jobs of a place may use from `begin_us` to `end_us`.
+
+    None means any: outside, and in a FLEX reservation. Nothing means that the time is outside of
+    the reservation's.
+    """
+    if place == OUTSIDE:
+        return None
+    for item in reservations:
+        if item.name != place:
+            continue
+        if "FLEX" in item.flags:
+            return None
+        if any(begin <= begin_us and end_us <= end for begin, end in item.occurrences()):
+            return frozenset(item.node_ids)
+    return frozenset()
+
+
+def closed_times(reservations: Sequence[Reservation], place: str) -> tuple[Closed, ...]:
+    """Return when which nodes are kept from jobs of a place."""
+    own = next((item for item in reservations if item.name == place), None)
+    found = []
+    for item in reservations:
+        if not _closes(item, own):
+            continue
+        is_maintenance = "MAINT" in item.flags
+        for begin_us, end_us in item.occurrences():
+            found.append(Closed(begin_us, end_us, item.node_ids, item.name, is_maintenance))
+    return tuple(found)
+
+
+def _closes(item: Reservation, own: Reservation | None) -> bool:
+    """Return whether a reservation keeps its nodes from jobs in `own`, None for outside."""
+    if not item.node_ids:
+        return False
+    if own is None:
+        return True
+    if item.name == own.name or "MAINT" in own.flags or "OVERLAP" in own.flags:
+        return False
+    # What was allowed to overlap shares its nodes; maintenance does not.
+    return "MAINT" in item.flags or "OVERLAP" not in item.flags
+
+
+def blocked_nodes(
+    reservations: Sequence[Reservation],
+    place: str,
+    begin_us: int,
+    end_us: int,
+) -> frozenset[int]:
+    """Return the nodes kept from a job that would run in `place` from `begin_us` to `end_us`."""
+    if not reservations:
+        return frozenset()
+    return frozenset(
+        node_id
+        for closed in closed_times(reservations, place)
+        if closed.begin_us < end_us and begin_us < closed.end_us
+        for node_id in closed.node_ids
+    )
+
+
+def is_for_maintenance(
+    reservations: Sequence[Reservation], node_ids: Iterable[int], begin_us: int, end_us: int
+) -> bool:
+    """Return whether maintenance is what keeps some of these nodes from jobs at that time."""
+    wanted = frozenset(node_ids)
+    return any(
+        closed.is_maintenance and not wanted.isdisjoint(closed.node_ids)
+        for closed in closed_times(reservations, OUTSIDE)
+        if closed.begin_us < end_us and begin_us < closed.end_us
+    )
+
+
+def place_of(
+    reservations: Sequence[Reservation],
+    job: Applicant,
+    node_ids: Iterable[int],
+    begin_us: int,
+    end_us: int,
+) -> str | None:
+    """Return where a job would run on these nodes at that time, or None if it may not."""
+    if not reservations:
+        return None if job.request.reservation else OUTSIDE
+    wanted = frozenset(node_ids)
+    for place in places(reservations, job):
+        allowed = allowed_nodes(reservations, place, begin_us, end_us)
+        if allowed is not None and not wanted <= allowed:
+            continue
+        if wanted.isdisjoint(blocked_nodes(reservations, place, begin_us, end_us)):
+            return place
+    return None
