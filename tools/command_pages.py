@@ -74,7 +74,7 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "show partitions and nodes",
         "[options]",
         ("Shows the nodes of each partition by state, or with -N each node on a line of its own.",),
-        'sinfo -N -o "%n %t %E"',
+        'sinfo -N -o "%N %t %E"',
     ),
     "scontrol": (
         "look at and change the cluster",

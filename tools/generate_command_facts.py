@@ -37,7 +37,7 @@ def trimmed(entries: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[s
 
 
 def main(arguments: list[str]) -> None:
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_command_facts.py SPEC_DIR")
     lines = []
     for path in sorted(Path(arguments[0]).glob("*.toml")):

@@ -68,7 +68,7 @@ def key_sections() -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_compat.py FILE")
     Path(arguments[0]).write_text("\n".join([HEAD, *command_sections(), *key_sections()]))
 

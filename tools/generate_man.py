@@ -10,7 +10,7 @@ import conf_pages
 
 
 def main(arguments: list[str]) -> None:
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_man.py DIRECTORY")
     for name, page in {**conf_pages.pages(), **command_pages.pages()}.items():
         place = Path(arguments[0]) / f"man{name[-1]}" / name

@@ -76,7 +76,7 @@ def node_states(sinfo: Path, env: dict[str, str]) -> dict[str, str]:
     """Return each node's compact state as sinfo prints it; empty when nobody answers."""
     try:
         result = subprocess.run(
-            [str(sinfo), "-h", "-N", "-o", "%n %t"],
+            [str(sinfo), "-h", "-N", "-o", "%N %t"],
             capture_output=True,
             text=True,
             check=False,
