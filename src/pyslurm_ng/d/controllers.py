@@ -57,7 +57,7 @@ class Controllers:
         self._is_registered = False
         self._is_registering = False
         self._in_flight: list[nm.Report] = []
-        self._was_linked = False
+        self._was_linked = True
         self._said_away = False
         self._timers: list[asyncio.TimerHandle] = []
 
