@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import socket as socket_module
+import stat
 import subprocess
 import tempfile
 import time
@@ -48,7 +49,7 @@ def mariadb_socket() -> Iterator[str]:
         # The server refuses to run as root; any unprivileged account will do.
         account = pwd.getpwnam("nobody")
         for path in (place, *place.parents):
-            if path == Path(tempfile.gettempdir()):
+            if path == Path(tempfile.gettempdir()) or path.stat().st_mode & stat.S_ISVTX:
                 break
             path.chmod(0o755)
         os.chown(place, account.pw_uid, account.pw_gid)
