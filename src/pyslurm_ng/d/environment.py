@@ -165,8 +165,8 @@ def _array(credential: JobCredential) -> dict[str, str]:
     }
 
 
-def request_variables(request: JobRequest) -> dict[str, str]:
-    """Return what repeats the options of sbatch and salloc."""
+def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
+    """Return what repeats the options of sbatch and salloc, and the task count they amount to."""
     numbers = (
         ("SLURM_NTASKS_PER_NODE", request.ntasks_per_node),
         ("SLURM_NTASKS_PER_CORE", request.ntasks_per_core),
@@ -194,6 +194,9 @@ def request_variables(request: JobRequest) -> dict[str, str]:
         variables["SLURM_TRES_PER_TASK"] = tres
     if request.flags & REQ_NTASKS_SET and request.ntasks:
         variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(request.ntasks)
+    elif request.ntasks_per_node:
+        tasks = request.ntasks_per_node * node_count
+        variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(tasks)
     return variables
 
 
@@ -244,7 +247,7 @@ def batch_environment(
     variables = dict(login)
     variables |= sent
     variables |= job_variables(credential, place)
-    variables |= request_variables(credential.request)
+    variables |= request_variables(credential.request, len(credential.nodes))
     variables |= {
         "ENVIRONMENT": "BATCH",
         "HOSTNAME": place.host_name,
