@@ -36,7 +36,7 @@ drain() { # drain SECONDS
     local end=$((SECONDS + $1)) shown=$SECONDS left
     while left=$(squeue -h -o %i | wc -l) && [ "$left" != 0 ]; do
         [ $SECONDS -lt $end ] || { bad "$left jobs still there after $1 s"; squeue; return 1; }
-        if [ $SECONDS != "$shown" ]; then shown=$SECONDS; squeue | head -n 12; fi
+        if [ $((SECONDS - shown)) -ge 2 ]; then shown=$SECONDS; squeue | head -n 12; fi
         sleep 0.2
     done
 }
@@ -72,6 +72,7 @@ settled "$train,$array,$collect,$(IFS=,; echo "${stages[*]}")"
 say "what the training job wrote"
 cat "train-$train.out"
 expect "training job" "COMPLETED|0:0" "$(state "$train")"
+expect "task count" "8 ranks on n[1-4]" "$(sed -n 's/^job [0-9]*: \(.*\), meeting.*/\1/p' "train-$train.out")"
 expect "ranks" "0 1 2 3 4 5 6 7" "$(sed -n 's/.*rank \([0-9]*\) of 8 .*/\1/p' "train-$train.out" | sort -n | xargs)"
 expect "nodes" "n1 n2 n3 n4" "$(sed -n 's/.*data ready on \(.*\)/\1/p' "train-$train.out" | sort | xargs)"
 expect "GPUs each rank sees" "8 gpus 0,1" "$(grep -o 'gpus 0,1' "train-$train.out" | sort | uniq -c | xargs)"
