@@ -54,6 +54,14 @@ def read(directory: Path) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
+def groups(by_command: dict[str, dict[str, Any]]) -> list[dict[str, dict[str, Any]]]:
+    """Return the commands by what the option looks like: --wait of srun has an argument."""
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for command, option in by_command.items():
+        found.setdefault((option.get("short", ""), option["arg"]), {})[command] = option
+    return list(found.values())
+
+
 def table_row(name: str, by_command: dict[str, dict[str, Any]]) -> str:
     """Return one row of the fast table."""
     first = next(iter(by_command.values()))
@@ -79,7 +87,11 @@ def help_row(name: str, by_command: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     """Write both modules."""
     options = dict(sorted(read(Path(sys.argv[1])).items()))
-    rows = "".join(table_row(name, by_command) for name, by_command in options.items())
+    rows = "".join(
+        table_row(name, alike)
+        for name, by_command in options.items()
+        for alike in groups(by_command)
+    )
     (TARGET / "option_table.py").write_text(TABLE_HEAD + rows + ")\n")
     rows = "".join(help_row(name, by_command) for name, by_command in options.items())
     (TARGET / "option_help.py").write_text(HELP_HEAD + rows + "}\n")

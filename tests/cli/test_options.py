@@ -55,8 +55,11 @@ def test_tables_name_fields_of_the_request() -> None:
 def test_each_option_has_one_row_with_help() -> None:
     """Rows are sorted as getopt lists them when a name is ambiguous."""
     names = [row[0] for row in OPTIONS]
-    assert names == sorted(set(names))
+    assert names == sorted(names)
     assert set(names) == set(HELP)
+    for bit in (1, 2, 4):
+        of_command = [row[0] for row in OPTIONS if row[3] & bit]
+        assert len(of_command) == len(set(of_command))
 
 
 def test_bits_are_those_of_the_model() -> None:
