@@ -47,3 +47,15 @@ def test_nodes_that_never_spoke_are_waited_for_from_now() -> None:
     soft.expect(cluster, 100)
     soft.expect(cluster, 200)
     assert soft.last_seen_us == {0: 100, 1: 100, 2: 50, 3: 100}
+
+
+def test_priority_outlives_the_wait() -> None:
+    """A started job shows the priority it started with, an array's task its array's."""
+    soft = Soft(started_us=1)
+    soft.priority = {7: 50, 8: 60}
+    split = ev.ArrayTaskSplit(time_us=2, array_job_id=8, task_id=0, job_id=9)
+    soft.applied([split, ev.JobEnded(time_us=2, job_id=7, state=4)])
+    soft.priority = {}
+    assert soft.last_priority == {7: 50, 9: 60}
+    soft.applied([ev.JobPurged(time_us=3, job_ids=(7,))])
+    assert soft.last_priority == {9: 60}

@@ -176,12 +176,14 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
     eligible_us = row["eligible_us"]
     if not eligible_us and row["begin_us"] > dates.now_us and not row["dependency"]:
         eligible_us = row["begin_us"]
+    is_held = row["state"] == PENDING and not row["priority"]
+    accrue_us = 0 if is_held else row["accrue_us"]
     lines = [
         f"RunTime={run_time} TimeLimit={long_limit(row['time_limit_min'])}"
         f" TimeMin={long_limit(row['time_min_min'], 'N/A')}",
         f"SubmitTime={text(row['submit_us'], 'Unknown')}"
         f" EligibleTime={text(eligible_us, 'Unknown')}",
-        f"AccrueTime={text(row['accrue_us'] if row['priority'] else 0, 'Unknown')}",
+        f"AccrueTime={text(accrue_us, 'Unknown')}",
     ]
     if row["resize_us"]:
         lines.append(f"ResizeTime={text(row['resize_us'])}")

@@ -83,6 +83,7 @@ class Soft:
     jobs: JobCount = field(default_factory=JobCount)
     reset_us: int = 0
     priority: Mapping[int, int] = field(default_factory=dict)
+    last_priority: dict[int, int] = field(default_factory=dict)  # of jobs that no longer wait
     reason: Mapping[int, tuple[Reason, str]] = field(default_factory=dict)
     expected_start_us: Mapping[int, int] = field(default_factory=dict)
     sched_nodes: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -159,6 +160,7 @@ class Soft:
         """Count what happened to jobs."""
         jobs = self.jobs
         for event in events:
+            self._keep_priority(event)
             if isinstance(event, ev.JobSubmitted):
                 jobs.submitted += max(1, event.array_count)
             elif isinstance(event, ev.JobAllocated):
@@ -173,6 +175,20 @@ class Soft:
                     jobs.cancelled += 1
                 else:
                     jobs.failed += 1
+
+    def _keep_priority(self, event: ev.AnyEvent) -> None:
+        """Remember the priority a job had when it stopped waiting, as squeue goes on showing it."""
+        if isinstance(event, (ev.JobAllocated, ev.JobEnded)):
+            priority = self.priority.get(event.job_id)
+            if priority is not None:
+                self.last_priority[event.job_id] = priority
+        elif isinstance(event, ev.ArrayTaskSplit):
+            priority = self.priority.get(event.array_job_id)
+            if priority is not None:
+                self.last_priority[event.job_id] = priority
+        elif isinstance(event, ev.JobPurged):
+            for job_id in event.job_ids:
+                self.last_priority.pop(job_id, None)
 
     def reset(self, now_us: int) -> None:
         """Set the counters to zero, as `sdiag -r` and midnight (UTC) do."""

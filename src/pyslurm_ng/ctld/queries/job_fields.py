@@ -222,7 +222,9 @@ def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> t
 def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     """Return a job's SOFT fields."""
     job_id = job.job_id
-    priority = job.priority if job.priority != NO_VAL else soft.priority.get(job_id, 0)
+    priority = job.priority
+    if priority == NO_VAL:
+        priority = soft.priority.get(job_id) or soft.last_priority.get(job_id, 0)
     if job.state != JobState.PENDING:
         return (priority, reason_text(job.reason), job.reason_text, 0, "")
     reason, text = job.reason, job.reason_text
