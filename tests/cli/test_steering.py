@@ -191,6 +191,35 @@ def test_update_of_what_was_asked_for(
     assert tuple(getattr(request, name) for name in field) == value
 
 
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("Features=nosuch", "Invalid feature specification"),
+        ("ReqNodeList=n9", "Invalid node name specified"),
+        ("Partition=nosuch", "Invalid partition name specified"),
+        ("TresPerNode=gres/gpu:9", "Requested node configuration is not available"),
+        ("Licenses=matlab", "Invalid license specification"),
+        ("Partition=debug,gpu", ""),
+    ],
+)
+def test_update_is_checked_as_submission_is(
+    setting: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that could not be submitted cannot be made by an update."""
+    printed = run(monkeypatch, queue(), "alice", f"scontrol update JobId=29 {setting}")
+    assert printed.stderr == (f"{text} for job 29\n" if text else "")
+    assert printed.code == bool(text)
+
+
+def test_update_cannot_enter_a_closed_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AllowGroups holds for jobs that come later, too."""
+    reference = queue()
+    run(monkeypatch, reference, "root", "scontrol update PartitionName=gpu AllowGroups=carol")
+    printed = run(monkeypatch, reference, "alice", "scontrol update JobId=29 Partition=gpu")
+    assert printed.code == 1 and reference.cluster.jobs[29].partition == "main"
+    assert run(monkeypatch, reference, "root", "scontrol update JobId=29 Partition=gpu").code == 0
+
+
 def test_update_is_all_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bad key's neighbour is not changed."""
     reference = queue()

@@ -40,15 +40,13 @@ def check_names(
         or _check_gres(request, conf)
         or _check_licenses(cluster, request)
     )
-    if refusal is not None:
-        return refusal
-    for name in request.reservation.split(","):
-        if name and name not in cluster.reservations:
-            return Reject(Errno.ESLURM_RESERVATION_INVALID)
-    return partitions
+    return refusal or partitions
 
 
 def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] | Reject:
+    reservation = cluster.reservations.get(request.reservation)
+    if not request.partition and reservation is not None and reservation.partition:
+        return (cluster.partitions[reservation.partition],)
     if not request.partition:
         default = cluster.default_partition()
         if default is None:
@@ -224,7 +222,7 @@ def check_partitions(
     allowed: list[Partition] = []
     first: Reject | None = None
     for partition in partitions:
-        refusal = _check_access(partition, request, context)
+        refusal = check_access(partition, request, context)
         if refusal is None and enforce != "NO":
             refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
         if refusal is None:
@@ -241,7 +239,7 @@ def check_partitions(
     return tuple(allowed)
 
 
-def _check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
+def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
     """Who may send work there at all."""
     caller = context.caller
     if partition.state in ("DRAIN", "INACTIVE"):

@@ -10,14 +10,18 @@ from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.feasible import feasible
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
+from pyslurm_ng.ctld.rules.reservations import check_requested
 from pyslurm_ng.ctld.rules.steer import Steering, hold_fields, release_fields, waiting_reason
+from pyslurm_ng.ctld.rules.submit_place import check_access, check_names
 from pyslurm_ng.model import events as ev, job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
+from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.wire.query_messages import UpdateJob
 
 _SITE_FACTOR_MAX = 2147483645
@@ -358,8 +362,12 @@ def _node_list(change: Change, value: str) -> int:
 def _reservation(change: Change, value: str) -> int:
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
-    if any(name not in change.cluster.reservations for name in value.split(",") if name):
-        return Errno.ESLURM_RESERVATION_INVALID
+    job = change.job
+    refusal = check_requested(
+        change.cluster, value, change.context.caller, job.account, job.qos, job.user_name
+    )
+    if refusal is not None:
+        return refusal.code
     change.request["reservation"] = value
     return 0
 
@@ -568,6 +576,51 @@ SETTERS: dict[str, Setter] = {
 _ORDER = {key: index for index, key in enumerate(SETTERS)}
 
 
+# What a waiting job may not be given unless some partition of its could run it then.
+_PLACING = frozenset(JobRequest.__struct_fields__) - {
+    "name",
+    "comment",
+    "admin_comment",
+    "extra",
+    "wckey",
+    "mail_user",
+    "mail_type",
+    "mcs_label",
+    "nice",
+    "dependency",
+    "begin_us",
+    "deadline_us",
+    "time_limit_min",
+    "time_min_min",
+    "std_in",
+    "std_out",
+    "std_err",
+    "work_dir",
+}
+
+
+def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
+    """Return why a job could not be submitted like that: the checks are submission's."""
+    cluster, context = change.cluster, change.context
+    partition_text = change.fields.get("partition", change.job.partition)
+    assert isinstance(partition_text, str)
+    request = msgspec.structs.replace(request, partition=partition_text)
+    partitions = check_names(cluster, request, context.conf)
+    if isinstance(partitions, Reject):
+        return partitions
+    with_memory = policy(context.conf).memory_consumable
+    first: Reject | None = None
+    for partition in partitions:
+        refusal = None
+        if "partition" in change.fields and not change.is_privileged:
+            refusal = check_access(partition, request, context)
+        refusal = refusal or feasible(cluster, request, partition, with_memory)
+        if refusal is None:
+            return None
+        first = first or refusal
+    return first
+
+
 def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decision | Reject:
     """Change settings of the jobs named; each job takes all of them or none."""
     unknown = [key for key in request.settings if key not in SETTERS]
@@ -598,8 +651,12 @@ def _update_one(steering: Steering, job: Job, tasks: TaskRanges, settings: dict[
             return code
     if not change.fields and not change.request:
         return 0
-    record_id = steering.parts.record_id(job, tasks)
     request = msgspec.structs.replace(job.request, **change.request) if change.request else None
+    if request is not None and change.is_pending and not _PLACING.isdisjoint(change.request):
+        refusal = _cannot_be_placed(change, request)
+        if refusal is not None:
+            return refusal.code
+    record_id = steering.parts.record_id(job, tasks)
     steering.parts.events.append(
         ev.JobUpdated(
             time_us=context.now_us, job_id=record_id, fields=change.fields, request=request
