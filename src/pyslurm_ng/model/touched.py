@@ -37,7 +37,8 @@ _SHOWN_BY_NODES = (
     ev.ReservationUpdated,
     ev.ReservationDeleted,
 )
-_NODES = (ev.NodeUpdated, ev.NodesReturned, ev.NodesSilent)
+# Jobs that were cleaning up on a lost node give it back, which no record of theirs shows.
+_NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
 
 
 def touched(event: ev.AnyEvent) -> tuple[Ids, Ids]:
@@ -58,9 +59,6 @@ def touched(event: ev.AnyEvent) -> tuple[Ids, Ids]:
         return event.job_ids, ()
     if isinstance(event, ev.NodeRegistered):
         return (), (event.node_id,)
-    if isinstance(event, ev.NodesDown):
-        # Jobs that were cleaning up there are released.
-        return EVERYTHING, event.node_ids
     if isinstance(event, _NODES):
         return (), event.node_ids
     if isinstance(event, ev.DutiesDone):
