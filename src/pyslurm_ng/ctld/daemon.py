@@ -26,11 +26,12 @@ from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
+from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.loop_edges import LoopEdges
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.roles import Checkpointer
-from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
@@ -435,6 +436,7 @@ class Daemon:
         self._writer.record(
             timers.due(cluster, self.configuration.conf, self._soft.last_seen_us, now_us)
         )
+        self._writer.record(reservation_due.due(cluster, self.configuration.conf, now_us, LOCAL))
         self._sender.tick()
         self._steps.tick()
         soft = self._soft

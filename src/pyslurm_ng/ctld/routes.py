@@ -19,6 +19,7 @@ from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.reservations import delete_reservation, update_reservation
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs, top_jobs
 from pyslurm_ng.ctld.rules.steps import complete_job, complete_step
 from pyslurm_ng.ctld.rules.submit import submit_job
@@ -36,6 +37,7 @@ RULES: dict[str, RuleFunction] = {
     "CompleteJob": complete_job,
     "CompleteStep": complete_step,
     "DeletePartition": delete_partition,
+    "DeleteReservation": delete_reservation,
     "HoldJobs": hold_jobs,
     "RequeueJobs": requeue_jobs,
     "SubmitJob": submit_job,
@@ -44,6 +46,7 @@ RULES: dict[str, RuleFunction] = {
     "UpdateJob": update_job,
     "UpdateNodes": update_nodes,
     "UpdatePartition": update_partition,
+    "UpdateReservation": update_reservation,
 }
 
 QUERIES: dict[str, QueryFunction] = {

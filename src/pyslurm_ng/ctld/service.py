@@ -16,6 +16,7 @@ from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration
 from pyslurm_ng.ctld.identities import Identities, Person
+from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import misc
 from pyslurm_ng.ctld.queries.jobs import script_of
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
@@ -99,7 +100,7 @@ class Service:
 
     def context(self, caller: Caller) -> Context:
         """Return what a rule may know now."""
-        return Context(self.configuration.conf, self._clock.now_us(), caller)
+        return Context(self.configuration.conf, self._clock.now_us(), caller, LOCAL)
 
     def _known(self, call: Call, begun_us: int, person: Person) -> None:
         caller = self._identities.caller(self._writer.cluster, person, call.peer)

@@ -39,7 +39,8 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     is_active: bool = False  # its time has come: set by an event, so that nodes show it
     purge_s: int = 0  # PURGE_COMP: how long it may be idle
     idle_since_us: int = 0  # active and without a job since; 0 while it has one
-    first_start_us: int = 0  # start of the first occurrence
+    first_start_us: int = 0  # of the first occurrence, from which the others are counted
+    first_end_us: int = 0
 
     def occurrences(self) -> tuple[tuple[int, int], ...]:
         """Return (start, end) of the present or next occurrence and of later ones."""

@@ -304,3 +304,34 @@ class DeletePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     request_id: RequestId
     name: Text
+
+
+@message(kind="UpdateReservation", roles="user", owner_rule="operator", rate="change",
+         max_bytes=1 << 20, audit=True)  # fmt: skip
+class UpdateReservation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Create (`create`) or change a reservation; without a name it is given one.
+
+    `settings` maps lower-case keys to values as typed; a key may end in `+` or `-` to add or take
+    away. Moments are microseconds since the epoch in decimal.
+    """
+
+    request_id: RequestId
+    name: Text
+    settings: Settings
+    create: bool = False
+
+
+@reply("ReservationNamed")
+class ReservationNamed(msgspec.Struct, frozen=True):
+    """The name of the reservation made or changed."""
+
+    name: str
+
+
+@message(kind="DeleteReservation", roles="user", owner_rule="rule", rate="change",
+         max_bytes=1 << 16, audit=True)  # fmt: skip
+class DeleteReservation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Delete a reservation that no running job uses."""
+
+    request_id: RequestId
+    name: Text

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
+
 if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.model.events import AnyEvent
@@ -35,6 +37,7 @@ class Context:
     conf: SlurmConf
     now_us: int
     caller: Caller
+    calendar: Calendar = UTC
 
 
 @dataclass(frozen=True, slots=True)

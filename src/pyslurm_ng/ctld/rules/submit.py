@@ -14,6 +14,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules import dependency, submit_limits
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
+from pyslurm_ng.ctld.rules.reservations import check_requested
 from pyslurm_ng.ctld.rules.submit_account import Standing, standing_of
 from pyslurm_ng.ctld.rules.submit_place import check_names, check_partitions
 from pyslurm_ng.model import events as ev, job as mj, task_ranges
@@ -99,6 +100,9 @@ def check(cluster: Cluster, request: JobRequest, context: Context) -> Accepted |
     standing = standing_of(cluster, request, names, context)
     if isinstance(standing, Reject):
         return standing
+    refusal = check_requested(cluster, request.reservation, caller, standing.account, standing.qos)
+    if refusal is not None:
+        return refusal
     array = _array(cluster, request, context)
     if isinstance(array, Reject):
         return array

@@ -1,0 +1,265 @@
+"""Settings of a reservation as typed, to the fields of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyslurm_ng.base import units
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.calendar import DAY_US
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.reservation_times import PERIOD_US
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.reservation import REPEATS, SHOWN_FLAGS, Reservation
+from pyslurm_ng.sched import features
+
+_SECOND_US = 1_000_000
+_UNLIMITED_US = 365 * DAY_US
+_PURGE_S = 300
+_ALIASES = {
+    "STATIC_ALLOC": "STATIC",
+    "LICENSE_ONLY": "ANY_NODES",
+    "NO_HOLD_JOBS_AFTER": "NO_HOLD_JOBS_AFTER_END",
+}
+# Made by us, not by the user.
+_DERIVED = ("SPEC_NODES", "ALL_NODES")
+NOT_YET = {
+    "allowedpartitions": "AllowedPartitions",
+    "burstbuffer": "BurstBuffer",
+    "corecnt": "CoreCnt",
+    "licenses": "Licenses",
+    "maxstartdelay": "MaxStartDelay",
+    "trespernode": "TRESPerNode",
+}
+_FLAGS_NOT_YET = ("TIME_FLOAT", "FIRST_CORES", "ANY_NODES")
+_LISTS = ("users", "accounts", "groups", "qos")
+
+
+class Draft:
+    """A reservation in the making: its record's fields, and what is asked of its nodes."""
+
+    def __init__(self, cluster: Cluster, current: Reservation, context: Context) -> None:
+        self.cluster = cluster
+        self.current = current
+        self.context = context
+        self.fields: dict[str, Any] = {}
+        self.nodes = ""  # a list or ALL
+        self.sign = ""  # of that list: + adds, - takes away
+        self.node_count = 0
+        self.duration_us = 0
+        self.skips = False
+
+    def get(self, name: str) -> Any:
+        """Return a field as it will be."""
+        return self.fields.get(name, getattr(self.current, name))
+
+
+Setter = Callable[[Draft, str, str], "Reject | None"]
+
+
+def read_settings(draft: Draft, settings: dict[str, str]) -> Reject | None:
+    """Take all settings into a draft, or say which one cannot be."""
+    for key, value in settings.items():
+        sign = key[-1] if key[-1:] in ("+", "-") else ""
+        name = key.lower().rstrip("+-")
+        if name in NOT_YET:
+            detail = f"{NOT_YET[name]} of reservations is not implemented yet"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+        setter = _SETTERS.get(name)
+        if setter is None or (sign and name not in _SIGNED):
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, key)
+        refusal = setter(draft, value, sign)
+        if refusal is not None:
+            return refusal
+    return _set_times(draft)
+
+
+# Who ------------------------------------------------------------------------------------------
+
+
+def _names(field: str) -> Setter:
+    def set_names(draft: Draft, value: str, sign: str) -> Reject | None:
+        words = list(dict.fromkeys(word for word in value.split(",") if word))
+        if field == "accounts":
+            words = [word.lower() for word in words]
+        old = list(draft.get(field))
+        if sign == "+":
+            words = old + [word for word in words if word not in old]
+        elif sign == "-":
+            words = [word for word in old if word not in words]
+        denied = [word for word in words if word.startswith("-")]
+        if denied and len(denied) != len(words):
+            return Reject(
+                Errno.ESLURM_NOT_SUPPORTED, f"{field}: either all names or none begin with -"
+            )
+        refusal = _unknown(draft.cluster, field, [word.lstrip("-") for word in words])
+        draft.fields[field] = tuple(words)
+        return refusal
+
+    return set_names
+
+
+def _unknown(cluster: Cluster, field: str, names: list[str]) -> Reject | None:
+    """Refuse names that accounting would know if they existed."""
+    if field == "accounts" and cluster.assocs:
+        known = {assoc.account for assoc in cluster.assocs.values()}
+        if any(name not in known for name in names):
+            return Reject(Errno.ESLURM_INVALID_ACCOUNT)
+    if field == "qos" and cluster.qos and any(name not in cluster.qos for name in names):
+        return Reject(Errno.ESLURM_INVALID_QOS)
+    return None
+
+
+# When -----------------------------------------------------------------------------------------
+
+
+def _moment(field: str) -> Setter:
+    def set_moment(draft: Draft, value: str, sign: str) -> Reject | None:
+        if not value.isdigit():
+            return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+        draft.fields[field] = int(value)
+        return None
+
+    return set_moment
+
+
+def _duration(draft: Draft, value: str, sign: str) -> Reject | None:
+    try:
+        seconds = units.parse_time_limit_s(value)
+    except units.UnitError:
+        return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+    length_us = _UNLIMITED_US if seconds == units.INFINITE else seconds * _SECOND_US
+    now_us = draft.current.end_us - draft.current.start_us
+    draft.duration_us = {"": length_us, "+": now_us + length_us, "-": now_us - length_us}[sign]
+    return None if draft.duration_us > 0 else Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+
+
+def _set_times(draft: Draft) -> Reject | None:
+    """Work out the end from a duration, or keep the length when only the start moves."""
+    fields, current = draft.fields, draft.current
+    if draft.duration_us:
+        fields["end_us"] = draft.get("start_us") + draft.duration_us
+    elif "start_us" in fields and "end_us" not in fields and current.end_us:
+        fields["end_us"] = fields["start_us"] + current.end_us - current.start_us
+    start_us, end_us = draft.get("start_us"), draft.get("end_us")
+    if not start_us or end_us <= start_us:
+        return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+    for flag in draft.get("flags"):
+        if flag in PERIOD_US and end_us - start_us > PERIOD_US[flag]:
+            return Reject(
+                Errno.ESLURM_INVALID_TIME_VALUE, f"a {flag} reservation would overlap itself"
+            )
+    return None
+
+
+# How ------------------------------------------------------------------------------------------
+
+
+def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
+    old = draft.get("flags")
+    words = []
+    for text in value.split(","):
+        word, _, time_text = text.strip().upper().partition("=")
+        word = _ALIASES.get(word, word)
+        if not word or word in _DERIVED:
+            continue
+        if word in _FLAGS_NOT_YET:
+            detail = f"flag {word} of reservations is not implemented yet"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+        if word not in SHOWN_FLAGS:
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, f"Error parsing flags {value}.")
+        if word == "PURGE_COMP" and sign != "-":
+            try:
+                seconds = units.parse_time_limit_s(time_text) if time_text else _PURGE_S
+            except units.UnitError:
+                return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+            draft.fields["purge_s"] = seconds
+        words.append(word)
+    kept = [flag for flag in old if flag in _DERIVED]
+    if sign == "+":
+        words = [*old, *words]
+    elif sign == "-":
+        words = [flag for flag in old if flag not in words]
+    chosen = {*kept, *words}
+    if sum(flag in chosen for flag in REPEATS) > 1:
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, f"only one of {', '.join(REPEATS)} can be given")
+    draft.fields["flags"] = tuple(flag for flag in SHOWN_FLAGS if flag in chosen)
+    if "PURGE_COMP" not in chosen:
+        draft.fields["purge_s"] = draft.fields["idle_since_us"] = 0
+    return None
+
+
+def _partition(draft: Draft, value: str, sign: str) -> Reject | None:
+    if value and value not in draft.cluster.partitions:
+        return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
+    draft.fields["partition"] = value
+    return None
+
+
+def _features(draft: Draft, value: str, sign: str) -> Reject | None:
+    if value:
+        try:
+            features.parse(value)
+        except features.FeatureError:
+            return Reject(Errno.ESLURM_INVALID_FEATURE)
+        known = {
+            name
+            for node in draft.cluster.living_nodes()
+            for name in (*node.features, *node.features_active)
+        }
+        if any(name not in known for name in features.names(value)):
+            return Reject(Errno.ESLURM_INVALID_FEATURE)
+    draft.fields["features"] = value
+    return None
+
+
+def _nodes(draft: Draft, value: str, sign: str) -> Reject | None:
+    draft.nodes, draft.sign = value, sign
+    return None
+
+
+def _node_count(draft: Draft, value: str, sign: str) -> Reject | None:
+    try:
+        draft.node_count = units.parse_count(value)
+    except units.UnitError:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    return None if draft.node_count else Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+
+
+def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
+    name, equals, count = value.partition("=")
+    if name.lower() == "node" and equals and "," not in count:
+        return _node_count(draft, count, sign)
+    detail = "TRES other than node of reservations is not implemented yet"
+    return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+
+
+def _comment(draft: Draft, value: str, sign: str) -> Reject | None:
+    draft.fields["comment"] = value
+    return None
+
+
+def _skip(draft: Draft, value: str, sign: str) -> Reject | None:
+    draft.skips = True
+    return None
+
+
+_SETTERS: dict[str, Setter] = {
+    "accounts": _names("accounts"),
+    "comment": _comment,
+    "duration": _duration,
+    "endtime": _moment("end_us"),
+    "features": _features,
+    "flags": _flags,
+    "groups": _names("groups"),
+    "nodecnt": _node_count,
+    "nodes": _nodes,
+    "partitionname": _partition,
+    "qos": _names("qos"),
+    "skip": _skip,
+    "starttime": _moment("start_us"),
+    "tres": _tres,
+    "users": _names("users"),
+}
+_SIGNED = (*_LISTS, "duration", "flags", "nodes")
