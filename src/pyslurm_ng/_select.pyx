@@ -6,7 +6,7 @@ Everything here is plain C arrays; the loops run without the GIL. Each class has
 twin in tests/oracle.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
@@ -150,11 +150,11 @@ cdef class Profile:
         return -1
 
     def take(self, int64_t start_us, int64_t duration_us, tuple kinds, tuple amounts):
-        """Hold amounts from a boundary for a duration."""
-        cdef Py_ssize_t start = self._index(start_us), end, slot, place, kind
+        """Hold amounts for a duration; at full use from the boundary before the start."""
+        cdef Py_ssize_t start = self._boundary(start_us), end, slot, place, kind
         cdef int64_t amount
-        if start >= self._count or self._time[start] != start_us:
-            raise ValueError("the start is no boundary")
+        if start > 0 and (start >= self._count or self._time[start] != start_us):
+            start -= 1
         end = self._boundary(FAR if duration_us >= FAR - start_us else start_us + duration_us)
         for place in range(len(kinds)):
             kind = kinds[place]
@@ -164,6 +164,10 @@ cdef class Profile:
             for slot in range(start, end):
                 self._free[kind * self._room + slot] -= amount
 
+    def mark(self, int64_t time_us):
+        """Make a boundary, so that something may start there."""
+        self._boundary(time_us)
+
     def slots(self):
         """Return (boundary, amounts) of every slot."""
         return [
@@ -171,3 +175,711 @@ cdef class Profile:
              tuple(self._free[kind * self._room + slot] for kind in range(self._kinds)))
             for slot in range(self._count)
         ]
+
+
+# Single nodes over time --------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    static inline int pyslurm_popcount(unsigned long long word) { return __builtin_popcountll(word); }
+    static inline int pyslurm_lowest(unsigned long long word) { return __builtin_ctzll(word); }
+    """
+    int popcount "pyslurm_popcount"(uint64_t word) noexcept nogil
+    int lowest "pyslurm_lowest"(uint64_t word) noexcept nogil
+
+cdef enum:
+    MOST_RESOURCES = 32
+    MOST_SLOTS = 4096
+
+
+cdef struct Shape:
+    # What one node must give: resources, amounts per node kind, and the planes that tell.
+    int resources
+    int resource[MOST_RESOURCES]
+    int32_t *amount  # [kind * resources + place]
+    int planes
+    int plane[MOST_RESOURCES]
+    int inexact  # how many resources have no plane of just their amount; these come first
+
+
+cdef struct Kind:
+    # All jobs of one shape, node set, node count and duration; scans resume where they ended.
+    int shape
+    int nodes
+    int64_t duration_us
+    int cursor
+    int words
+    int32_t *word  # indexes of words with any suitable node
+    uint64_t *mask  # of those words
+    uint64_t *required  # of those words, NULL if none
+    int16_t *gain  # per word: slot at which more nodes may fit than are known to
+    uint8_t *count  # per word: nodes that fit before that slot, at most
+
+
+cdef class Grid:
+    """Free resources of single nodes over time slots, and where requests first fit.
+
+    Per node and resource a row has an amount per slot. Per threshold that requests ask for a plane
+    has a bit per node and slot, 64 nodes to a word, the slots of a word side by side: a set of
+    nodes free over a window is an AND over consecutive words. Amounts only shrink once planes have
+    been built, so each kind of job goes on looking where its predecessor found room.
+    """
+
+    cdef int _slots, _nodes, _words, _resources, _kinds, _rows, _planes, _shapes, _jobs
+    cdef int _room_planes, _room_shapes, _room_jobs, _leaves
+    cdef int64_t *_time
+    cdef int32_t *_node_kind
+    cdef int32_t *_row_of  # [resource * nodes + node], -1 where a node has none
+    cdef int32_t *_free  # [row * slots + slot]
+    cdef int _room_rows
+    cdef uint64_t **_plane  # [plane][word * slots + slot]
+    cdef int32_t **_threshold  # [plane][kind]
+    cdef int *_plane_resource
+    cdef Shape *_shape
+    cdef Kind *_job
+    cdef uint64_t *_fits  # per word of the kind at work
+    cdef int32_t *_found
+    cdef int _found_count
+    cdef int _found_slot
+    cdef int32_t *_leaf
+    cdef int32_t *_leaf_count
+    cdef int32_t *_leaf_order
+    cdef public long long scans
+
+    def __cinit__(self, times_us, node_kinds, int kinds, int resources):
+        cdef Py_ssize_t index
+        self._slots = len(times_us)
+        self._nodes = len(node_kinds)
+        if not 0 < self._slots <= MOST_SLOTS or not 0 < resources <= MOST_RESOURCES:
+            raise ValueError("too many slots or resources, or none")
+        self._words = (self._nodes + 63) // 64
+        self._kinds = kinds
+        self._resources = resources
+        self._time = <int64_t *>calloc(self._slots, sizeof(int64_t))
+        self._node_kind = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
+        self._row_of = <int32_t *>malloc((self._nodes * resources + 1) * sizeof(int32_t))
+        self._fits = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        self._found = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
+        if (self._time == NULL or self._node_kind == NULL or self._row_of == NULL
+                or self._fits == NULL or self._found == NULL):
+            raise MemoryError
+        for index in range(self._slots):
+            self._time[index] = times_us[index]
+        for index in range(self._nodes):
+            self._node_kind[index] = node_kinds[index]
+            if not 0 <= self._node_kind[index] < kinds:
+                raise ValueError("a node of no kind")
+        for index in range(self._nodes * resources):
+            self._row_of[index] = -1
+
+    def __dealloc__(self):
+        cdef int index
+        for index in range(self._planes):
+            free(self._plane[index])
+            free(self._threshold[index])
+        for index in range(self._shapes):
+            free(self._shape[index].amount)
+        for index in range(self._jobs):
+            free(self._job[index].word)
+            free(self._job[index].mask)
+            free(self._job[index].required)
+            free(self._job[index].gain)
+            free(self._job[index].count)
+        free(self._plane)
+        free(self._threshold)
+        free(self._plane_resource)
+        free(self._shape)
+        free(self._job)
+        free(self._time)
+        free(self._node_kind)
+        free(self._row_of)
+        free(self._free)
+        free(self._fits)
+        free(self._found)
+        free(self._leaf)
+        free(self._leaf_count)
+        free(self._leaf_order)
+
+    def set_leaves(self, leaves):
+        """Say below which leaf switch each node is, so that wide jobs use few of them."""
+        cdef int index
+        if len(leaves) != self._nodes:
+            raise ValueError("a leaf per node is needed")
+        self._leaf = <int32_t *>malloc((self._nodes + 1) * sizeof(int32_t))
+        if self._leaf == NULL:
+            raise MemoryError
+        for index in range(self._nodes):
+            self._leaf[index] = leaves[index]
+            if self._leaf[index] < 0:
+                raise ValueError("a leaf below 0")
+            self._leaves = max(self._leaves, self._leaf[index] + 1)
+        self._leaf_count = <int32_t *>calloc(self._leaves + 1, sizeof(int32_t))
+        self._leaf_order = <int32_t *>calloc(self._leaves + 1, sizeof(int32_t))
+        if self._leaf_count == NULL or self._leaf_order == NULL:
+            raise MemoryError
+
+    def set_amounts(self, int resource, amounts):
+        """Set what each node has of a resource when no job runs; 0 makes no row."""
+        cdef int node, row, rows = 0
+        cdef Py_ssize_t slot
+        cdef int32_t amount
+        cdef int32_t *cells
+        if not 0 <= resource < self._resources or len(amounts) != self._nodes or self._planes:
+            raise ValueError("amounts do not match the nodes, or planes exist already")
+        for node in range(self._nodes):
+            rows += amounts[node] > 0
+        cells = <int32_t *>realloc(
+            self._free, (<size_t>(self._rows + rows) * self._slots + 1) * sizeof(int32_t))
+        if cells == NULL:
+            raise MemoryError
+        self._free = cells
+        for node in range(self._nodes):
+            amount = amounts[node]
+            if amount > 0:
+                row = self._rows
+                self._rows += 1
+                self._row_of[resource * self._nodes + node] = row
+                cells = self._free + <size_t>row * self._slots
+                for slot in range(self._slots):
+                    cells[slot] = amount
+
+    cdef int _slot_at(self, int64_t time_us) noexcept nogil:
+        """Return the first slot that begins not before a time, or the number of slots."""
+        cdef int low = 0, high = self._slots, middle
+        while low < high:
+            middle = (low + high) >> 1
+            if self._time[middle] < time_us:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef int _end(self, int slot, int64_t duration_us) noexcept nogil:
+        cdef int end
+        if duration_us >= FAR - self._time[slot]:
+            return self._slots
+        end = self._slot_at(self._time[slot] + duration_us)
+        return end if end > slot else slot + 1
+
+    def hold(self, nodes, resources, amounts, until_us):
+        """Take what running jobs hold until their ends; four sequences of equal length."""
+        cdef Py_ssize_t index
+        cdef int node, resource, row, slot, end
+        cdef int32_t amount
+        cdef int32_t *cells
+        if self._planes:
+            raise ValueError("planes exist already")
+        for index in range(len(nodes)):
+            node, resource, amount = nodes[index], resources[index], amounts[index]
+            if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
+                raise IndexError((node, resource))
+            row = self._row_of[resource * self._nodes + node]
+            if row < 0:
+                continue
+            end = max(1, self._slot_at(until_us[index]))
+            cells = self._free + <size_t>row * self._slots
+            for slot in range(end):
+                cells[slot] -= amount
+
+    def add_plane(self, int resource, thresholds):
+        """Return a new plane: a bit where a node has at least the threshold of its kind.
+
+        What has been held until now must end sometime and not begin later: amounts grow with time.
+        """
+        cdef int plane = self._planes, word, node, slot, row, low, high, middle, bit
+        cdef int32_t threshold
+        cdef int32_t *cells
+        cdef uint64_t *bits
+        cdef uint64_t seen
+        if len(thresholds) != self._kinds or not 0 <= resource < self._resources:
+            raise ValueError("a threshold per kind is needed")
+        if plane == self._room_planes:
+            self._room_planes = max(16, 2 * plane)
+            self._plane = <uint64_t **>realloc(self._plane, self._room_planes * sizeof(void *))
+            self._threshold = <int32_t **>realloc(
+                self._threshold, self._room_planes * sizeof(void *))
+            self._plane_resource = <int *>realloc(
+                self._plane_resource, self._room_planes * sizeof(int))
+            if self._plane == NULL or self._threshold == NULL or self._plane_resource == NULL:
+                raise MemoryError
+        bits = <uint64_t *>calloc(<size_t>self._words * self._slots + 1, sizeof(uint64_t))
+        self._plane[plane] = bits
+        self._threshold[plane] = <int32_t *>malloc(self._kinds * sizeof(int32_t))
+        self._plane_resource[plane] = resource
+        self._planes += 1
+        if bits == NULL or self._threshold[plane] == NULL:
+            raise MemoryError
+        for node in range(self._kinds):
+            self._threshold[plane][node] = thresholds[node]
+        with nogil:
+            for word in range(self._words):
+                bits = self._plane[plane] + <size_t>word * self._slots
+                for bit in range(64):
+                    node = word * 64 + bit
+                    if node >= self._nodes:
+                        break
+                    row = self._row_of[resource * self._nodes + node]
+                    threshold = self._threshold[plane][self._node_kind[node]]
+                    if row < 0:
+                        if threshold <= 0:
+                            bits[0] |= <uint64_t>1 << bit
+                        continue
+                    cells = self._free + <size_t>row * self._slots
+                    low, high = 0, self._slots
+                    while low < high:
+                        middle = (low + high) >> 1
+                        if cells[middle] < threshold:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    if low < self._slots:
+                        bits[low] |= <uint64_t>1 << bit
+                seen = 0
+                for slot in range(self._slots):
+                    seen |= bits[slot]
+                    bits[slot] = seen
+        return plane
+
+    def add_shape(self, resources, planes, amounts, int inexact):
+        """Return a new shape: what one node must give.
+
+        Args:
+            resources: which, those whose amount no plane tells exactly first.
+            planes: planes that must have a node's bit.
+            amounts: per node kind a sequence with the amount of each of the resources.
+            inexact: how many of the resources have to be looked up in the rows.
+        """
+        cdef int shape = self._shapes, place, kind, number = len(resources)
+        cdef Shape *made
+        if number > MOST_RESOURCES or len(planes) > MOST_RESOURCES:
+            raise ValueError("too many resources or planes")
+        if len(amounts) != self._kinds:
+            raise ValueError("amounts per kind are needed")
+        if shape == self._room_shapes:
+            self._room_shapes = max(64, 2 * shape)
+            self._shape = <Shape *>realloc(self._shape, self._room_shapes * sizeof(Shape))
+            if self._shape == NULL:
+                raise MemoryError
+        made = self._shape + shape
+        made.amount = <int32_t *>malloc((self._kinds * number + 1) * sizeof(int32_t))
+        if made.amount == NULL:
+            raise MemoryError
+        self._shapes += 1
+        made.resources, made.planes, made.inexact = number, len(planes), inexact
+        for place in range(number):
+            made.resource[place] = resources[place]
+            if not 0 <= made.resource[place] < self._resources:
+                raise IndexError(resources[place])
+            for kind in range(self._kinds):
+                made.amount[kind * number + place] = amounts[kind][place]
+        for place in range(made.planes):
+            made.plane[place] = planes[place]
+            if not 0 <= made.plane[place] < self._planes:
+                raise IndexError(planes[place])
+        return shape
+
+    def add_kind(self, int shape, bytes mask, int nodes, int64_t duration_us, bytes required=b""):
+        """Return a new kind of job: so many nodes of a shape among a set, for a duration.
+
+        `mask` and `required` have a byte per node.
+        """
+        cdef int kind = self._jobs, word, bit, node, used = 0
+        cdef Kind *made
+        cdef const uint8_t *suits = mask
+        cdef const uint8_t *must = required
+        cdef uint64_t bits, musts
+        cdef bint has_required = len(required) > 0
+        if not 0 <= shape < self._shapes or len(mask) != self._nodes or nodes < 1:
+            raise ValueError("no such shape, a byte per node is needed, and at least one node")
+        if has_required and len(required) != self._nodes:
+            raise ValueError("a byte per node is needed")
+        if kind == self._room_jobs:
+            self._room_jobs = max(64, 2 * kind)
+            self._job = <Kind *>realloc(self._job, self._room_jobs * sizeof(Kind))
+            if self._job == NULL:
+                raise MemoryError
+        made = self._job + kind
+        memset(made, 0, sizeof(Kind))
+        self._jobs += 1
+        made.shape, made.nodes, made.duration_us = shape, nodes, duration_us
+        made.word = <int32_t *>calloc(self._words + 1, sizeof(int32_t))
+        made.mask = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        made.gain = <int16_t *>calloc(self._words + 1, sizeof(int16_t))
+        made.count = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
+        if has_required:
+            made.required = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        if (made.word == NULL or made.mask == NULL or made.gain == NULL or made.count == NULL
+                or (has_required and made.required == NULL)):
+            raise MemoryError
+        for word in range(self._words):
+            bits = musts = 0
+            for bit in range(min(64, self._nodes - word * 64)):
+                node = word * 64 + bit
+                if suits[node]:
+                    bits |= <uint64_t>1 << bit
+                if has_required and must[node]:
+                    musts |= <uint64_t>1 << bit
+            if bits | musts:
+                made.word[used] = word
+                made.mask[used] = bits
+                if has_required:
+                    made.required[used] = musts
+                used += 1
+        made.words = used
+        return kind
+
+    cdef uint64_t _scan(self, Kind *job, int place, int start, int end) noexcept nogil:
+        """Return which nodes of a word are free over a window; note when more may be."""
+        cdef Shape *shape = self._shape + job.shape
+        cdef uint64_t fits = job.mask[place], now
+        cdef size_t offset = <size_t>job.word[place] * self._slots
+        cdef uint64_t *first
+        cdef uint64_t *second
+        cdef uint64_t *third
+        cdef int slot = end - 1, last = self._slots - 1, plane
+        self.scans += 1
+        if not shape.planes:
+            job.gain[place] = self._slots
+            job.count[place] = popcount(fits)
+            return fits
+        first = second = third = self._plane[shape.plane[0]] + offset
+        if shape.planes > 1:
+            second = self._plane[shape.plane[1]] + offset
+        if shape.planes > 2:
+            third = self._plane[shape.plane[2]] + offset
+        while slot >= start:
+            now = fits & first[slot] & second[slot] & third[slot]
+            for plane in range(3, shape.planes):
+                now &= self._plane[shape.plane[plane]][offset + slot]
+            if now != fits:
+                fits = now
+                last = slot
+                if not fits:
+                    break
+            slot -= 1
+        job.gain[place] = last + 1
+        job.count[place] = popcount(fits)
+        return fits
+
+    cdef bint _has(self, Shape *shape, int node, int start, int end) noexcept nogil:
+        """Return whether a node's rows have what no plane tells exactly."""
+        cdef int place, slot, row, kind = self._node_kind[node]
+        cdef int32_t amount
+        cdef int32_t *cells
+        for place in range(shape.inexact):
+            amount = shape.amount[kind * shape.resources + place]
+            if amount <= 0:
+                continue
+            row = self._row_of[shape.resource[place] * self._nodes + node]
+            if row < 0:
+                return False
+            cells = self._free + <size_t>row * self._slots
+            for slot in range(start, end):
+                if cells[slot] < amount:
+                    return False
+        return True
+
+    cdef uint64_t _exact(self, Kind *job, int place, uint64_t fits, int start, int end,
+                         bint is_first_enough) noexcept nogil:
+        """Return which of the nodes that seem to fit do; only one of them if that is enough."""
+        cdef Shape *shape = self._shape + job.shape
+        cdef uint64_t left = fits, bit
+        cdef int node
+        if not shape.inexact:
+            return fits
+        while left:
+            node = job.word[place] * 64 + lowest(left)
+            bit = left & (~left + 1)
+            left ^= bit
+            if not self._has(shape, node, start, end):
+                fits ^= bit
+            elif is_first_enough:
+                return bit
+        return fits
+
+    def find(self, int kind):
+        """Return when a job of a kind can start first, or NEVER; `found` has its nodes."""
+        cdef int slot
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        with nogil:
+            if self._job[kind].nodes == 1 and self._job[kind].required == NULL:
+                slot = self._find_one(self._job + kind)
+            else:
+                slot = self._find_many(self._job + kind)
+        self._found_slot = slot
+        return self._time[slot] if slot >= 0 else NEVER
+
+    cdef int _find_one(self, Kind *job) noexcept nogil:
+        """Return the first slot at which any node fits; `gain` is where each word may first."""
+        cdef int place, best, slot, end
+        cdef uint64_t fits
+        while True:
+            best = -1
+            slot = self._slots
+            for place in range(job.words):
+                if job.gain[place] < slot:
+                    slot = job.gain[place]
+                    best = place
+            if best < 0:
+                return -1
+            end = self._end(slot, job.duration_us)
+            fits = self._scan(job, best, slot, end)
+            if not fits:
+                continue
+            fits = self._exact(job, best, fits, slot, end, True)
+            if not fits:
+                job.gain[best] = slot + 1
+                continue
+            job.gain[best] = slot
+            self._found[0] = job.word[best] * 64 + lowest(fits)
+            self._found_count = 1
+            return slot
+
+    cdef int _find_many(self, Kind *job) noexcept nogil:
+        cdef int slot = job.cursor, next_slot, end, place, most, seen
+        cdef bint has_required
+        while slot < self._slots:
+            end = self._end(slot, job.duration_us)
+            most = 0
+            next_slot = self._slots
+            for place in range(job.words):
+                if job.gain[place] <= slot:
+                    self._scan(job, place, slot, end)
+                most += job.count[place]
+                if job.gain[place] < next_slot:
+                    next_slot = job.gain[place]
+            if most < job.nodes:
+                slot = next_slot if next_slot > slot else slot + 1
+                continue
+            # Others may have taken nodes since these were counted.
+            seen = 0
+            has_required = True
+            next_slot = self._slots
+            for place in range(job.words):
+                self._fits[place] = 0
+                if job.count[place]:
+                    self._fits[place] = self._exact(
+                        job, place, self._scan(job, place, slot, end), slot, end, False)
+                    if popcount(self._fits[place]) < job.count[place]:
+                        job.gain[place] = slot + 1
+                    seen += popcount(self._fits[place])
+                if job.required != NULL and (self._fits[place] & job.required[place]
+                                             != job.required[place]):
+                    has_required = False
+                if job.gain[place] < next_slot:
+                    next_slot = job.gain[place]
+            if seen >= job.nodes and has_required:
+                job.cursor = slot
+                self._choose(job)
+                return slot
+            slot = next_slot if next_slot > slot else slot + 1
+        job.cursor = self._slots
+        return -1
+
+    cdef void _pick(self, Kind *job, int place, uint64_t bit) noexcept nogil:
+        self._found[self._found_count] = job.word[place] * 64 + lowest(bit)
+        self._found_count += 1
+
+    cdef void _choose(self, Kind *job) noexcept nogil:
+        """Choose among `_fits`: required ones, then below few leaf switches, then in order."""
+        cdef int place, leaf, best, left, node
+        cdef uint64_t fits, bit
+        self._found_count = 0
+        if job.required != NULL:
+            for place in range(job.words):
+                fits = job.required[place]
+                while fits:
+                    bit = fits & (~fits + 1)
+                    fits ^= bit
+                    self._fits[place] ^= bit
+                    self._pick(job, place, bit)
+        left = job.nodes - self._found_count
+        if self._leaf != NULL and left > 1:
+            self._count_leaves(job)
+            while left > 0:
+                # The tightest leaf that holds the rest, else the one with most nodes.
+                best = -1
+                for leaf in range(self._leaves):
+                    if not self._leaf_count[leaf]:
+                        continue
+                    if best < 0:
+                        best = leaf
+                    elif self._leaf_count[best] >= left:
+                        if left <= self._leaf_count[leaf] < self._leaf_count[best]:
+                            best = leaf
+                    elif self._leaf_count[leaf] > self._leaf_count[best]:
+                        best = leaf
+                if best < 0:
+                    return
+                left = self._take_leaf(job, best, left)
+            return
+        for place in range(job.words):
+            fits = self._fits[place]
+            while fits and left > 0:
+                bit = fits & (~fits + 1)
+                fits ^= bit
+                self._pick(job, place, bit)
+                left -= 1
+
+    cdef void _count_leaves(self, Kind *job) noexcept nogil:
+        cdef int place, node
+        cdef uint64_t fits
+        memset(self._leaf_count, 0, self._leaves * sizeof(int32_t))
+        for place in range(job.words):
+            fits = self._fits[place]
+            while fits:
+                node = job.word[place] * 64 + lowest(fits)
+                fits &= fits - 1
+                self._leaf_count[self._leaf[node]] += 1
+
+    cdef int _take_leaf(self, Kind *job, int leaf, int left) noexcept nogil:
+        cdef int place, node
+        cdef uint64_t fits, bit
+        self._leaf_count[leaf] = 0
+        for place in range(job.words):
+            fits = self._fits[place]
+            while fits and left > 0:
+                bit = fits & (~fits + 1)
+                fits ^= bit
+                node = job.word[place] * 64 + lowest(bit)
+                if self._leaf[node] == leaf:
+                    self._pick(job, place, bit)
+                    left -= 1
+        return left
+
+    def skip(self, int kind, int64_t time_us):
+        """Look for no room before a time from now on."""
+        cdef int place, slot = self._slot_at(time_us)
+        cdef Kind *job
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        job = self._job + kind
+        job.cursor = max(job.cursor, slot)
+        for place in range(job.words):
+            if job.gain[place] < slot:
+                job.gain[place] = slot
+
+    def found(self):
+        """Return the nodes of the last job found."""
+        return [self._found[index] for index in range(self._found_count)]
+
+    def take_found(self, int kind):
+        """Hold what was found last for a job of this kind."""
+        cdef int index, place, node, amount_at, end
+        cdef Shape *shape
+        if not 0 <= kind < self._jobs or self._found_slot < 0:
+            raise ValueError("nothing was found")
+        shape = self._shape + self._job[kind].shape
+        with nogil:
+            end = self._end(self._found_slot, self._job[kind].duration_us)
+            for index in range(self._found_count):
+                node = self._found[index]
+                amount_at = self._node_kind[node] * shape.resources
+                for place in range(shape.resources):
+                    self._subtract(node, shape.resource[place], shape.amount[amount_at + place],
+                                   self._found_slot, end)
+
+    def take(self, int node, int resource, int32_t amount, int64_t start_us, int64_t end_us):
+        """Hold an amount on one node during a time."""
+        if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
+            raise IndexError((node, resource))
+        cdef int start = self._slot_at(start_us + 1) - 1
+        cdef int end = self._slot_at(end_us)
+        self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
+
+    cdef void _subtract(self, int node, int resource, int32_t amount, int start, int end) noexcept nogil:
+        cdef int row = self._row_of[resource * self._nodes + node], slot, plane
+        cdef int32_t least = 2147483647, most = -2147483647, threshold
+        cdef int32_t *cells
+        cdef uint64_t *bits
+        cdef uint64_t bit = ~(<uint64_t>1 << (node & 63))
+        if row < 0 or amount <= 0:
+            return
+        cells = self._free + <size_t>row * self._slots
+        for slot in range(start, end):
+            most = cells[slot] if cells[slot] > most else most
+            cells[slot] -= amount
+            least = cells[slot] if cells[slot] < least else least
+        for plane in range(self._planes):
+            if self._plane_resource[plane] != resource:
+                continue
+            threshold = self._threshold[plane][self._node_kind[node]]
+            if threshold <= least or threshold > most:
+                continue
+            bits = self._plane[plane] + <size_t>(node >> 6) * self._slots
+            for slot in range(start, end):
+                if cells[slot] < threshold:
+                    bits[slot] &= bit
+
+    cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
+        """Return how many tasks fit on a node that fits one, until a slot."""
+        cdef int at, row, slot, fit, tasks = most, node_kind = self._node_kind[node]
+        cdef int32_t least, each
+        cdef int32_t *cells
+        for at in range(shape.resources):
+            each = tasks_amounts[node_kind][at]
+            row = self._row_of[shape.resource[at] * self._nodes + node]
+            if each <= 0 or row < 0:
+                continue
+            cells = self._free + <size_t>row * self._slots
+            least = 2147483647
+            for slot in range(end):
+                least = cells[slot] if cells[slot] < least else least
+            fit = 1 + (least - shape.amount[node_kind * shape.resources + at]) // each
+            tasks = fit if fit < tasks else tasks
+        return max(tasks, 0)
+
+    def tasks_on(self, int kind, nodes, tasks_amounts, int most):
+        """Return how many tasks each of some nodes can hold now; see `capacity`."""
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        cdef Shape *shape = self._shape + self._job[kind].shape
+        cdef int end = self._end(0, self._job[kind].duration_us), node
+        answer = []
+        for node in nodes:
+            if not 0 <= node < self._nodes:
+                raise IndexError(node)
+            answer.append(self._tasks_on(shape, node, tasks_amounts, most, end))
+        return answer
+
+    def capacity(self, int kind, tasks_amounts, int most, long long enough):
+        """Return (node, tasks) for nodes that can hold some tasks now and as long as the job lasts.
+
+        Args:
+            kind: a kind for one task on a node.
+            tasks_amounts: per node kind, what each further task needs of each resource of the
+                kind's shape.
+            most: tasks a node may get.
+            enough: stop when the tasks of the nodes found add up to this.
+        """
+        cdef long long total = 0
+        cdef int place, node, end, tasks
+        cdef Kind *job
+        cdef Shape *shape
+        cdef uint64_t fits
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        job = self._job + kind
+        shape = self._shape + job.shape
+        end = self._end(0, job.duration_us)
+        answer = []
+        for place in range(job.words):
+            fits = self._exact(job, place, self._scan(job, place, 0, end), 0, end, False)
+            job.gain[place] = 0
+            if total >= enough:
+                break
+            while fits and total < enough:
+                node = job.word[place] * 64 + lowest(fits)
+                fits &= fits - 1
+                tasks = self._tasks_on(shape, node, tasks_amounts, most, end)
+                total += tasks
+                answer.append((node, tasks))
+        return answer
+
+    def free_at(self, int node, int resource):
+        """Return the free amount of every slot."""
+        cdef int row = self._row_of[resource * self._nodes + node]
+        if row < 0:
+            return [0] * self._slots
+        return [self._free[<size_t>row * self._slots + slot] for slot in range(self._slots)]

@@ -78,7 +78,16 @@ def test_bad_arguments_are_refused() -> None:
         profile.find((1,), (1,), 5, 0)
     with pytest.raises(IndexError):
         profile.release(5, -1, 1)
-    with pytest.raises(ValueError):
-        profile.take(3, 5, (0,), (1,))
+    with pytest.raises(IndexError):
+        profile.take(3, 5, (2,), (1,))
     with pytest.raises(ValueError):
         Profile(0, ())
+
+
+def test_a_marked_moment_may_be_a_start() -> None:
+    """Whoever plans with other boundaries brings its own."""
+    profile = Profile(0, (1,))
+    profile.take(0, 10, (0,), (1,))
+    assert profile.find((0,), (1,), 5, 12) == NEVER
+    profile.mark(12)
+    assert profile.find((0,), (1,), 5, 12) == 12

@@ -18,6 +18,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import first_fit, reason
 from pyslurm_ng.sched.demand import Demand, Demands
+from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.pools import Pools
@@ -34,6 +35,7 @@ class Planner:
     def __init__(self) -> None:
         self._demands = Demands()
         self._pools = Pools()
+        self._nodes: NodePlan | None = None
         self._generation = 0
 
     def __call__(
@@ -53,18 +55,29 @@ class Planner:
         self._demands.begin(snapshot, policy)
         if self._demands.generation != self._generation:
             self._pools = Pools()
+            self._nodes = None
             self._generation = self._demands.generation
         outcome = Plan()
         ranking = Ranking(snapshot, policy, fairshare)
         queue = sorted(_entries(snapshot, self._demands, ranking, outcome), key=_order)
         wanted = list({id(entry[6]): entry[6] for entry in queue}.values())
-        if not self._pools.fit(snapshot, wanted):
-            return first_fit.plan(snapshot, policy, budget, fairshare)
+        planner = self._planner(snapshot, policy, wanted)
+        _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome).run(queue)
+        return outcome
+
+    def _planner(
+        self, snapshot: Snapshot, policy: Policy, wanted: list[Demand]
+    ) -> Pools | NodePlan:
+        """Return the planner for these demands: counts where those are exact, else nodes."""
         for demand in wanted:
             demand.tries_us = snapshot.now_us
-        self._pools.begin(wanted)
-        _Pass(snapshot, policy, min(budget, policy.test_depth), self._pools, outcome).run(queue)
-        return outcome
+        if self._pools.fit(snapshot, wanted):
+            self._pools.begin(wanted)
+            return self._pools
+        if self._nodes is None:
+            self._nodes = NodePlan(snapshot)
+        self._nodes.begin(snapshot, wanted, policy.window_s)
+        return self._nodes
 
 
 def _order(entry: Entry) -> tuple[int, int, int, int, int]:
@@ -95,7 +108,12 @@ class _Pass:
     """One walk through the queue."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, budget: int, planner: Pools, outcome: Plan
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        planner: Pools | NodePlan,
+        outcome: Plan,
     ) -> None:
         self.snapshot = snapshot
         self.policy = policy

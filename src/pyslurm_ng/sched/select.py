@@ -208,21 +208,26 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
     return tuple(allocs)
 
 
+def cores_wanted(need: Need, spec: NodeSpec, tasks: int) -> int:
+    """Return how many cores of a node some tasks take, when it is not taken whole."""
+    threads = max(1, spec.threads_per_core)
+    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    if need.tasks_per_core:
+        wanted = -(-tasks // need.tasks_per_core)
+    elif need.overcommit:
+        wanted = 1
+    else:
+        wanted = -(-tasks * need.cpus_per_task // per_core)
+    return max(wanted, -(-need.cpus_min_per_node // threads), 1)
+
+
 def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, ...]) -> NodeAlloc:
     spec = node.spec
     threads = max(1, spec.threads_per_core)
     if need.is_exclusive:
         cores = node.cores
     else:
-        per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
-        if need.tasks_per_core:
-            wanted = -(-tasks // need.tasks_per_core)
-        elif need.overcommit:
-            wanted = 1
-        else:
-            wanted = -(-tasks * need.cpus_per_task // per_core)
-        wanted = max(wanted, -(-need.cpus_min_per_node // threads), 1)
-        cores = pick_cores(node, wanted)
+        cores = pick_cores(node, cores_wanted(need, spec, tasks))
     cpus = min(cores.bit_count() * threads, effective_cpus(spec))
     if need.mem_per_node_mib:
         mem_mib = need.mem_per_node_mib

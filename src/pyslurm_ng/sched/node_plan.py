@@ -1,0 +1,435 @@
+"""Planning where each node counts: jobs share nodes, and nodes differ.
+
+The grid (`_select.Grid`) finds the first slot at which enough nodes have enough, and this file
+tells it what enough is. What starts now is chosen core by core from the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pyslurm_ng._select import NEVER, Grid, Profile
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.pools import SOON_US
+from pyslurm_ng.sched.select import FreeNode, allot, free_node, share_tasks, tasks_that_fit
+from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+
+_SECOND_US = 1_000_000
+_FIRST_SLOT_S = 60
+_WIDEST_SLOT_S = 3600
+_GROWTH = 1.0175  # about 520 slots for 14 days
+# Beyond these many different amounts, planes are shared and rows decide.
+_MOST_PLANES = {CPUS: 24, MEM: 12}
+_MOST_OTHER_PLANES = 8
+_MOST_CELLS = 40_000_000  # of rows, four bytes each
+_MOST_UNEVEN = 4096  # nodes to try in an uneven placement
+
+_NO_MORE = 1 << 30
+_UNKNOWN: tuple[int, list[list[int]]] = (-1, [])
+
+Threshold = tuple[int, ...]
+
+
+def slot_times(now_us: int, window_s: int, most: int) -> list[int]:
+    """Return the boundaries of slots that widen from a minute to an hour; at most so many."""
+    growth, widest = _GROWTH, float(_WIDEST_SLOT_S)
+    while True:
+        times, width, at_s = [now_us], float(_FIRST_SLOT_S), 0.0
+        while at_s + width < window_s:
+            at_s += width
+            times.append(now_us + int(at_s) * _SECOND_US)
+            width = min(widest, width * growth)
+        if len(times) <= most:
+            return times
+        growth, widest = growth * 1.05, widest * 1.25
+
+
+class NodePlan:
+    """The planner of single nodes; planning anew with each `begin`."""
+
+    def __init__(self, snapshot: Snapshot, leaves: Sequence[int] = ()) -> None:
+        self.hardware = Hardware(snapshot, leaves)
+        self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
+
+    def begin(self, snapshot: Snapshot, demands: Iterable[Demand], window_s: int) -> None:
+        """Enter what is free now; later moments only once some job has to wait."""
+        self._snapshot = snapshot
+        self._window_s = window_s
+        self._wanted = [demand for demand in demands if demand.verdict is None]
+        self._free: dict[int, FreeNode] = {}
+        self._started: list[tuple[int, int, int, int]] = []  # position, resource, amount, end
+        self._licenses_taken: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
+        self._reserved: list[tuple[int, ...]] = []
+        self._blocked: set[int] = set()
+        self._uneven: list[tuple[int, int]] = []
+        self._begin_licenses()
+        self._enter([snapshot.now_us])
+        self._is_deep = False
+
+    # The grid -----------------------------------------------------------------------------------
+
+    def _enter(self, times: list[int]) -> None:
+        """Make the grid for these slots, with running jobs and what has started in this pass."""
+        hardware = self.hardware
+        self._grid = grid = Grid(
+            times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
+        )
+        if hardware.leaves:
+            grid.set_leaves(hardware.leaves)
+        for resource in range(hardware.resources):
+            of_kind = [totals[resource] for totals in hardware.totals]
+            grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
+        self._hold_running()
+        if self._started:
+            grid.hold(*zip(*self._started, strict=True))
+        self._kinds: dict[int, list[tuple[int, Variant]]] = {}
+        self._singles: dict[int, tuple[int, list[list[int]]] | None] = {}
+        self._add_kinds()
+
+    def _hold_running(self) -> None:
+        nodes: list[int] = []
+        resources: list[int] = []
+        amounts: list[int] = []
+        until: list[int] = []
+        position, now_us = self.hardware.position, self._snapshot.now_us
+        for _, end_us, allocs, _, is_suspended in self._snapshot.running:
+            if end_us <= now_us:
+                end_us = now_us + SOON_US
+            for alloc in allocs:
+                for resource, amount in self._amounts(alloc):
+                    if resource != CPUS or not is_suspended:
+                        nodes.append(position[alloc.node_id])
+                        resources.append(resource)
+                        amounts.append(amount)
+                        until.append(end_us)
+        self._grid.hold(nodes, resources, amounts, until)
+
+    def _amounts(self, alloc: NodeAlloc) -> list[tuple[int, int]]:
+        """Return (resource, amount) of what a job holds on a node."""
+        held = [(CPUS, alloc.cpus)]
+        if alloc.mem_mib:
+            held.append((MEM, alloc.mem_mib))
+        if alloc.gres:
+            resource_of = self.hardware.resource_of
+            for item in alloc.gres:
+                total = resource_of.get((item.name, ""))
+                if total is not None:
+                    held.append((total, item.count))
+                typed = resource_of.get((item.name, item.type)) if item.type else None
+                if typed is not None:
+                    held.append((typed, item.count))
+        return held
+
+    def _add_kinds(self) -> None:
+        """Add planes for the amounts asked for, and every variant of every demand."""
+        asked: dict[int, Counter[Threshold]] = {}
+        of_demand = []
+        for demand in self._wanted:
+            variants = self._variants_of(demand)
+            of_demand.append((demand, variants))
+            for variant in variants:
+                for resource, threshold in _thresholds(variant):
+                    asked.setdefault(resource, Counter())[threshold] += 1
+        planes: dict[int, list[tuple[Threshold, int]]] = {
+            resource: [
+                (threshold, self._grid.add_plane(resource, threshold))
+                for threshold in _pick_planes(resource, thresholds)
+            ]
+            for resource, thresholds in asked.items()
+        }
+        shapes: dict[tuple[object, ...], int] = {}
+        for demand, variants in of_demand:
+            kinds = []
+            for variant in variants:
+                key = (variant.resources, variant.amounts)
+                shape = shapes.get(key)
+                if shape is None:
+                    shape = shapes[key] = self._add_shape(variant, planes)
+                kind = self._grid.add_kind(
+                    shape, variant.mask, variant.nodes, demand.duration_us, variant.required
+                )
+                kinds.append((kind, variant))
+            self._kinds[id(demand)] = kinds
+
+    def _variants_of(self, demand: Demand) -> list[Variant]:
+        found = self._variants.get(id(demand))
+        if found is None or found[0] is not demand:
+            found = self._variants[id(demand)] = (demand, self.hardware.variants(demand))
+        return found[1]
+
+    def _add_shape(self, variant: Variant, planes: dict[int, list[tuple[Threshold, int]]]) -> int:
+        """Return a shape; resources that no plane tells exactly come first."""
+        exact: list[int] = []
+        inexact: list[int] = []
+        used: list[int] = []
+        for resource, threshold in _thresholds(variant):
+            best = max(
+                (item for item in planes[resource] if _is_below(item[0], threshold)),
+                key=lambda item: sum(item[0]),
+                default=None,
+            )
+            if best is not None:
+                used.append(best[1])
+            (exact if best is not None and best[0] == threshold else inexact).append(resource)
+        resources = inexact + exact
+        places = [variant.resources.index(resource) for resource in resources]
+        rows = [[row[place] for place in places] for row in variant.amounts]
+        return self._grid.add_shape(resources, used, rows, len(inexact))
+
+    def _deepen(self) -> None:
+        """Somebody has to wait: plan over the whole window from here on."""
+        rows = max(1, len(self.hardware.order)) * 2
+        rows += sum(
+            1
+            for kind in self.hardware.kind_of
+            for amount in self.hardware.totals[kind][2:]
+            if amount
+        )
+        most = max(64, min(4000, _MOST_CELLS // rows))
+        self._enter(slot_times(self._snapshot.now_us, self._window_s, most))
+        self._is_deep = True
+
+    # Licences -----------------------------------------------------------------------------------
+
+    def _begin_licenses(self) -> None:
+        names = sorted({name for demand in self._wanted for name, _ in demand.licenses})
+        self._license = {name: place for place, name in enumerate(names)}
+        snapshot = self._snapshot
+        self._profile: Profile | None = None
+        if not names:
+            return
+        free = [snapshot.licenses_free.get(name, 0) for name in names]
+        self._profile = Profile(snapshot.now_us, free)
+        for _, end_us, _, text, _ in snapshot.running:
+            for name, count in license_counts(text) if text else ():
+                if name in self._license and end_us < NO_END_US:
+                    at_us = end_us if end_us > snapshot.now_us else snapshot.now_us + SOON_US
+                    self._profile.release(at_us, self._license[name], count)
+
+    def _license_need(self, demand: Demand) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (
+            tuple(self._license[name] for name, _ in demand.licenses),
+            tuple(count for _, count in demand.licenses),
+        )
+
+    def _take_licenses(self, demand: Demand, start_us: int) -> None:
+        if demand.licenses and self._profile is not None:
+            self._profile.take(start_us, demand.duration_us, *self._license_need(demand))
+
+    # Planning -----------------------------------------------------------------------------------
+
+    def find(self, demand: Demand) -> int:
+        """Return the earliest start of one more job, or NEVER."""
+        self._uneven = []
+        now_us = self._snapshot.now_us
+        if self._fills_nodes(demand) and self._find_uneven(demand):
+            return now_us
+        start_us = self._find(demand)
+        if start_us == now_us:
+            return start_us
+        if self._find_uneven(demand):
+            return now_us
+        if not self._is_deep:
+            self._deepen()
+            start_us = self._find(demand)
+        return start_us
+
+    def _find(self, demand: Demand) -> int:
+        best = NEVER
+        for kind, variant in self._kinds[id(demand)]:
+            start_us = self._find_kind(demand, kind)
+            if start_us != NEVER and (best == NEVER or start_us < best):
+                best = start_us
+                self._chosen = kind, variant, self._grid.found()
+        return best
+
+    def _find_kind(self, demand: Demand, kind: int) -> int:
+        start_us = self._grid.find(kind)
+        if not demand.licenses or self._profile is None:
+            return start_us
+        kinds, amounts = self._license_need(demand)
+        while start_us != NEVER:
+            self._profile.mark(start_us)
+            free_us = self._profile.find(kinds, amounts, demand.duration_us, start_us)
+            if free_us == start_us:
+                break
+            # Licences only become scarcer in a pass: there is nothing before that.
+            self._grid.skip(kind, NO_END_US if free_us == NEVER else free_us)
+            start_us = self._grid.find(kind)
+        return start_us
+
+    def take(self, demand: Demand, start_us: int) -> None:
+        """Keep room for the job that was found last."""
+        kind, _, found = self._chosen
+        if len(self._kinds[id(demand)]) > 1:
+            self._grid.find(kind)
+            found = self._grid.found()
+        self._grid.take_found(kind)
+        order = self.hardware.order
+        self._reserved.append(tuple(sorted(order[place] for place in found)))
+        self._take_licenses(demand, start_us)
+
+    def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
+        """Return exactly what the job found last gets now, and hold it."""
+        if self._uneven:
+            need, shares = demand.need, self._uneven
+        else:
+            _, variant, found = self._chosen
+            need = variant.need
+            shares = self._filled(demand, variant, found)
+        order = self.hardware.order
+        nodes = [
+            (self._free_node(node_id), share)
+            for node_id, share in sorted((order[place], share) for place, share in shares)
+        ]
+        fits = [(node, min(share, tasks_that_fit(need, node))) for node, share in nodes]
+        chosen = share_tasks(need, fits) if all(fit > 0 for _, fit in fits) else None
+        if chosen is None:
+            return None
+        allocs = allot(need, chosen)
+        self._hold_start(demand, allocs)
+        return allocs
+
+    def _free_node(self, node_id: int) -> FreeNode:
+        node = self._free.get(node_id)
+        if node is None:
+            node = self._free[node_id] = free_node(self._snapshot, node_id)
+        return node
+
+    def _hold_start(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
+        now_us = self._snapshot.now_us
+        end_us = min(NO_END_US, now_us + demand.duration_us)
+        position = self.hardware.position
+        for alloc in allocs:
+            place = position[alloc.node_id]
+            for resource, amount in self._amounts(alloc):
+                self._grid.take(place, resource, amount, now_us, end_us)
+                if not self._is_deep:
+                    self._started.append((place, resource, amount, end_us))
+        self._take_licenses(demand, now_us)
+
+    def _fills_nodes(self, demand: Demand) -> bool:
+        """Return whether tasks fill node after node, so that the last one may get fewer."""
+        kinds = self._kinds[id(demand)]
+        return bool(kinds) and kinds[0][1].nodes > max(1, demand.need.nodes_min)
+
+    def _find_uneven(self, demand: Demand) -> bool:
+        """Try to spread the tasks unevenly over what is free now; note the shares if it works."""
+        if id(demand) in self._blocked or demand.licenses:
+            return False
+        single = self._single(demand)
+        if single is None:
+            return False
+        kind, each = single
+        need = demand.need
+        most = need.tasks_per_node or need.tasks
+        enough = need.tasks if need.nodes_min == 1 else 1 << 40
+        fits = self._grid.capacity(kind, each, most, enough)
+        if len(fits) > need.nodes_max or need.nodes_min > 1:
+            every = self._grid.capacity(kind, each, most, 1 << 40)
+            fits = sorted(every, key=lambda item: -item[1])
+        shares: list[tuple[int, int]] = []
+        total = 0
+        for place, tasks in fits[: min(need.nodes_max, _MOST_UNEVEN)]:
+            if total >= need.tasks and len(shares) >= need.nodes_min:
+                break
+            shares.append((place, tasks))
+            total += tasks
+        if total >= need.tasks and len(shares) >= need.nodes_min:
+            self._uneven = shares
+            return True
+        self._blocked.add(id(demand))
+        return False
+
+    def _single(self, demand: Demand) -> tuple[int, list[list[int]]] | None:
+        """Return the kind of one task on a node and what each further task takes there.
+
+        None for jobs whose tasks cannot be spread unevenly.
+        """
+        known = self._singles.get(id(demand), _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        self._singles[id(demand)] = found = self._add_single(demand)
+        return found
+
+    def _add_single(self, demand: Demand) -> tuple[int, list[list[int]]] | None:
+        need, hardware = demand.need, self.hardware
+        if (
+            need.tasks <= need.nodes_min
+            or need.fixed_tasks_per_node
+            or need.is_exclusive
+            or need.gres_total
+            or need.required_nodes
+        ):
+            return None
+        single = hardware.variant(demand, need, 1, 1)
+        if single is None:
+            return None
+        each = []
+        for number, row in enumerate(single.amounts):
+            more = hardware.node_amounts(need, number, 2)
+            # A node that holds one task at most gets no second one.
+            steps = [
+                (more.get(resource, 0) - amount) if more is not None else _NO_MORE
+                for resource, amount in zip(single.resources, row, strict=True)
+            ]
+            # With several threads to a core a second task may cost nothing more: count it whole.
+            cpus = single.resources.index(CPUS)
+            steps[cpus] = max(steps[cpus], need.cpus_per_task)
+            each.append(steps)
+        rows = [list(row) for row in single.amounts]
+        shape = self._grid.add_shape(single.resources, [], rows, len(single.resources))
+        return self._grid.add_kind(shape, single.mask, 1, demand.duration_us), each
+
+    def _filled(self, demand: Demand, variant: Variant, found: list[int]) -> list[tuple[int, int]]:
+        """Return the tasks each node found can hold: the first ones are filled."""
+        even = variant.tasks_per_node
+        if even > 1 and (single := self._single(demand)) is not None:
+            kind, each = single
+            most = demand.need.tasks_per_node or demand.need.tasks
+            held = self._grid.tasks_on(kind, found, each, most)
+            return [(place, max(even, fit)) for place, fit in zip(found, held, strict=True)]
+        return [(place, even) for place in found]
+
+    def planned_nodes(
+        self, reservations: list[tuple[int, Demand, int]]
+    ) -> dict[int, tuple[int, ...]]:
+        """Return the nodes of every reservation, by job id; of an array's first."""
+        found: dict[int, tuple[int, ...]] = {}
+        for (job_id, _, _), nodes in zip(reservations, self._reserved, strict=True):
+            found.setdefault(job_id, nodes)
+        return found
+
+
+def _thresholds(variant: Variant) -> list[tuple[int, Threshold]]:
+    """Return what each resource must have per kind, of those that are needed."""
+    found = []
+    for place, resource in enumerate(variant.resources):
+        threshold = tuple(row[place] for row in variant.amounts)
+        if any(threshold):
+            found.append((resource, threshold))
+    return found
+
+
+def _is_below(low: Threshold, high: Threshold) -> bool:
+    return all(first <= second for first, second in zip(low, high, strict=True))
+
+
+def _pick_planes(resource: int, asked: Counter[Threshold]) -> list[Threshold]:
+    """Return the thresholds to keep planes for: all, or a spread of those asked for most."""
+    most = _MOST_PLANES.get(resource, _MOST_OTHER_PLANES)
+    ordered = sorted(asked, key=lambda threshold: (sum(threshold), threshold))
+    if len(ordered) <= most:
+        return ordered
+    total, seen = sum(asked.values()), 0
+    kept = [ordered[0]]
+    for threshold in ordered[1:]:
+        before = seen * (most - 1) // total
+        seen += asked[threshold]
+        if seen * (most - 1) // total > before:
+            kept.append(threshold)
+    return kept

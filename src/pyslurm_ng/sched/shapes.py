@@ -1,0 +1,231 @@
+"""What requests mean node by node, as numbers for the grid: hardware kinds, amounts, alternatives.
+
+Nodes are put in the order in which jobs should take them: light ones first, those without generic
+resources before those with, then by leaf switch and as configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyslurm_ng.model.cluster import schedulable_mem_mib
+from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.need import GresNeed, Need
+from pyslurm_ng.sched.select import cores_wanted, empty_node, tasks_that_fit
+from pyslurm_ng.sched.snapshot import Snapshot
+
+CPUS, MEM = 0, 1
+_ALTERNATIVES = 4
+Amounts = tuple[tuple[int, int], ...]  # (resource, amount), by resource
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to place a job: so many nodes alike, so many tasks on each.
+
+    `amounts` are per hardware kind; `mask` has a byte per position and leaves out unfit kinds.
+    """
+
+    need: Need
+    nodes: int
+    tasks_per_node: int
+    resources: tuple[int, ...]
+    amounts: tuple[tuple[int, ...], ...]
+    mask: bytes
+    required: bytes
+
+
+class Hardware:
+    """Nodes in order of use, their kinds, and the resources that are counted.
+
+    `order` is node ids by position; `resource_of` maps (name, type or empty) of generic resources.
+    """
+
+    def __init__(self, snapshot: Snapshot, leaves: Sequence[int] = ()) -> None:
+        specs = snapshot.specs
+        node_ids = [node_id for node_id, spec in enumerate(specs) if spec is not None]
+        weights = snapshot.weights
+        self.order = sorted(
+            node_ids,
+            key=lambda node_id: (
+                weights[node_id],
+                bool(_spec(specs, node_id).gres),
+                leaves[node_id] if leaves else 0,
+                node_id,
+            ),
+        )
+        self.position = {node_id: place for place, node_id in enumerate(self.order)}
+        self.leaves = [leaves[node_id] for node_id in self.order] if leaves else []
+        self.kinds: list[NodeSpec] = []
+        self.kind_of: list[int] = []
+        known: dict[tuple[object, ...], int] = {}
+        for node_id in self.order:
+            spec = _spec(specs, node_id)
+            kind = known.setdefault(_hardware(spec), len(known))
+            if kind == len(self.kinds):
+                self.kinds.append(spec)
+            self.kind_of.append(kind)
+        self.resource_of: dict[tuple[str, str], int] = {}
+        for spec in self.kinds:
+            for item in spec.gres:
+                for key in ((item.name, ""), (item.name, item.type)):
+                    self.resource_of.setdefault(key, 2 + len(self.resource_of))
+        self.resources = 2 + len(self.resource_of)
+        self.totals = [self._totals(spec) for spec in self.kinds]
+        self._masks: dict[tuple[bytes, bytes], bytes] = {}
+
+    def _totals(self, spec: NodeSpec) -> list[int]:
+        totals = [0] * self.resources
+        totals[CPUS] = empty_node(0, spec).cpus()
+        totals[MEM] = schedulable_mem_mib(spec)
+        for item in spec.gres:
+            totals[self.resource_of[item.name, ""]] += item.count
+            if item.type:
+                totals[self.resource_of[item.name, item.type]] += item.count
+        return totals
+
+    def mask(self, suits: bytes, kinds: bytes) -> bytes:
+        """Return a byte per position: the node suits, and its kind is one of `kinds`."""
+        key = (suits, kinds)
+        found = self._masks.get(key)
+        if found is None:
+            pairs = zip(self.order, self.kind_of, strict=True)
+            found = bytes(suits[node_id] & kinds[kind] for node_id, kind in pairs)
+            if len(self._masks) > 1000:
+                self._masks.clear()
+            self._masks[key] = found
+        return found
+
+    def gres_amounts(self, spec: NodeSpec, wants: Sequence[GresNeed]) -> dict[int, int] | None:
+        """Return what a node gives of each counted resource, or None if it has too little."""
+        amounts: dict[int, int] = {}
+        for name, kind, count in wants:
+            total = self.resource_of.get((name, ""))
+            if total is None or (name, kind) not in self.resource_of:
+                return None
+            amounts[total] = amounts.get(total, 0) + count
+            types = {item.type for item in spec.gres if item.name == name}
+            only = kind or (types.pop() if len(types) == 1 else "")
+            if only:
+                typed = self.resource_of[name, only]
+                amounts[typed] = amounts.get(typed, 0) + count
+        return amounts
+
+    def node_amounts(self, need: Need, kind: int, tasks: int) -> dict[int, int] | None:
+        """Return what some tasks of a job take of a node of a kind; None if it is too small."""
+        spec, totals = self.kinds[kind], self.totals[kind]
+        if tasks_that_fit(need, empty_node(0, spec)) < tasks:
+            return None
+        wants = need.gres_per_node + tuple(
+            (name, gres, count * tasks) for name, gres, count in need.gres_per_task
+        )
+        amounts = self.gres_amounts(spec, wants)
+        if amounts is None:
+            return None
+        threads = max(1, spec.threads_per_core)
+        cpus = totals[CPUS] if need.is_exclusive else cores_wanted(need, spec, tasks) * threads
+        amounts[CPUS] = cpus
+        if need.mem_per_node_mib:
+            amounts[MEM] = need.mem_per_node_mib
+        elif need.mem_per_cpu_mib:
+            amounts[MEM] = need.mem_per_cpu_mib * need.cpus_per_task * tasks
+        elif need.mem_per_gpu_mib:
+            gpus = amounts.get(self.resource_of.get(("gpu", ""), -1), 0)
+            amounts[MEM] = need.mem_per_gpu_mib * gpus
+        elif need.mem_whole_node:
+            amounts[MEM] = totals[MEM]
+        if any(amount > totals[resource] for resource, amount in amounts.items()):
+            return None
+        return amounts
+
+    def variant(self, demand: Demand, need: Need, nodes: int, tasks: int) -> Variant | None:
+        """Return the variant with `tasks` on each of `nodes`, None if no node could bear that."""
+        per_kind = [self.node_amounts(need, kind, tasks) for kind in range(len(self.kinds))]
+        given = [amounts for amounts in per_kind if amounts is not None]
+        if not given:
+            return None
+        resources = tuple(sorted({resource for amounts in given for resource in amounts}))
+        # Kinds left out get the largest amount, so that equal needs have equal thresholds.
+        most = {
+            resource: max(amounts.get(resource, 0) for amounts in given) for resource in resources
+        }
+        rows = tuple(
+            tuple((most if amounts is None else amounts).get(resource, 0) for resource in resources)
+            for amounts in per_kind
+        )
+        fits = bytes(amounts is not None for amounts in per_kind)
+        mask = self.mask(demand.mask, fits)
+        if mask.count(1) < nodes:
+            return None
+        required = b""
+        if need.required_nodes:
+            named = bytearray(len(demand.mask))
+            for node_id in need.required_nodes:
+                named[node_id] = 1
+            required = self.mask(bytes(named), b"\1" * len(self.kinds))
+            if nodes <= len(need.required_nodes):
+                mask = bytes(a & b for a, b in zip(mask, required, strict=True))
+        return Variant(need, nodes, tasks, resources, rows, mask, required)
+
+    def variants(self, demand: Demand) -> list[Variant]:
+        """Return the ways to place a job on nodes alike, fewest nodes first."""
+        found = []
+        for nodes, tasks in self._counts(demand.need):
+            variant = self.variant(demand, _per_node(demand.need, nodes), nodes, tasks)
+            if variant is not None:
+                found.append(variant)
+        return found
+
+    def _counts(self, need: Need) -> list[tuple[int, int]]:
+        """Return (nodes, tasks per node) to consider."""
+        lowest = need.nodes_min
+        if need.fixed_tasks_per_node:
+            return [(lowest, need.tasks_per_node)]
+        fits = [tasks_that_fit(need, empty_node(0, spec)) for spec in self.kinds]
+        most_tasks = max(fits, default=0)
+        if not most_tasks:
+            return []
+        nodes = max(lowest, -(-need.tasks // most_tasks))
+        for name, kind, count in need.gres_total:
+            each = max((self._count(spec, name, kind) for spec in self.kinds), default=0)
+            if not each:
+                return []
+            nodes = max(nodes, -(-count // each))
+        counts: list[tuple[int, int]] = []
+        widest = min(need.nodes_max, max(nodes, need.tasks))
+        while nodes <= widest and len(counts) < _ALTERNATIVES:
+            counts.append((nodes, -(-need.tasks // nodes)))
+            nodes *= 2
+        return counts
+
+    @staticmethod
+    def _count(spec: NodeSpec, name: str, kind: str) -> int:
+        return sum(
+            item.count for item in spec.gres if item.name == name and kind in ("", item.type)
+        )
+
+
+def _per_node(need: Need, nodes: int) -> Need:
+    """Return the need with totals over all nodes turned into an equal share of each."""
+    if not need.gres_total:
+        return need
+    shares = tuple((name, kind, -(-count // nodes)) for name, kind, count in need.gres_total)
+    is_even = all(count % nodes == 0 for _, _, count in need.gres_total)
+    merged = need.gres_per_node + shares
+    return replace(need, gres_per_node=merged, gres_total=() if is_even else need.gres_total)
+
+
+def _spec(specs: Sequence[NodeSpec | None], node_id: int) -> NodeSpec:
+    spec = specs[node_id]
+    assert spec is not None, node_id
+    return spec
+
+
+def _hardware(spec: NodeSpec) -> tuple[object, ...]:
+    counts = tuple((item.name, item.type, item.count) for item in spec.gres)
+    return (
+        spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,
+        schedulable_mem_mib(spec), spec.tmp_disk_mib, spec.core_spec_count, spec.cpu_spec_list,
+    )  # fmt: skip

@@ -1,0 +1,138 @@
+"""The grid kernel against its slow twin."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng._select import NEVER, Grid
+from tests.oracle.grid import SlowGrid
+
+CPUS, MEM = 0, 1
+TIMES = [0, 1, 2, 4, 7, 11, 16]
+KINDS = [
+    # nodes, cpus, memory, duration
+    (1, 1, 1, 1),
+    (1, 2, 3, 4),
+    (1, 3, 1, 20),
+    (2, 2, 2, 3),
+    (3, 1, 1, 9),
+    (5, 4, 2, 2),
+]
+
+
+def planes_of(grid: Grid, *, exact: bool) -> tuple[list[list[int]], list[int]]:
+    """Return the planes of each kind, and how many of its resources they do not tell exactly."""
+    planes, inexact = [], []
+    plane_of: dict[tuple[int, int], int] = {}
+    for _, cpus, mem, _ in KINDS:
+        wanted = [(CPUS, cpus), (MEM, mem)] if exact else [(CPUS, 1)]
+        for key in wanted:
+            if key not in plane_of:
+                plane_of[key] = grid.add_plane(key[0], [key[1]])
+        planes.append([plane_of[key] for key in wanted])
+        inexact.append(0 if exact else 2)
+    return planes, inexact
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=70),
+    running=st.lists(
+        st.tuples(st.integers(0, 69), st.integers(1, 3), st.integers(0, 2), st.integers(0, 20)),
+        max_size=12,
+    ),
+    jobs=st.lists(st.integers(0, len(KINDS) - 1), max_size=60),
+    exact=st.booleans(),
+    hidden=st.sets(st.integers(0, 69), max_size=10),
+    leaves=st.booleans(),
+)
+def test_finds_what_its_twin_finds(
+    nodes: list[tuple[int, int]],
+    running: list[tuple[int, int, int, int]],
+    jobs: list[int],
+    exact: bool,
+    hidden: set[int],
+    leaves: bool,
+) -> None:
+    """Same first slots; nodes that fit and differ; rows agree in the end, none below 0."""
+    grid, twin = Grid(TIMES, [0] * len(nodes), 1, 2), SlowGrid(TIMES, nodes)
+    for resource in (CPUS, MEM):
+        grid.set_amounts(resource, [node[resource] for node in nodes])
+    if leaves:
+        grid.set_leaves([index // 3 for index in range(len(nodes))])
+    for node, cpus, mem, until in running:
+        node %= len(nodes)
+        held = min(cpus, twin.free[node][CPUS][0]), min(mem, twin.free[node][MEM][0])
+        grid.hold([node, node], [CPUS, MEM], held, [until, until])
+        end = max(1, len([time for time in TIMES if time < until]))
+        for resource in (CPUS, MEM):
+            twin.hold(node, resource, held[resource], 0, end)
+    planes, inexact = planes_of(grid, exact=exact)
+    suits = [index for index in range(len(nodes)) if index not in hidden]
+    mask = bytes(index in suits for index in range(len(nodes)))
+    kinds = [
+        grid.add_kind(
+            grid.add_shape([CPUS, MEM], planes[place], [[cpus, mem]], inexact[place]),
+            mask,
+            count,
+            duration,
+        )
+        for place, (count, cpus, mem, duration) in enumerate(KINDS)
+    ]
+    for place in jobs:
+        count, cpus, mem, duration = KINDS[place]
+        slot, fitting = twin.find(suits, count, {CPUS: cpus, MEM: mem}, duration)
+        start = grid.find(kinds[place])
+        assert start == (NEVER if slot == NEVER else TIMES[slot])
+        if start == NEVER:
+            continue
+        found = grid.found()
+        assert len(found) == count == len(set(found) & set(fitting))
+        grid.take_found(kinds[place])
+        for node in found:
+            twin.hold(node, CPUS, cpus, slot, twin.end(slot, duration))
+            twin.hold(node, MEM, mem, slot, twin.end(slot, duration))
+    for node in range(len(nodes)):
+        for resource in (CPUS, MEM):
+            assert grid.free_at(node, resource) == twin.free[node][resource]
+            assert min(grid.free_at(node, resource)) >= 0
+
+
+def test_wide_jobs_use_few_leaves() -> None:
+    """The tightest leaf that holds a job is chosen; a wider one takes the fewest leaves."""
+    grid = Grid([0, 10], [0] * 9, 1, 1)
+    grid.set_amounts(0, [1] * 9)
+    grid.set_leaves([0, 0, 0, 0, 1, 1, 2, 2, 2])
+    plane = grid.add_plane(0, [1])
+    shape = grid.add_shape([0], [plane], [[1]], 0)
+    two, five = (grid.add_kind(shape, b"\1" * 9, count, 5) for count in (2, 5))
+    assert grid.find(two) == 0
+    assert sorted(grid.found()) == [4, 5]
+    grid.take_found(two)
+    assert grid.find(five) == 0
+    assert sorted(grid.found()) == [0, 1, 2, 3, 6]
+
+
+def test_required_nodes_are_among_those_found() -> None:
+    """A job that names a node waits for it, and takes others as they come."""
+    grid = Grid([0, 10], [0] * 4, 1, 1)
+    grid.set_amounts(0, [1] * 4)
+    grid.hold([2], [0], [1], [10])
+    plane = grid.add_plane(0, [1])
+    shape = grid.add_shape([0], [plane], [[1]], 0)
+    kind = grid.add_kind(shape, b"\1" * 4, 2, 5, b"\0\0\1\0")
+    assert grid.find(kind) == 10
+    assert sorted(grid.found()) == [0, 2]
+
+
+def test_capacity_counts_tasks_per_node() -> None:
+    """A node holds as many tasks as its scarcest amount allows."""
+    grid = Grid([0, 10], [0, 0, 0], 1, 2)
+    grid.set_amounts(0, [8, 8, 1])
+    grid.set_amounts(1, [100, 30, 100])
+    plane = grid.add_plane(0, [2])
+    shape = grid.add_shape([1, 0], [plane], [[10, 2]], 1)
+    kind = grid.add_kind(shape, b"\1\1\1", 1, 5)
+    assert grid.capacity(kind, [[10, 2]], 100, 100) == [(0, 4), (1, 3)]
+    assert grid.capacity(kind, [[10, 2]], 100, 4) == [(0, 4)]
+    assert grid.tasks_on(kind, [1, 0], [[10, 2]], 100) == [3, 4]

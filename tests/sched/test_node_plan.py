@@ -1,0 +1,153 @@
+"""Backfill where nodes are shared and differ: invariants of plans, and scenarios."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.node_plan import slot_times
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+
+MINUTE_US = 60_000_000
+RULES = policy(conf_of())
+
+requests = st.builds(
+    JobRequest,
+    ntasks=st.sampled_from([0, 1, 3, 8, 20, 33]),
+    cpus_per_task=st.sampled_from([0, 0, 2, 5]),
+    nodes_min=st.sampled_from([0, 0, 1, 2, 3]),
+    gpus_per_node=st.sampled_from(["", "", "", "1", "a100:2"]),
+    gpus=st.sampled_from(["", "", "", "1", "5"]),
+    constraint=st.sampled_from(["", "", "ib", "cpunode"]),
+    flags=st.sampled_from([0, 0, 0, REQ_EXCLUSIVE]),
+    mem_per_node_mib=st.sampled_from([0, 0, 20_000, 50_000]),
+    node_list=st.sampled_from(["", "", "", "", "n2"]),
+    partition=st.sampled_from(["main", "main", "gpu", "debug"]),
+).filter(lambda request: not (request.gpus and request.gpus_per_node))
+queues = st.lists(st.tuples(requests, st.sampled_from([1, 5, 30])), min_size=1, max_size=14)
+
+
+def run_pass(cluster: Cluster, now_us: int = START_US) -> Plan:
+    """Plan, dispatch and apply one pass; every start must stand."""
+    outcome = Planner()(snapshot(cluster, now_us), RULES)
+    for start in outcome.starts:
+        events = dispatch(cluster, start, now_us)
+        assert events, start
+        apply_all(cluster, events)
+    assert check(cluster) == []
+    return outcome
+
+
+@settings(deadline=None, max_examples=60)
+@given(first=queues, second=queues)
+def test_starts_stand_and_every_job_has_a_start_or_a_reason(
+    first: list[tuple[JobRequest, int]], second: list[tuple[JobRequest, int]]
+) -> None:
+    """Two passes: on an empty cluster, and on what the first one left of it."""
+    cluster = cluster_of()
+    for queue in (first, second):
+        for request, limit in queue:
+            submit(cluster, request, time_limit_min=limit)
+        pending = set(cluster.pending)
+        plan = run_pass(cluster)
+        started = {start.job_id for start in plan.starts}
+        assert started | set(plan.waits) == pending
+        assert not started & set(plan.waits)
+        assert not started & set(plan.expected_start_us)
+
+
+@settings(deadline=None, max_examples=60)
+@given(running=queues, waiting=queues)
+def test_jobs_behind_change_nothing_for_those_before(
+    running: list[tuple[JobRequest, int]], waiting: list[tuple[JobRequest, int]]
+) -> None:
+    """The plan of the first jobs is the same whether the others exist or not."""
+    cluster = cluster_of()
+    for request, limit in running:
+        submit(cluster, request, time_limit_min=limit)
+    run_pass(cluster)
+    later_us = START_US + MINUTE_US
+    for job_id in list(cluster.pending):
+        cluster.jobs[job_id].priority = 0
+        cluster.jobs[job_id].reason = Reason.JobHeldUser
+    for request, limit in waiting:
+        submit(cluster, request, time_limit_min=limit)
+    view = snapshot(cluster, later_us)
+    whole = Planner()(view, RULES)
+    order = sorted(
+        view.waiting, key=lambda job: (job.partitions != ("debug",), -whole.priorities[job.job_id])
+    )
+    half = {job.job_id for job in order[: len(order) // 2]}
+    view.waiting[:] = [job for job in view.waiting if job.job_id in half]
+    part = Planner()(view, RULES)
+    assert [start for start in whole.starts if start.job_id in half] == part.starts
+    for job_id in half:
+        assert whole.expected_start_us.get(job_id) == part.expected_start_us.get(job_id)
+
+
+def test_small_job_runs_beside_a_reservation_of_cores() -> None:
+    """A node promised in part is still of use."""
+    cluster = cluster_of()
+    exclusive = submit(cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE), time_limit_min=60)
+    run_pass(cluster)
+    half = submit(cluster, JobRequest(node_list="n4", cpus_per_task=12), time_limit_min=60)
+    plan = run_pass(cluster)
+    assert plan.expected_start_us[half] >= START_US + 60 * MINUTE_US
+    assert plan.planned_nodes[half] == (3,)
+    beside = submit(cluster, JobRequest(node_list="n4", cpus_per_task=4), time_limit_min=600)
+    behind = submit(cluster, JobRequest(node_list="n4", cpus_per_task=5), time_limit_min=600)
+    plan = run_pass(cluster)
+    assert plan.expected_start_us[beside] == plan.expected_start_us[half]
+    assert plan.expected_start_us[behind] > plan.expected_start_us[half]
+    assert cluster.jobs[exclusive].nodes
+    assert plan.waits[half].reason == Reason.Resources
+    assert plan.waits[beside].reason == Reason.Priority
+
+
+def test_gpu_jobs_wait_for_gpus_and_cpu_jobs_pass_them() -> None:
+    """All GPUs are busy for an hour: the next GPU job is planned then, a CPU job starts."""
+    cluster = cluster_of()
+    for _ in range(2):
+        submit(cluster, JobRequest(gpus_per_node="a100:4"), time_limit_min=60)
+    run_pass(cluster)
+    wants = submit(cluster, JobRequest(gpus="1"), time_limit_min=10)
+    small = submit(cluster, JobRequest(), time_limit_min=600)
+    plan = run_pass(cluster)
+    wait_us = plan.expected_start_us[wants] - START_US
+    assert 60 * MINUTE_US <= wait_us <= 63 * MINUTE_US
+    assert cluster.jobs[small].nodes
+    assert "1 x gpu" in plan.waits[wants].text
+
+
+def test_licences_are_planned_with_nodes() -> None:
+    """A job starts when both its cores and its licences are free."""
+    conf = conf_of(FOUR_NODES + "Licenses=matlab:4\n")
+    cluster = cluster_of(conf)
+    submit(cluster, JobRequest(licenses="matlab:3"), time_limit_min=30)
+    second = submit(cluster, JobRequest(licenses="matlab:2"), time_limit_min=30)
+    third = submit(cluster, JobRequest(licenses="matlab:1"), time_limit_min=30)
+    plan = run_pass(cluster)
+    assert [start.job_id for start in plan.starts] == [1, third]
+    assert plan.waits[second].reason == Reason.Licenses
+    assert plan.expected_start_us[second] >= START_US + 30 * MINUTE_US
+
+
+def test_slots_widen_from_a_minute_to_an_hour() -> None:
+    """About 520 slots for two weeks; fewer when there is room for fewer."""
+    times = slot_times(0, 14 * 86400, 4000)
+    widths = [later - first for first, later in pairwise(times)]
+    assert widths == sorted(widths)
+    assert (widths[0], widths[-1] // 1_000_000) == (MINUTE_US, 3600)
+    assert 450 <= len(times) <= 600
+    assert len(slot_times(0, 14 * 86400, 100)) <= 100
