@@ -1,0 +1,334 @@
+"""srun and salloc on real daemons: what Slurm printed in the same situations, and hard cases."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import BIN, LiveCluster
+
+pytestmark = pytest.mark.daemons
+LIMIT_S = 40.0
+
+
+@pytest.fixture
+def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory for one test's files."""
+    place = live_cluster.directory.parent / f"srun-{request.node.name[:40]}"
+    place.mkdir(mode=0o755, exist_ok=True)
+    yield place
+    live_cluster.run("scancel", "--me")
+
+
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(name="spawn")
+def _spawn(live_cluster: LiveCluster, work: Path) -> Iterator[Spawn]:
+    """Starts commands whose streams the test holds; none outlives it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def spawn(*words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=work,
+            env=live_cluster.environment,
+            executable=str(BIN / words[0]),
+        )
+        started.append(process)
+        return process
+
+    yield spawn
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def in_allocation(
+    cluster: LiveCluster, work: Path, script: str, *options: str, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run lines of shell in an allocation of their own."""
+    return cluster.run("salloc", "-Q", *options, "bash", "-c", script, cwd=work, stdin=stdin)
+
+
+def normal(text: str) -> list[str]:
+    """Return lines without what differs from run to run: ids, times, node names."""
+    text = re.sub(r"StepId=\d+\.\d+", "StepId=J.S", text)
+    text = re.sub(r"STEP \d+\.\d+ ON", "STEP J.S ON", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+", "TIME", text)
+    text = re.sub(r"\bn\d\b", "N", text)
+    text = re.sub(r"(JobId=|jobid |[Jj]ob |allocation )\d+", r"\1J", text)
+    return text.splitlines()
+
+
+RECORDED = {
+    "exit code": (
+        "srun -n1 bash -c 'exit 9'; echo rc=$?",
+        ["rc=9"],
+        ["srun: error: N: task 0: Exited with exit code 9"],
+    ),
+    "signal": (
+        "srun -n1 bash -c 'kill -TERM $$'; echo rc=$?",
+        ["rc=143"],
+        ["srun: error: N: task 0: Terminated", "srun: Force Terminated StepId=J.S"],
+    ),
+    "kill on bad exit": (
+        "srun -n2 -K bash -c '[ $SLURM_PROCID = 0 ] && exit 4; sleep 20'; echo rc=$?",
+        ["rc=143"],
+        [
+            "srun: error: N: task 0: Exited with exit code 4",
+            "srun: Terminating StepId=J.S",
+            "[TIME] error: *** STEP J.S ON N CANCELLED AT TIME DUE TO TASK FAILURE ***",
+            "srun: error: N: task 1: Terminated",
+            "srun: Force Terminated StepId=J.S",
+        ],
+    ),
+    "multi-prog": (
+        "printf '0 echo zero %%t %%o\\n1-2 echo more %%t %%o\\n' > mp.conf; "
+        "srun -n3 -l --multi-prog mp.conf | sort",
+        ["0: zero 0 0", "1: more 1 0", "2: more 2 1"],
+        [],
+    ),
+    "not found": (
+        "srun -n1 nosuchprogram; echo rc=$?",
+        ["rc=2"],
+        [
+            "[TIME] error: execve(): nosuchprogram: No such file or directory",
+            "srun: error: N: task 0: Exited with exit code 2",
+        ],
+    ),
+    "files": (
+        "srun -n2 -o 'so_%t_%n.out' echo hi; ls so_*; cat so_*",
+        ["so_0_0.out", "so_1_0.out", "hi", "hi"],
+        [],
+    ),
+    "stdin": (
+        "echo hello | srun -n2 -l cat | sort; echo a | srun -n2 -i1 -l cat",
+        ["0: hello", "1: hello", "1: a"],
+        [],
+    ),
+    "bcast refused": (
+        "srun --bcast true; echo rc=$?",
+        ["rc=1"],
+        ["srun: error: --bcast is not implemented yet"],
+    ),
+    "too many": (
+        "srun -n99 true; echo rc=$?",
+        ["rc=1"],
+        [
+            "srun: error: Unable to create step for job J: "
+            "More processors requested than permitted",
+        ],
+    ),
+    "unknown job": (
+        "srun --jobid=99999 true; echo rc=$?",
+        ["rc=1"],
+        [
+            "srun: error: Unable to confirm allocation for job J: Invalid job id specified",
+            "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job J",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_as_slurm_prints_it(live_cluster: LiveCluster, work: Path, name: str) -> None:
+    """Recorded from a running Slurm, but for what is refused by name."""
+    script, out, err = RECORDED[name]
+    ran = in_allocation(live_cluster, work, script, "-N1", "-n4")
+    assert (normal(ran.stdout), normal(ran.stderr)) == (out, err)
+
+
+def test_verbose_lines(live_cluster: LiveCluster, work: Path) -> None:
+    """What -v prints of a job of its own; tools read it."""
+    ran = live_cluster.run("srun", "-v", "-n1", "true", cwd=work)
+    lines = normal(ran.stderr)
+    ends = lines.index("srun: end of defined options")
+    assert lines[ends + 1 :] == [
+        "srun: JobId=J returned by the controller",
+        "srun: Nodes N are ready for job",
+        "srun: jobid J: nodes(1):`N', cpu counts: 1(x1)",
+        "srun: CpuBindType=(null type)",
+        "srun: launching StepId=J.S on host N, 1 tasks: 0",
+        "srun: Node N, 1 tasks started",
+        "srun: Received task exit notification for 1 task of StepId=J.S (status=0x0000).",
+        "srun: N: task 0: Completed",
+    ]
+
+
+def test_salloc_lines_and_code(live_cluster: LiveCluster, work: Path) -> None:
+    """The command's code is salloc's."""
+    ran = live_cluster.run("salloc", "-n1", "--mem=10", "bash", "-c", "exit 6", cwd=work)
+    assert normal(ran.stderr) == [
+        "salloc: Granted job allocation J",
+        "salloc: Nodes N are ready for job",
+        "salloc: Relinquishing job allocation J",
+    ]
+    assert ran.returncode == 6
+
+
+def test_salloc_variables(live_cluster: LiveCluster, work: Path) -> None:
+    """The command and its steps know their allocation."""
+    script = "echo $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE; srun echo hi"
+    ran = in_allocation(live_cluster, work, script, "-N2", "--ntasks-per-node=2")
+    assert ran.stdout.splitlines() == ["2 4 2(x2)", "hi", "hi", "hi", "hi"]
+
+
+def test_megabytes_through_stdin_and_stdout(live_cluster: LiveCluster, work: Path) -> None:
+    """Eight bits, both ways, with a reader that sleeps."""
+    data = os.urandom(8 << 20)
+    (work / "in").write_bytes(data)
+    script = "srun -n1 cat < in | (sleep 1; cat) > out; srun -n2 -N2 cat < in | wc -c"
+    ran = in_allocation(live_cluster, work, script, "-N2", "-n2")
+    assert (work / "out").read_bytes() == data
+    assert ran.stdout.split() == [str(2 * len(data))]
+
+
+def test_steps_of_a_job_wait_for_each_other(live_cluster: LiveCluster, work: Path) -> None:
+    """One CPU: the second step says that it waits, and then runs at once."""
+    script = "srun sleep 1 & sleep 0.3; srun echo second; wait"
+    ran = in_allocation(live_cluster, work, script, "-n1")
+    assert ran.stdout.split() == ["second"]
+    assert normal(ran.stderr) == [
+        "srun: Job J step creation temporarily disabled, retrying (Requested nodes are busy)",
+        "srun: Step created for StepId=J.S",
+    ]
+
+
+def test_steps_in_sequence_are_silent(live_cluster: LiveCluster, work: Path) -> None:
+    """A script of many short steps prints nothing."""
+    ran = in_allocation(live_cluster, work, "for i in $(seq 15); do srun true; done", "-n1")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
+
+
+def test_steps_started_together_take_different_nodes(live_cluster: LiveCluster, work: Path) -> None:
+    """Four one-task steps, four nodes."""
+    script = (
+        "for i in 1 2 3 4; do srun -Q -N1 -n1 sh -c 'echo $SLURMD_NODENAME; sleep 1' & done; wait"
+    )
+    ran = in_allocation(live_cluster, work, script, "-N4", "-n4")
+    assert sorted(ran.stdout.split()) == ["n1", "n2", "n3", "n4"]
+
+
+def test_pty_is_a_terminal(live_cluster: LiveCluster, work: Path) -> None:
+    """--pty gives task 0 a terminal of its own."""
+    ran = in_allocation(live_cluster, work, "srun --pty tty", "-n1")
+    assert ran.stdout.startswith("/dev/pts/")
+    assert ran.returncode == 0
+
+
+def test_srun_from_outside_by_jobid(live_cluster: LiveCluster, work: Path) -> None:
+    """--jobid runs in a job that somebody else's shell holds."""
+    job_id = live_cluster.submit("-n1", "-o", "/dev/null", "--wrap", "sleep 60", cwd=work)
+    ran = live_cluster.run("srun", f"--jobid={job_id}", "printenv", "SLURM_JOB_ID", cwd=work)
+    assert (ran.stdout.strip(), ran.returncode) == (str(job_id), 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_signals_reach_the_tasks(
+    live_cluster: LiveCluster, spawn: Spawn, number: signal.Signals
+) -> None:
+    """And the task's own code is srun's."""
+    script = f"trap 'echo got; exit 7' {number.name[3:]}; echo ready; while :; do sleep 0.1; done"
+    process = spawn("srun", "-Q", "-n1", "bash", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=LIMIT_S)
+    assert (out, process.returncode) == ("got\n", 7)
+
+
+def test_killed_srun_takes_step_and_job_along(live_cluster: LiveCluster, spawn: Spawn) -> None:
+    """Nothing is left on the node, and the job ends within seconds."""
+    marker = f"86{os.getpid()}"
+    process = spawn("srun", "-n1", "sh", "-c", f"echo ready; sleep {marker}")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    process.communicate(timeout=LIMIT_S)
+    live_cluster.wait_until("the task's end", lambda: not _finds(f"sleep {marker}"), LIMIT_S)
+    live_cluster.wait_until(
+        "the job's end", lambda: live_cluster.out("squeue", "-h", "--me") == "", LIMIT_S
+    )
+
+
+def test_interrupt_while_pending_revokes(live_cluster: LiveCluster, spawn: Spawn) -> None:
+    """Ctrl-C: the job is gone when srun is."""
+    process = spawn("srun", "-n1", "--hold", "true")
+    assert process.stderr is not None
+    assert "queued and waiting for resources" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert re.search(r"Job allocation \d+ has been revoked", err)
+    assert process.returncode == 1
+    assert live_cluster.out("squeue", "-h", "--me") == ""
+
+
+def test_cancelled_allocation_tells_salloc(live_cluster: LiveCluster, spawn: Spawn) -> None:
+    """--kill-command ends the command of a job that was cancelled."""
+    process = spawn("salloc", "-n1", "-K", "sleep", "60")
+    assert process.stderr is not None
+    granted = process.stderr.readline()
+    job_id = granted.split()[-1]
+    assert process.stderr.readline().startswith("salloc: Nodes ")
+    live_cluster.out("scancel", job_id)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert err == f"salloc: Job allocation {job_id} has been revoked.\n"
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_srun_survives_a_new_controller(live_cluster: LiveCluster, spawn: Spawn) -> None:
+    """kill -9 of slurmctld under a running step: output and code are not touched."""
+    script = "echo ready; read word; echo $word; exit 5"
+    process = spawn("srun", "-Q", "-n1", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == "ready\n"
+    pid_file = next((live_cluster.directory / "run").glob("slurmctld*.pid"))
+    os.kill(int(pid_file.read_text()), signal.SIGKILL)
+    conf = live_cluster.directory / "etc" / "slurm.conf"
+    live_cluster.wait_until(
+        "the controller's start",
+        lambda: (
+            subprocess.run(
+                [str(BIN / "slurmctld"), "-f", str(conf)], check=False, capture_output=True
+            ).returncode
+            == 0
+        ),
+        LIMIT_S,
+    )
+    out, err = process.communicate("hello\n", timeout=LIMIT_S)
+    assert (out, err, process.returncode) == (
+        "hello\n",
+        "srun: error: n1: task 0: Exited with exit code 5\n",
+        5,
+    )
+    live_cluster.wait_until(
+        "the job's end", lambda: live_cluster.out("squeue", "-h", "--me") == "", LIMIT_S
+    )
+
+
+def _finds(command: str) -> bool:
+    """Return whether a process with this command line runs."""
+    wanted = command.replace(" ", "\0").encode() + b"\0"
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if (entry / "cmdline").read_bytes() == wanted:
+                    return True
+            except OSError:
+                continue
+    return False
