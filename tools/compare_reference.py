@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Compare two directories of recorded command outputs, file by file.
+
+A recording is one text file per command: the command line, then the parts `----- stdout`,
+`----- stderr` and `----- exit N`. Moments, durations, ids of jobs, processes and users' sessions,
+measured loads and the version are made alike in both before they are compared, since they differ
+between two runs of the same program.
+
+    tools/compare_reference.py EXPECTED OBSERVED [SUBDIRECTORY[/NAME]...] [--diff]
+
+Prints one line per file: `equal`, `differs` (with the count of lines), or `missing`. Exit code 0
+when every file is equal, 1 when one differs, 2 when a directory cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+_COMMAND = re.compile(r"^\[\w+@login\]\$ ")
+_MOMENT = re.compile(r"\b202\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\b")
+_WEEKDAY = re.compile(
+    r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d"
+    r" \d\d:\d\d:\d\d 20\d\d(?: \(\d+\))?"
+)
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (_WEEKDAY, "<moment>"),
+    # A running time: hours may be missing, and its width changes with its digits.
+    (re.compile(r"(?<![\w/:-]) *(?:\d+-)?(?:\d\d:)?\d{1,2}:\d\d(?:\.\d{3})?(?![\w:])"), " <time>"),
+    (re.compile(r"\bslurm \d\d\.\d\d\.\S+"), "slurm <version>"),
+    (re.compile(r"(?<=Version=)\d\d\.\d\d\.\S+"), "<version>"),
+    (re.compile(r"AllocNode:Sid=\w+:\d+"), "AllocNode:Sid=<session>"),
+    (re.compile(r"(?<=OS=Linux ).*"), "<kernel>"),
+    (re.compile(r"\b(CPULoad|FreeMem|Priority|SLUID|CurrentWatts|Sid)=\S+"), r"\1=<measured>"),
+    (re.compile(r"(?<=\bJob )\d+|(?<=jobid )\d+|(?<=allocation )\d+|(?<=STEP )\d+"), "<job>"),
+    (re.compile(r"\d+(?= Killed\b)"), "<pid>"),
+    (re.compile(r"\b(?<=job )\d+|(?<=JobId=)\d+|(?<=JobID=)\d+|(?<=ArrayJobId=)\d+"), "<job>"),
+    (re.compile(r"\b(SLURM_\w*(?:JOB_?ID|TASK_PID|GTIDS_PID|JOB_START_TIME|JOB_END_TIME))=\d+"),
+     r"\1=<id>"),
+    (re.compile(r"\b(\w*(?:HOST|IPADDR|PORT|SOCKET|SLUID))=\S+"), r"\1=<host>"),
+    (re.compile(r"slurm-\d+(_\d+)?\.out"), "slurm-<job>.out"),
+    (re.compile(r"\bjob0*\d+\b"), "job<job>"),
+    (re.compile(r"StepId=\d+"), "StepId=<job>"),
+    (re.compile(r"\b(process group|pid|PID) \d+"), r"\1 <pid>"),
+)  # fmt: skip
+_FIRST_COLUMN_ID = re.compile(r"^([ ]*)\d+((?:[_+.][\w\[\]%,.-]+)?)(?=[ |,]|$)")
+
+
+def normalise(text: str) -> list[str]:
+    """Return the lines of a recording without what differs between two runs."""
+    lines = []
+    for line in text.splitlines():
+        line = _MOMENT.sub("<moment>", line)
+        for pattern, replacement in _RULES:
+            line = pattern.sub(replacement, line)
+        line = _FIRST_COLUMN_ID.sub(r"<job>\2", line)
+        if _COMMAND.match(line):
+            line = re.sub(r"\d+", "<n>", line)
+        lines.append(re.sub(r"[ ]+", " ", line).rstrip())
+    return lines
+
+
+def recordings(root: Path, wanted: list[str]) -> Iterator[str]:
+    """Yield the paths, relative to `root`, of the recordings asked for, in order."""
+    for path in sorted(root.glob("*/*.txt")):
+        name = str(path.relative_to(root))
+        if not wanted or any(name.startswith(prefix) for prefix in wanted):
+            yield name
+
+
+def differences(expected: Path, observed: Path) -> list[str]:
+    """Return the differing lines of two recordings as a unified diff without its header."""
+    before = normalise(expected.read_text(errors="replace"))
+    after = normalise(observed.read_text(errors="replace"))
+    return list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
+
+
+def compare(expected: Path, observed: Path, wanted: list[str], show: bool) -> Counter[str]:
+    """Print one line per recording, and the differing lines if `show`; return the counts."""
+    counts: Counter[str] = Counter()
+    for name in recordings(expected, wanted):
+        other = observed / name
+        if not other.exists():
+            verdict, lines = "missing", []
+        else:
+            lines = differences(expected / name, other)
+            verdict = f"differs {sum(line[0] in '+-' for line in lines)}" if lines else "equal"
+        counts[verdict.split()[0]] += 1
+        print(f"{verdict:12} {name}")
+        if show:
+            for line in lines:
+                print(f"    {line}")
+    return counts
+
+
+def main(argv: list[str]) -> int:
+    """Compare the two directories named; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("expected", type=Path)
+    parser.add_argument("observed", type=Path)
+    parser.add_argument("wanted", nargs="*", help="only these: SUBDIRECTORY or SUBDIRECTORY/NAME")
+    parser.add_argument("--diff", action="store_true", help="show the lines that differ")
+    given = parser.parse_args(argv)
+    for directory in (given.expected, given.observed):
+        if not directory.is_dir():
+            print(f"compare_reference: error: {directory}: not a directory", file=sys.stderr)
+            return 2
+    counts = compare(given.expected, given.observed, given.wanted, given.diff)
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
+    return 0 if set(counts) <= {"equal"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
