@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -214,3 +215,20 @@ def test_steps_come_with_the_position_of_their_job(store: Database) -> None:
         (0, "batch", "FAILED"),
         (2, "batch", "RUNNING"),
     ]
+
+
+def test_a_requeued_job_cancelled_before_its_delay_is_over_is_shown(tmp_path: Path) -> None:
+    """It ended before it was eligible again; `sacct -j` must still know of it."""
+    database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))
+    database.open()
+    register(database)
+    record(database, configured(T))
+    record(database, submitted(minute(0), 1), *started(minute(1), 1, on(1)))
+    record(
+        database,
+        ev.JobCompleting(minute(2), 1, 5, 256, 0, 9, ()),
+        ev.JobRequeued(minute(2), 1, 1, NOW + 60 * SECOND),
+    )
+    record(database, ev.JobEnded(minute(3), 1, 4, cancelled_by=0))
+    assert select(database) == [1]
+    database.close()

@@ -152,7 +152,9 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
     start = request.start_us
     end = request.end_us or now_us
     if not request.states:
-        return sa.and_(jobs.eligible_us <= end, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
+        # A requeued job cancelled before its delay was over ended before it was eligible.
+        was_there = sa.or_(jobs.eligible_us <= end, sa.and_(jobs.end_us > 0, jobs.end_us <= end))
+        return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
     return sa.or_(*[_in_state(state, start, end) for state in request.states])
 
 
