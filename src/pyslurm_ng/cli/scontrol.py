@@ -246,7 +246,7 @@ def _need(arguments: "list[str]", keyword: str) -> None:
 
 def _show(session: Session, arguments: "list[str]") -> int:
     _need(arguments, "show")
-    from pyslurm_ng.cli import scontrol_show as show
+    from pyslurm_ng.cli import scontrol_reservation, scontrol_show as show
 
     word, rest = arguments[0], arguments[1:]
     entity, equals, value = word.partition("=")
@@ -267,7 +267,7 @@ def _show(session: Session, arguments: "list[str]") -> int:
         "licenses": show.show_licenses,
         "nodes": show.show_node,
         "partitions": show.show_partition,
-        "reservations": show.show_reservation,
+        "reservations": scontrol_reservation.show,
         "steps": show.show_step,
         "topology": show.show_topology,
     }

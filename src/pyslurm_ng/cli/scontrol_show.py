@@ -1,4 +1,4 @@
-"""scontrol show: job, step, node, partition, reservation, licenses, config, topology ..."""
+"""scontrol show: job, step, node, partition, licenses, config, topology ..."""
 
 import os
 
@@ -642,45 +642,6 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
             f" Reserved={row['reserved']} Remote={'yes' if row['remote'] else 'no'}"
         )
         print(f"{first} {rest}" if session.oneliner else f"{first}\n    {rest}")
-    return 0
-
-
-def show_reservation(session: "Session", words: "list[str]") -> int:
-    """Print advance reservations."""
-    try:
-        reply = session.client.call("ShowReservations", {"name": words[0] if words else ""})
-    except SlurmError as error:
-        say(f"slurm_load_reservations error: {error.text}")
-        return 1
-    if session.json:
-        fail("scontrol: error: --json of reservations is not supported yet")
-    rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-    if not rows:
-        if words:
-            print(f"Reservation {words[0]} not found")
-            return 1
-        print("No reservations in the system")
-    dates = Dates(reply["now_us"])
-    for row in rows:
-        active = row["start_us"] <= reply["now_us"] < row["end_us"]
-        delay = row["max_start_delay_s"]
-        lines = [
-            f"ReservationName={row['name']} StartTime={dates.text(row['start_us'])}"
-            f" EndTime={dates.text(row['end_us'])}"
-            f" Duration={long_time((row['end_us'] - row['start_us']) // SECOND_US)}",
-            f"Nodes={null(row['nodes'])} NodeCnt={row['node_count']} CoreCnt={row['core_count']}"
-            f" Features={null(row['features'])} PartitionName={null(row['partition'])}"
-            f" Flags={row['flags']}",
-            f"TRES={null(row['tres'])}",
-            f"AllowedPartitions=(null) QOS={null(row['qos'])}",
-            f"Users={null(row['users'])} Groups={null(row['groups'])}"
-            f" Accounts={null(row['accounts'])} Licenses={null(row['licenses'])}"
-            f" State={'ACTIVE' if active else 'INACTIVE'} BurstBuffer=(null)",
-            f"MaxStartDelay={long_time(delay) if delay else '(null)'}",
-        ]
-        if row["comment"]:
-            lines.append(f"Comment={row['comment']}")
-        print_record(session, lines)
     return 0
 
 

@@ -107,8 +107,9 @@ def update(session: "Session", words: "list[str]") -> int:
         if names.intersection(keys):
             return entity(session, settings)
     if names.intersection(("reservationname", "reservation")):
-        say("scontrol: error: update of reservations is not supported yet")
-        return 1
+        from pyslurm_ng.cli import scontrol_reservation
+
+        return scontrol_reservation.update(session, words)
     if "jobname" in names or "name" in names:
         return _update_job(session, settings)
     if "partition" in names:
@@ -284,8 +285,9 @@ def create(session: "Session", words: "list[str]") -> int:
     if entity.startswith("part") or (not entity and "partitionname" in names):
         return _partition(session, settings, create=True)
     if entity.startswith("res") or names & {"reservation", "reservationname"}:
-        say("scontrol: error: create reservation is not supported yet")
-        return 1
+        from pyslurm_ng.cli import scontrol_reservation
+
+        return scontrol_reservation.create(session, words[1:] if entity else words)
     if entity.startswith("node") or "nodename" in names:
         say("scontrol: error: create node is not supported yet")
         return 1
@@ -297,7 +299,7 @@ def create(session: "Session", words: "list[str]") -> int:
 
 
 def delete(session: "Session", words: "list[str]") -> int:
-    """`scontrol delete PartitionName=NAME`."""
+    """`scontrol delete PartitionName=NAME|ReservationName=NAME`."""
     if not words:
         fail("too few arguments for keyword:delete")
     if len(words) == 2 and "=" not in words[0]:
@@ -306,7 +308,11 @@ def delete(session: "Session", words: "list[str]") -> int:
     lower = key.lower()
     if lower.startswith("partition") and value:
         return _send(session, "DeletePartition", {"name": value})
-    if lower.startswith(("reservation", "node")):
+    if lower.startswith("reservation") and value:
+        from pyslurm_ng.cli import scontrol_reservation
+
+        return scontrol_reservation.delete(session, value)
+    if lower.startswith("node"):
         say(f"scontrol: error: delete {lower} is not supported yet")
         return 1
     say(f"Invalid entity in delete command: {words[0]}")

@@ -26,7 +26,7 @@ from pyslurm_ng.cli.command import (
     version_line,
     write_bytes,
 )
-from pyslurm_ng.cli.fmt import SECOND_US, Dates, Format, date_line, parse_long, parse_short
+from pyslurm_ng.cli.fmt import Format, date_line, parse_long, parse_short
 from pyslurm_ng.cli.node_columns import (
     ALL_LETTERS,
     ALWAYS,
@@ -286,7 +286,10 @@ def _show(
 ) -> int:
     try:
         if "reservation" in given:
-            return _show_reservations(given, client)
+            from pyslurm_ng.cli.scontrol_reservation import print_table
+
+            shown = argv if "json" in given else None
+            return print_table(client, with_header="noheader" not in given, json_argv=shown)
         chosen = _format_of(given)
         flags = SHOW_ALL if "all" in given and "hide" not in given else 0
         flags |= SHOW_FUTURE if "future" in given or "states" in given else 0
@@ -448,27 +451,3 @@ def _lines(chosen: Format, groups: "list[Group]", header: bool) -> bytes:
     if header:
         out = chosen.header({column.key: FIELDS[column.key][1] for column in chosen.columns})
     return out + chosen.lines(cells) if groups else out
-
-
-# Reservations ---------------------------------------------------------------------------------
-
-
-def _show_reservations(given: "dict[str, str]", client: "Client") -> int:
-    from pyslurm_ng.cli.fmt import long_time
-
-    reply = client.call("ShowReservations", {})
-    fields = ["name", "start_us", "end_us", "nodes"]
-    rows = Table(reply["fields"], reply["records"], fields).rows
-    if not rows:
-        print("No reservations in the system")
-        return 0
-    dates = Dates(reply["now_us"])
-    width = max(9, *[len(row[0]) for row in rows])
-    line = "{:<" + str(width) + "}  {:>8}  {:>19}  {:>19}  {:>11}  {}"
-    if "noheader" not in given:
-        print(line.format("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST"))
-    for name, start_us, end_us, nodes in rows:
-        state = "ACTIVE" if start_us <= reply["now_us"] < end_us else "INACTIVE"
-        duration = long_time((end_us - start_us) // SECOND_US)
-        print(line.format(name, state, dates.text(start_us), dates.text(end_us), duration, nodes))
-    return 0

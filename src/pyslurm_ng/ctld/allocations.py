@@ -12,15 +12,18 @@ from typing import Protocol, cast
 import msgspec
 from msgspec import Struct
 
+from pyslurm_ng.base.errors import Errno, error_text
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.ctld.job_watch import JobWatch
 from pyslurm_ng.ctld.rules import steps
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.feasible import size_of
 from pyslurm_ng.ctld.step_calls import Clock, OpenCall
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.sched.layout import counts_text
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
@@ -67,7 +70,8 @@ class Allocations:
     def accepted(self, call: OpenCall, accepted: JobAccepted) -> None:
         """The job exists durably: tell its number, then what becomes of it."""
         job_id = accepted.job_id
-        call.part(accepted)
+        notes = [*accepted.notes, *_notes(self._writer.cluster, job_id)]
+        call.part(JobAccepted(job_id, notes))
         self._attached[job_id] = call
         session = _Session(self, call, job_id)
         request = cast(AllocateJob, call.request)
@@ -158,6 +162,22 @@ class _Answer:
         self._call.error(code, text)
 
 
+def _notes(cluster: Cluster, job_id: int) -> list[str]:
+    """Return what a user should know of a job that waits: it is wider than its partitions."""
+    job = cluster.jobs.get(job_id)
+    if job is None or job.state != JobState.PENDING:
+        return []
+    for name in job.partition.split(","):
+        partition = cluster.partitions.get(name)
+        if partition is None:
+            continue
+        sizes = job_sizes(job.request, partition)
+        nodes, cpus = size_of(cluster, partition)
+        if sizes.nodes_min <= nodes and sizes.cpus <= cpus:
+            return []
+    return [error_text(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE)]
+
+
 def _is_over(job: Job) -> bool:
     return job.state in _OVER or is_completing(job)
 
@@ -184,6 +204,6 @@ def describe(cluster: Cluster, job: Job) -> AllocationGranted:
         start_us=job.start_us,
         end_us=job.start_us + job.suspended_us + limit_us if limited else 0,
         time_limit_min=job.time_limit_min,
-        reservation=job.request.reservation,
+        reservation=job.reservation,
         licenses=job.licenses_alloc,
     )

@@ -145,7 +145,11 @@ def agrees(cluster: Cluster, wanted: JobFilter, now_us: int) -> JobTest | Reject
         tests.append(lambda job: not partitions.isdisjoint(job.partition.split(",")))
     if wanted.reservations:
         reservations = frozenset(wanted.reservations)
-        tests.append(lambda job: not reservations.isdisjoint(job.request.reservation.split(",")))
+        tests.append(
+            lambda job: not reservations.isdisjoint(
+                (job.reservation or job.request.reservation).split(",")
+            )
+        )
     if wanted.wckeys:
         wckeys = frozenset(wanted.wckeys)
         tests.append(lambda job: job.request.wckey in wckeys)

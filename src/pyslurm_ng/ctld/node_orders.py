@@ -94,7 +94,7 @@ def credential_of(
         account=job.account,
         qos=job.qos,
         job_name=request.name,
-        reservation=request.reservation,
+        reservation=job.reservation,
         licenses=job.licenses_alloc,
         wckey=request.wckey,
         start_us=job.start_us,

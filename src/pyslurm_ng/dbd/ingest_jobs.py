@@ -241,6 +241,8 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
     )
     if event.licenses:
         row["licenses"] = event.licenses
+    if event.reservation:
+        row["reservation"] = event.reservation
     _set_allocation(session, row, event.nodes)
 
 

@@ -246,6 +246,8 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
 def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[object, ...]:
     """Return a job's DETAIL fields; `tracked` are the TRES names the cluster counts."""
     request = job.request
+    if job.reservation:
+        request = msgspec.structs.replace(request, reservation=job.reservation)
     partition = first_partition(cluster, job)
     sizes = job_sizes(request, partition)
     weights = partition.tres_billing_weights if partition else ""

@@ -8,9 +8,12 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.records import array_head, elements
+from pyslurm_ng.ctld.rules.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.reserved import may_use
 from pyslurm_ng.wire.query_messages import (
     ConfigText,
     Diagnostics,
@@ -47,6 +50,7 @@ RESERVATION_FIELDS = [
     "licenses",
     "max_start_delay_s",
     "comment",
+    "purge_s",
 ]
 
 
@@ -82,14 +86,17 @@ def show_reservations(
     caller: Caller,
     now_us: int,
 ) -> Records | Reject:
-    """Return reservations in order of creation."""
+    """Return reservations in order of creation; PrivateData hides those of others."""
+    words = {word.lower() for word in conf.private_data}
+    is_private = "reservations" in words and not caller.is_operator
     packed = []
     for item in cluster.reservations.values():
         if request.name and item.name != request.name:
             continue
+        if is_private and not _concerns(cluster, item, caller):
+            continue
         nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
-        cores = sum(node.spec.sockets * node.spec.cores_per_socket for node in nodes)
-        cpus = sum(node.spec.cpus for node in nodes)
+        cores, cpus = cores_and_cpus(cluster, item.node_ids)
         values = (
             item.name,
             item.start_us,
@@ -108,6 +115,7 @@ def show_reservations(
             item.licenses,
             item.max_start_delay_s,
             item.comment,
+            item.purge_s,
         )
         packed.append(array_head(len(values)) + elements(values))
     return Records(
@@ -116,6 +124,17 @@ def show_reservations(
         records=b"".join(packed),
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
+    )
+
+
+def _concerns(cluster: Cluster, item: Reservation, caller: Caller) -> bool:
+    """Return whether a user may use a reservation with one of its accounts and QOS."""
+    groups = (*caller.groups, caller.group_name)
+    own = [assoc for assoc in cluster.assocs.values() if assoc.user == caller.user_name]
+    standings = [(assoc.account, qos) for assoc in own for qos in assoc.qos or ("",)]
+    return any(
+        may_use(item, caller.user_name, account, qos, groups)
+        for account, qos in standings or [("", "")]
     )
 
 

@@ -307,7 +307,7 @@ def _node_values(
         spec.bcast_addr if spec.bcast_addr != spec.addr else "",
         node.registered_us,
         "",
-        "",
+        cluster.reserved.get(node.node_id, ""),
     )
     assert len(values) == len(NODE_FIXED)
     return values

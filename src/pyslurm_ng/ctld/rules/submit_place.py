@@ -45,8 +45,10 @@ def check_names(
 
 def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] | Reject:
     reservation = cluster.reservations.get(request.reservation)
-    if not request.partition and reservation is not None and reservation.partition:
-        return (cluster.partitions[reservation.partition],)
+    if not request.partition and reservation is not None:
+        own = cluster.partitions.get(reservation.partition)
+        if own is not None:
+            return (own,)
     if not request.partition:
         default = cluster.default_partition()
         if default is None:
