@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 TIMEOUT, DEADLINE, CANCELLED = 6, 10, 4
 """JobState values."""
 SIGINT, SIGTERM, SIGHUP, SIGQUIT = 2, 15, 1, 3
-ALREADY_DONE = 2021
-TRY_AGAIN = 11
+ALREADY_DONE, NODES_BUSY = 2021, 2016
 _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
 
@@ -86,7 +85,7 @@ class Allocation:
                 break
             if monotonic() >= give_up and self.job_id:
                 self.give_back(0)
-                raise SlurmError(2078, "Unable to allocate resources")
+                raise SlurmError(NODES_BUSY, "Requested nodes are busy")
             if monotonic() >= say_at and self.job_id and not self._was_queued:
                 self._was_queued = True
                 if self._command == "salloc":

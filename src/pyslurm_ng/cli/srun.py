@@ -26,15 +26,23 @@ CONF_KEYS = (
 _UNKNOWN_JOB = (2017, 2021)
 """ESLURM_INVALID_JOB_ID and _ALREADY_DONE."""
 _JOB_PENDING = 2024
+_NODES_BUSY = 2016
+_EXIT_ERROR = "SLURM_EXIT_ERROR"
 _NODE_FAIL = 7
 
 
 class Failed(Exception):
     """srun cannot go on; its lines were printed. `code` is the exit code."""
 
-    def __init__(self, code: int = 1) -> None:
+    def __init__(self, code: int = -1) -> None:
         super().__init__(code)
-        self.code = code
+        self.code = _set_code(_EXIT_ERROR) if code < 0 else code
+
+
+def _set_code(variable: str) -> int:
+    """Return the exit code that the user wants for a failure of srun itself, by default 1."""
+    value = os.environ.get(variable, "")
+    return int(value) & 0xFF if value.isdigit() else 1
 
 
 def main(argv: "list[str]") -> int:
@@ -43,7 +51,8 @@ def main(argv: "list[str]") -> int:
     try:
         return _run(options, argv)
     except OptionError as problem:
-        return _option_failure(options, problem)
+        code = _option_failure(options, problem)
+        return _set_code(_EXIT_ERROR) if _EXIT_ERROR in os.environ else code
     except Told as problem:
         return submission.told(problem)
     except Failed as problem:
@@ -163,12 +172,11 @@ class _Srun:
         try:
             allocation.ask()
         except SlurmError as problem:
-            code = submission.refusal("srun", problem, "Unable to allocate resources")
-            if problem.code == 2078 and os.environ.get("SLURM_EXIT_IMMEDIATE", "").isdigit():
-                code = int(os.environ["SLURM_EXIT_IMMEDIATE"])
-            return code
+            submission.refusal("srun", problem, "Unable to allocate resources")
+            is_busy = problem.code == _NODES_BUSY
+            raise Failed(_set_code("SLURM_EXIT_IMMEDIATE" if is_busy else _EXIT_ERROR)) from None
         except Revoked:
-            return 1
+            raise Failed from None
         granted = allocation.granted
         if options.verbose:
             self._info(f"Nodes {granted['nodes']} are ready for job")
@@ -222,6 +230,7 @@ class _Srun:
             ports=_ports(self._conf.get("SrunPortRange", "")),
         )
         streams.out.on_broken = client.output_broke
+        self._beside("prolog", "SrunProlog", granted)
         self._launch(client, granted, programs, std)
         self._watch_controller(client)
         terminal = _RawTerminal() if streams.pty else None
@@ -231,7 +240,31 @@ class _Srun:
             if terminal is not None:
                 terminal.restore()
         self._status = tasks.worst_status
+        self._beside("epilog", "SrunEpilog", granted)
         return code
+
+    def _beside(self, option: str, key: str, granted: "dict[str, Any]") -> None:
+        """Run --prolog or --epilog here, before or after the step; it decides nothing."""
+        program = self._options.settings.get(option, self._conf.get(key, ""))
+        if not program or program.lower() == "none":
+            return
+        from pyslurm_ng.base.hostlist import fold
+
+        variables = {
+            **os.environ,
+            "SLURM_JOB_ID": str(granted["job_id"]),
+            "SLURM_STEP_ID": str(granted["step_id"]),
+            "SLURM_STEP_NODELIST": fold(granted["nodes"]),
+            "SLURM_STEP_NUM_NODES": str(len(granted["nodes"])),
+            "SLURM_STEP_NUM_TASKS": str(sum(map(len, granted["tasks"]))),
+            "SLURM_SCRIPT_CONTEXT": f"{option}_srun",
+        }
+        try:
+            child = os.posix_spawn(program, [program], variables)
+        except OSError as problem:
+            say(f"srun: error: {option} {program}: {problem.strerror}")
+            return
+        os.waitpid(child, 0)
 
     def _kills_on_bad_exit(self) -> bool:
         default = self._conf.get("KillOnBadExit", "0") == "1"
@@ -442,7 +475,8 @@ class _Srun:
         if self._options.verbose:
             self._say_launching(granted, client)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
-        failed = Launch(self._conf, granted, fields).run(client.port, client.key)
+        limit_s = float(self._options.settings.get("msg-timeout") or 60)
+        failed = Launch(self._conf, granted, fields, limit_s).run(client.port, client.key)
         if not failed:
             return
         for index, text in failed.items():

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.options import Options
 
-_LAUNCH_S = 60.0
 _OUTSIDE_PATTERNS = "tnN"
 """A file whose name has one of these is written by the nodes, any other by srun."""
 
@@ -140,8 +139,14 @@ class Launch:
     """LaunchStep to every node of a step; the answers are gathered after all were sent."""
 
     def __init__(
-        self, conf: "dict[str, str]", granted: "dict[str, Any]", fields: "dict[str, Any]"
+        self,
+        conf: "dict[str, str]",
+        granted: "dict[str, Any]",
+        fields: "dict[str, Any]",
+        limit_s: float,
     ) -> None:
+        """Prepare; a node that has not answered after `limit_s` counts as failed."""
+        self._limit_s = limit_s
         self._conf = conf
         self._nodes: list[str] = granted["nodes"]
         self._addresses: list[Any] = granted["addresses"]
@@ -166,7 +171,7 @@ class Launch:
             begun.append((index, client))
         for index, client in begun:
             try:
-                client.receive(_LAUNCH_S)
+                client.receive(self._limit_s)
             except SlurmError as problem:
                 failed[index] = problem.text
             client.close()

@@ -40,6 +40,10 @@ def check_settings(options: "Options") -> None:
     for name in _REFUSED:
         if name in settings:
             raise OptionError(f"--{name} is not implemented yet", 1)
+    for name in ("preserve-env", "slurmd-debug"):
+        # The second is in every job's variables, where it must not keep srun from running.
+        if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
+            raise OptionError(f"--{name} is not implemented yet", 1)
     for name in _ONLY_GROUP_0:
         if settings.get(name, "0") not in ("0", ""):
             raise OptionError(f"--{name}: heterogeneous jobs are not implemented yet", 1)
