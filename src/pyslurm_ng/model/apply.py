@@ -629,6 +629,7 @@ def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
     cluster.first_job_id, cluster.max_job_id = event.first_job_id, event.max_job_id
     cluster.next_job_id = max(cluster.next_job_id, event.first_job_id)
     cluster.licenses = dict(event.licenses)
+    cluster.topologies = event.topologies
     named = {spec.name for spec in event.nodes}
     for node in cluster.living_nodes():
         if node.spec.name not in named:

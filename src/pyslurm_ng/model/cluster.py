@@ -17,6 +17,7 @@ from .partition import Partition
 from .replies import Replies
 from .reservation import Reservation
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState
+from .topology import Topology
 
 # A node with one of these takes no new jobs.
 UNUSABLE_FLAGS = (
@@ -130,6 +131,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     replies: list[tuple[int, bytes, int, bytes]]
     sequence: int = 0
     last_reservation_id: int = 0
+    topologies: tuple[Topology, ...] = ()
 
 
 IMAGE_FORMAT = 1
@@ -173,6 +175,7 @@ class Cluster:
         self.duties: dict[int, dict[int, Duty]] = {}
         self.reservations: dict[str, Reservation] = {}
         self.licenses: dict[str, int] = {}
+        self.topologies: tuple[Topology, ...] = ()
         self.replies = Replies()
         # Indexes: follow from the above.
         self.node_by_name: dict[str, int] = {}
@@ -248,6 +251,7 @@ class Cluster:
                 replies=list(self.replies),
                 sequence=self.sequence,
                 last_reservation_id=self.last_reservation_id,
+                topologies=self.topologies,
             )
         )
 
@@ -275,6 +279,7 @@ class Cluster:
             "nodes",
             "sequence",
             "last_reservation_id",
+            "topologies",
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:

@@ -14,6 +14,7 @@ from .job import Dependency, JobRequest, NodeAlloc, Step, Usage
 from .node import DownNode, NodeFacts, NodeSpec
 from .partition import Partition
 from .reservation import Reservation
+from .topology import Topology
 
 
 class Event(Struct, array_like=True, frozen=True, gc=False):
@@ -316,6 +317,7 @@ class ConfigLoaded(Event, tag=30, frozen=True, array_like=True, gc=False):
     conf_hash: str = ""
     first_job_id: int = 1
     max_job_id: int = 67043328
+    topologies: tuple[Topology, ...] = ()
 
 
 class PartitionUpdated(Event, tag=31, frozen=True, array_like=True, gc=False):
