@@ -192,6 +192,8 @@ class NodeCore:
             if known is not None:
                 self.reports.append(known)
             return []
+        if self._is_outdated(credential):
+            return []
         actions, job = self._know(credential)
         if STEP_BATCH in job.steps or job.batch_waits is not None or job.is_ending:
             if STEP_BATCH in job.steps:
@@ -202,11 +204,16 @@ class NodeCore:
 
     def _prepare(self, order: nm.PrepareJob, credential: nm.JobCredential) -> list[Action]:
         key = (credential.job_id, credential.attempt)
-        if key in self._ended:
+        if key in self._ended or self._is_outdated(credential):
             return []
         actions, job = self._know(credential)
         job.prepares.append(order.duty_id)
         return actions + self._go_on(job)
+
+    def _is_outdated(self, credential: nm.JobCredential) -> bool:
+        """Return whether a later attempt of the job is here: the order is old mail."""
+        job = self.jobs.get(credential.job_id)
+        return job is not None and job.attempt > credential.attempt
 
     def _know(self, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
         """Return this attempt's record; whatever runs of another attempt is ended."""

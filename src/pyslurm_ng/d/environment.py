@@ -106,11 +106,10 @@ def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]
         "SLURM_JOB_GID": str(credential.gid),
         "SLURM_JOB_USER": credential.user_name,
         "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
-        "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,
-        "SLURM_JOB_EXCLUSIVE": credential.exclusive,
         "SLURM_OOM_KILL_STEP": "1" if request.oom_kill_step not in (0, NO_VAL) else "0",
     }
     for name, value in (
+        ("SLURM_JOB_SLUID", credential.sluid),
         ("SLURM_JOB_ACCOUNT", credential.account),
         ("SLURM_JOB_QOS", credential.qos),
         ("SLURM_JOB_RESERVATION", credential.reservation),
@@ -126,7 +125,6 @@ def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]
         variables["SLURM_JOB_END_TIME"] = str(credential.end_us // 1_000_000)
     if request.segment:
         variables["SLURM_JOB_SEGMENT_SIZE"] = str(request.segment)
-    variables |= _memory(credential, place)
     variables |= _array(credential)
     if request.flags & REQ_OVERCOMMIT:
         variables["SLURM_OVERCOMMIT"] = "1"
@@ -248,7 +246,11 @@ def batch_environment(
     variables |= sent
     variables |= job_variables(credential, place)
     variables |= request_variables(credential.request, len(credential.nodes))
+    # Steps get these from the script that starts them, not from the job: srun alone has none.
+    variables |= _memory(credential, place)
     variables |= {
+        "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,
+        "SLURM_JOB_EXCLUSIVE": credential.exclusive,
         "ENVIRONMENT": "BATCH",
         "HOSTNAME": place.host_name,
         "TMPDIR": place.tmp_dir,
@@ -315,7 +317,10 @@ def step_environment(
     step_id = str(credential.step_id)
     variables = dict(sent)
     variables |= job_variables(credential, place)
+    variables["SLURM_JOB_NAME"] = sent.get("SLURM_JOB_NAME", variables["SLURM_JOB_NAME"])
+    variables.pop("SLURM_GPUS_PER_TASK", None)  # said by SLURM_TRES_PER_TASK
     variables |= {
+        "SLURMD_DEBUG": "2",
         "SLURMD_NODENAME": place.node_name,
         "SLURM_JOB_GROUP": credential.group_name,
         "SLURM_NNODES": str(len(credential.step_nodes)),
@@ -343,11 +348,23 @@ def step_environment(
         variables["SLURM_STEP_LAUNCHER_PORT"] = str(srun.port)
     if credential.step_cpus_per_task:
         variables["SLURM_CPUS_PER_TASK"] = str(credential.step_cpus_per_task)
-    if credential.step_distribution:
-        variables["SLURM_DISTRIBUTION"] = credential.step_distribution
-    if credential.step_tres_bind:
-        variables["SLURM_TRES_BIND"] = credential.step_tres_bind
+    variables |= _step_tres(credential)
     variables |= topology_variables(credential, place.node_name)
+    return variables
+
+
+def _step_tres(credential: JobCredential) -> dict[str, str]:
+    """Return what a step says of its resources for each task and of their binding."""
+    variables = {}
+    words = [f"cpu={credential.step_cpus_per_task}"] if credential.step_cpus_per_task else []
+    bind = credential.step_tres_bind
+    if credential.step_gpus_per_task:
+        words.append(f"gres/gpu={credential.step_gpus_per_task}")
+        bind = bind or f"gres/gpu:per_task:{credential.step_gpus_per_task}"
+    if words:
+        variables["SLURM_TRES_PER_TASK"] = ",".join(words)
+    if bind:
+        variables["SLURM_TRES_BIND"] = variables["SLURMD_TRES_BIND"] = bind
     return variables
 
 

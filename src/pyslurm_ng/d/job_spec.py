@@ -381,7 +381,9 @@ def _bindings(
     setup: NodeSetup, credential: nm.JobCredential, bind: str, count: int
 ) -> tuple[list[binding.CpuIds], dict[str, str]]:
     """Return the CPUs of each task, and what SLURM_CPU_BIND says of them."""
-    automatic = setup.uses("task/affinity")
+    if not setup.uses("task/affinity"):
+        # As with Slurm's task plugins nobody binds then; what srun said of it stays to be read.
+        return [()] * count, {}
     masks = binding.bind_tasks(
         setup.host,
         _cores(setup, credential),
@@ -389,7 +391,7 @@ def _bindings(
         credential.step_cpus_per_task or 1,
         bind,
         credential.step_distribution,
-        automatic=automatic,
+        automatic=True,
     )
     if not bind and not any(masks):
         return masks, {}

@@ -136,7 +136,7 @@ class Step:
             self._write_script()
         if spec["route"] is not None:
             self._connect()
-        starter = TaskStarter(spec, self._poller, self._link, joins, self._taken)
+        starter = TaskStarter(spec, self._poller, self._link, joins, self._taken, self._say)
         try:
             starter.find_directory()
             for task in self._tasks:
@@ -145,8 +145,7 @@ class Step:
                     self._by_pid[task.pid] = task
         finally:
             self._stderr = starter.stderr
-            for text in starter.notes:
-                self._say(text)
+            starter.say_notes()
             starter.close()
         self._tell_started()
         if spec["acct_every"] or spec["memory_limit_kib"]:
@@ -482,14 +481,15 @@ class Step:
         if not self._spec["no_kill"] and self._by_pid:
             self._terminate("", float(self._spec["kill_wait"]))
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, stderr: int = -1) -> None:
         """Write a line where the step's stderr goes."""
+        stderr = stderr if stderr >= 0 else self._stderr
         line = notice(text)
         if self._link is not None and self._link.is_open:
             self._link.send(step_io.pack(step_io.NOTICE, step_io.ALL, line))
-        elif self._stderr >= 0:
+        elif stderr >= 0:
             try:
-                os.write(self._stderr, line)
+                os.write(stderr, line)
             except OSError:
                 return
 

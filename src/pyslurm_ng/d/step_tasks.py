@@ -54,7 +54,9 @@ class TaskStarter:
         link: "SrunLink | None",
         joins: "list[int]",
         on_taken: "Callable[[], None]",
+        say: "Callable[[str, int], None]",
     ) -> None:
+        self._say = say
         self._spec = spec
         self._poller = poller
         self._link = link
@@ -95,11 +97,18 @@ class TaskStarter:
             self._start_on_terminal(task)
             return
         stdin, stdout, stderr = self._open_streams(task)
+        self.say_notes()
         try:
             self._spawn(task, stdin, stdout, stderr)
         finally:
             for descriptor in {stdin, stdout, stderr}:
                 os.close(descriptor)
+
+    def say_notes(self) -> None:
+        """Write what has been noted, as soon as there is a place to write it to."""
+        for text in self.notes:
+            self._say(text, self.stderr)
+        self.notes.clear()
 
     def close(self) -> None:
         """Close our copies of shared files."""

@@ -1,0 +1,97 @@
+"""A real template and real supervisors for tests, driven as slurmd drives them."""
+
+from __future__ import annotations
+
+import array
+import os
+import select
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.d import step_record
+from pyslurm_ng.d.step_runner import stepd_command
+from pyslurm_ng.d.stepd import READY
+from pyslurm_ng.model.ids import STEP_BATCH
+
+LIMIT_S = 30.0
+PLAIN = {"in": "/dev/null", "cpus": b"", "env": []}
+
+
+class Supervised:
+    """One step that was started."""
+
+    def __init__(self, path: str, channel: socket.socket) -> None:
+        self.path = path
+        self.channel = channel
+
+    def tell(self, **words: object) -> None:
+        self.channel.send(pack(words))
+
+    def hear(self) -> dict[str, Any]:
+        """Return the next thing the supervisor says; {} when it has gone."""
+        assert select.select([self.channel], [], [], LIMIT_S)[0], "the supervisor is silent"
+        body = self.channel.recv(1 << 20)
+        return unpack(body) if body else {}
+
+    def end(self) -> dict[str, Any]:
+        """Wait until the supervisor has gone and return its last record."""
+        while self.hear():
+            pass
+        self.channel.close()
+        return step_record.read(self.path)["end"]
+
+
+class Template:
+    """A template process in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.chmod(0o755)
+        self.directory = directory
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        words = [str(theirs.fileno()), str(directory), " " * 64]
+        self.process = subprocess.Popen([*stepd_command(), *words], pass_fds=[theirs.fileno()])
+        theirs.close()
+        assert select.select([self.control], [], [], LIMIT_S)[0], "the template does not start"
+        assert self.control.recv(64) == READY
+        self._job = 0
+
+    def close(self) -> None:
+        self.control.close()
+        self.process.wait(LIMIT_S)
+
+    def spec(self, script: str = "", **more: Any) -> dict[str, Any]:
+        """Return the specification of a script of this user; `more` replaces parts of it."""
+        self._job += 1
+        out = str(self.directory / f"{self._job}.out")
+        base: dict[str, Any] = {
+            "name": f"{self._job}.batch", "job": self._job, "attempt": 0, "step": STEP_BATCH,
+            "node": "n1", "node_index": 0, "uid": os.getuid(), "gid": os.getgid(),
+            "groups": [os.getgid()], "cwd": str(self.directory), "umask": 0o22, "rlimits": [],
+            "env": [b"PATH=/usr/bin:/bin"], "nice": 0, "script": script.encode(),
+            "spool": str(self.directory / f"job{self._job:05d}"), "append": False, "route": None,
+            "label": False, "label_width": 1, "kill_wait": 1, "unkillable_s": 10, "cgroup": None,
+            "acct": True, "acct_every": 30, "memory_limit_kib": 0, "task_prologs": [],
+            "task_epilogs": [], "pty": False, "rows": 0, "columns": 0, "is_batch": True,
+            "no_kill": False,
+            "tasks": [{**PLAIN, "task": 0, "local": 0, "argv": ["x"], "out": out, "err": out}],
+        }  # fmt: skip
+        return base | more
+
+    def start(self, spec: dict[str, Any]) -> Supervised:
+        path = str(self.directory / step_record.file_name(spec["job"], spec["step"], 0))
+        step_record.create(path, spec)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        rights = array.array("i", [theirs.fileno()])
+        self.control.sendmsg([path.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        theirs.close()
+        return Supervised(path, ours)
+
+    def run(self, script: str, **more: Any) -> tuple[dict[str, Any], str]:
+        """Run a script to its end; return the end record and what it wrote."""
+        spec = self.spec("#!/bin/bash\n" + script, **more)
+        end = self.start(spec).end()
+        out = Path(spec["tasks"][0]["out"])
+        return end, out.read_text() if out.exists() else ""

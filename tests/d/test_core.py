@@ -1,0 +1,224 @@
+"""Decisions of a node: orders and ends in, actions and reports out."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.d.core import (
+    Command,
+    NodeCore,
+    RefuseStep,
+    RunEpilog,
+    RunProlog,
+    StartBatch,
+    StartStep,
+    StepEnd,
+)
+from pyslurm_ng.model.duty import SIGNAL_BATCH_ONLY, SIGNAL_STEPS_ONLY, SIGNAL_TIME_LIMIT
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.wire import node_messages as nm
+
+OK = StepEnd(0, nm.END_CLEAN, 1, 2)
+
+
+def core(**more: bool) -> NodeCore:
+    return NodeCore(
+        has_prolog=more.get("prolog", False), has_epilog=more.get("epilog", False), kill_wait_s=30
+    )
+
+
+def credential(job_id: int = 1, attempt: int = 0, step_id: int = STEP_BATCH) -> nm.JobCredential:
+    return nm.JobCredential(
+        cluster="c", epoch=1, job_id=job_id, attempt=attempt, uid=1, gid=1, user_name="u",
+        group_name="g", request=JobRequest(), nodes=("n1",), allocs=(), step_id=step_id,
+    )  # fmt: skip
+
+
+def launch(duty_id: int = 5) -> nm.LaunchBatch:
+    return nm.LaunchBatch(duty_id, b"c", b"#!/bin/sh\n")
+
+
+def started(node: NodeCore, job_id: int = 1, duty_id: int = 5) -> None:
+    """Bring a script to run and forget the report of it."""
+    node.obey(launch(duty_id), credential(job_id))
+    node.step_started(job_id, 0, STEP_BATCH)
+    node.reports.clear()
+
+
+def test_a_short_script_is_one_report() -> None:
+    """The end stands for the launch, and nothing is left to be terminated."""
+    node = core()
+    assert isinstance(node.obey(launch(), credential())[0], StartBatch)
+    node.step_started(1, 0, STEP_BATCH)
+    assert node.reports == [nm.DutyDone(1, 0, 5)]
+    assert node.step_ended(1, 0, STEP_BATCH, OK) == []
+    assert node.reports == [nm.BatchEnded(1, 0, 5, 0, 1, 2, nm.END_CLEAN)]
+    assert node.jobs == {}
+
+
+def test_an_order_heard_again_starts_nothing_twice() -> None:
+    node = core()
+    started(node)
+    assert node.obey(launch(), credential()) == []
+    assert node.reports == [nm.DutyDone(1, 0, 5)]
+
+
+def test_a_late_order_of_an_ended_script_is_answered_again() -> None:
+    """The controller did not get the report, or a copy of the order was late."""
+    node = core()
+    started(node)
+    node.step_ended(1, 0, STEP_BATCH, OK)
+    first = list(node.reports)
+    assert node.obey(launch(), credential()) == []
+    assert node.reports == first * 2
+
+
+def test_an_older_epoch_is_not_obeyed() -> None:
+    node = core()
+    assert node.accept_epoch(3)
+    assert not node.accept_epoch(2)
+    assert node.accept_epoch(3)
+
+
+def test_a_new_attempt_ends_the_old_one() -> None:
+    node = core()
+    started(node)
+    actions = node.obey(launch(9), credential(attempt=1))
+    assert [type(action) for action in actions] == [Command, StartBatch]
+    assert isinstance(actions[0], Command) and actions[0].attempt == 0
+    node.step_ended(1, 0, STEP_BATCH, OK)
+    assert node.reports == []
+    assert node.jobs[1].attempt == 1
+
+
+def test_an_order_for_an_older_attempt_is_old_mail() -> None:
+    node = core()
+    node.obey(launch(), credential(attempt=1))
+    assert node.obey(launch(4), credential(attempt=0)) == []
+    assert node.jobs[1].attempt == 1
+
+
+def test_terminate_ends_everything_then_reports() -> None:
+    node = core()
+    started(node)
+    node.launch_step(credential(step_id=0), 1)
+    actions = node.obey(nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
+    words = {"do": "terminate", "why": "DUE TO TIME LIMIT", "wait_s": 30.0}
+    assert actions == [Command(1, 0, STEP_BATCH, words), Command(1, 0, 0, words)]
+    node.step_ended(1, 0, STEP_BATCH, StepEnd(15, 0, 1, 2))
+    assert not any(isinstance(report, nm.JobTerminated) for report in node.reports)
+    node.step_ended(1, 0, 0, StepEnd(15, 0, 1, 2))
+    assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 0)
+    assert node.jobs == {}
+
+
+def test_nothing_starts_in_a_job_that_is_over() -> None:
+    """A slow srun's credential must not bring a terminated job back to life."""
+    node = core()
+    started(node)
+    node.obey(nm.TerminateJob(8, 1, 0), None)
+    node.step_ended(1, 0, STEP_BATCH, OK)
+    assert isinstance(node.launch_step(credential(step_id=0), 4)[0], RefuseStep)
+    assert node.obey(launch(), credential()) == []
+
+
+def test_unknown_job_is_terminated_at_once() -> None:
+    node = core()
+    assert node.obey(nm.TerminateJob(8, 7, 0), None) == []
+    assert node.reports == [nm.JobTerminated(7, 0, 8, 0)]
+
+
+def test_prolog_comes_before_the_script() -> None:
+    node = core(prolog=True)
+    assert [type(action) for action in node.obey(launch(), credential())] == [RunProlog]
+    assert isinstance(node.launch_step(credential(step_id=0), 1), list)
+    actions = node.prolog_ended(1, 0, "")
+    assert [type(action) for action in actions] == [StartBatch, StartStep]
+    assert node.prolog_ended(1, 0, "") == []
+
+
+def test_a_failed_prolog_drains_and_starts_nothing() -> None:
+    node = core(prolog=True)
+    node.obey(launch(), credential())
+    node.launch_step(credential(step_id=0), 1)
+    actions = node.prolog_ended(1, 0, "/p: exit code 1")
+    assert [type(action) for action in actions] == [RefuseStep]
+    (report,) = node.reports
+    assert isinstance(report, nm.LaunchFailed)
+    assert (report.duty_id, report.drain) == (5, "Prolog error")
+
+
+def test_epilog_runs_when_nothing_is_left() -> None:
+    """With an epilog the end of the script alone does not free the node."""
+    node = core(epilog=True)
+    started(node)
+    assert node.step_ended(1, 0, STEP_BATCH, OK) == []
+    (report,) = node.reports
+    assert isinstance(report, nm.BatchEnded) and not report.flags & nm.END_CLEAN
+    assert [type(a) for a in node.obey(nm.TerminateJob(8, 1, 0), None)] == [RunEpilog]
+    assert node.epilog_ended(1, 0, 256) == []
+    assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 256)
+
+
+def test_signals_reach_whom_they_are_for() -> None:
+    node = core()
+    started(node)
+    node.launch_step(credential(step_id=3), 1)
+
+    def reached(order: nm.SignalJob) -> list[int]:
+        return [a.step_id for a in node.obey(order, None) if isinstance(a, Command)]
+
+    assert reached(nm.SignalJob(1, 1, 0, -1, 10, SIGNAL_BATCH_ONLY)) == [STEP_BATCH]
+    assert reached(nm.SignalJob(1, 1, 0, -1, 10, SIGNAL_STEPS_ONLY)) == [3]
+    assert reached(nm.SignalJob(1, 1, 0, -1, 10)) == [STEP_BATCH, 3]
+    assert reached(nm.SignalJob(1, 1, 0, 3, 9)) == [3]
+    assert reached(nm.SignalJob(1, 1, 1, 3, 9)) == []
+
+
+def test_what_cannot_be_killed_drains_the_node() -> None:
+    node = core()
+    started(node)
+    node.step_ended(1, 0, STEP_BATCH, StepEnd(9, 0, 1, 2, is_unkillable=True))
+    assert nm.NodeTrouble(0, 0, "Kill task failed") in node.reports
+
+
+def test_registration_names_scripts_whose_end_is_not_acknowledged() -> None:
+    node = core()
+    started(node)
+    assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH])]
+    node.step_ended(1, 0, STEP_BATCH, OK)
+    assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH])]
+    node.reports.clear()
+    assert node.running() == []
+
+
+ORDERS = st.one_of(
+    st.builds(lambda job, attempt: ("launch", job, attempt), st.integers(1, 2), st.integers(0, 1)),
+    st.builds(lambda job, attempt: ("end", job, attempt), st.integers(1, 2), st.integers(0, 1)),
+    st.builds(lambda job, attempt: ("kill", job, attempt), st.integers(1, 2), st.integers(0, 1)),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(ORDERS, max_size=30))
+def test_no_attempt_is_ever_started_twice(orders: list[tuple[str, int, int]]) -> None:
+    """Whatever is repeated, reordered or late."""
+    node = core()
+    starts: list[tuple[int, int]] = []
+    running: set[tuple[int, int]] = set()
+    for what, job, attempt in orders:
+        key = (job, attempt)
+        if what == "launch":
+            actions = node.obey(launch(10 * job + attempt + 1), credential(job, attempt))
+        elif what == "kill":
+            actions = node.obey(nm.TerminateJob(100 + job, job, attempt), None)
+        else:
+            actions = node.step_ended(job, attempt, STEP_BATCH, OK) if key in running else []
+            running.discard(key)
+        for action in actions:
+            if isinstance(action, StartBatch):
+                started_key = (action.credential.job_id, action.credential.attempt)
+                starts.append(started_key)
+                running.add(started_key)
+    assert len(starts) == len(set(starts))

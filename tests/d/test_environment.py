@@ -1,0 +1,184 @@
+"""Environments of scripts and tasks, compared with what Slurm 26.11 gave the same jobs.
+
+golden/NAME.txt is `env | grep SLURM...` of a job on four nodes n1 to n4 of 16 CPUs, n1 and n2 with
+four GPUs; tasks of srun are numbered.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.d import environment as env
+from pyslurm_ng.model.job import REQ_NTASKS_SET, JobRequest, NodeAlloc
+from pyslurm_ng.wire.node_messages import JobCredential
+
+GOLDEN = Path(__file__).parent / "golden"
+# An identifier of Slurm's own making, and what a login shell or Slurm's debugging adds.
+NOT_OURS = {"SLURM_JOB_SLUID", "SLURMD_DEBUG", "SLURM_LABELIO", "SLURMD_TRES_BIND"}
+SENT_BY_SBATCH = {"SLURM_SUBMIT_DIR": "/home/alice", "SLURM_SUBMIT_HOST": "login",
+                  "SLURM_PRIO_PROCESS": "0"}  # fmt: skip
+LEAVES = {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2", "n4": "leaf2"}
+
+
+def golden(name: str, task: int | None = None) -> dict[str, str]:
+    lines = (GOLDEN / f"{name}.txt").read_text().splitlines()
+    if task is not None:
+        lines = [line.partition(": ")[2] for line in lines if line.startswith(f"{task}: ")]
+    pairs = dict(line.split("=", 1) for line in lines)
+    return {key: value for key, value in pairs.items() if key not in NOT_OURS}
+
+
+def credential(
+    nodes: list[str], cpus: list[int], tasks: list[int], start: int, end: int, **more: object
+) -> JobCredential:
+    allocs = tuple(
+        NodeAlloc(index, cpu, b"\xff", cpu * 1000, count)
+        for index, (cpu, count) in enumerate(zip(cpus, tasks, strict=True))
+    )
+    fields: dict[str, object] = {
+        "cluster": "demo",
+        "epoch": 1,
+        "attempt": 0,
+        "uid": 1001,
+        "gid": 1001,
+        "user_name": "alice",
+        "group_name": "alice",
+        "request": JobRequest(),
+        "nodes": tuple(nodes),
+        "allocs": allocs,
+        "step_nodes": tuple(nodes[:1]),
+        "step_allocs": allocs[:1],
+        "step_tasks": ((0,),),
+        "partition": "main",
+        "account": "physics",
+        "qos": "normal",
+        "start_us": start * 1_000_000,
+        "end_us": end * 1_000_000,
+        "node_addresses": tuple(f"spine.{LEAVES[node]}.{node}" for node in nodes),
+        "address_pattern": "switch.switch.node",
+    }
+    return JobCredential(**{**fields, **more})  # type: ignore[arg-type]
+
+
+def place(node: str, per_cpu: int = 1000) -> env.NodePlace:
+    return env.NodePlace(node, node, "/etc/slurm/slurm.conf", mem_per_cpu_mib=per_cpu)
+
+
+def shown(variables: dict[str, str], pid: str) -> dict[str, str]:
+    """Return what the jobs' grep let through; the process id is added at exec."""
+    prefixes = ("SLURM", "SBATCH", "CUDA", "GPU", "ROCR", "ZE_", "TMPDIR", "HOSTNAME", "FOO")
+    kept = {key: value for key, value in variables.items() if key.startswith(prefixes)}
+    return {**kept, "SLURM_TASK_PID": pid}
+
+
+def test_plain_script() -> None:
+    expected = golden("batch")
+    job = credential(["n3"], [1], [1], 1795176985, 1795180585, job_id=69, job_name="envbatch")
+    found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+def test_array_task() -> None:
+    expected = golden("array")
+    job = credential(
+        ["n3"], [1], [1], 1795177006, 1795180606, job_id=78, job_name="sbatch",
+        array_job_id=76, array_task_id=5, array_count=3, array_min=3, array_max=7, array_step=2,
+    )  # fmt: skip
+    found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+def test_script_with_many_options() -> None:
+    expected = golden("batch_rich")
+    request = JobRequest(
+        ntasks=4, flags=REQ_NTASKS_SET, cpus_per_task=2, mem_per_node_mib=2048, nodes_min=2
+    )
+    job = credential(
+        ["n3", "n4"], [6, 2], [3, 1], 1795176988, 1795177588, job_id=70, job_name="envrich",
+        qos="high", request=request,
+    )  # fmt: skip
+    sent = SENT_BY_SBATCH | {
+        "FOO": "bar", "SLURM_EXPORT_ENV": "ALL,FOO=bar", "SLURM_GET_USER_ENV": "1",
+        "SLURM_OPEN_MODE": "a",
+    }  # fmt: skip
+    found = env.batch_environment(job, place("n3"), sent, env.GpuView(), {})
+    expected["FOO"] = "bar"
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+def test_script_with_gpus() -> None:
+    expected = golden("gpu_batch")
+    request = JobRequest(ntasks=2, flags=REQ_NTASKS_SET, gpus_per_node="4", cpus_per_gpu=2)
+    job = credential(
+        ["n1"], [8], [2], 1795176997, 1795180597, job_id=73, job_name="sbatch", partition="gpu",
+        request=request,
+    )  # fmt: skip
+    view = env.GpuView(range(4), range(4), range(4))
+    found = env.batch_environment(job, place("n1"), SENT_BY_SBATCH, view, {})
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+@pytest.mark.parametrize(("task", "node", "local"), [(0, "n3", 0), (1, "n3", 1), (2, "n4", 0)])
+def test_task_of_a_step(task: int, node: str, local: int) -> None:
+    """srun hands on the script's variables; the step's own come over them."""
+    expected = golden("srun_task", task)
+    request = JobRequest(ntasks=3, flags=REQ_NTASKS_SET, cpus_per_task=2)
+    allocs = (NodeAlloc(0, 4, b"\x0f", 4000, 2), NodeAlloc(1, 2, b"\x03", 2000, 1))
+    job = credential(
+        ["n3", "n4"], [4, 2], [2, 1], 1795176991, 1795180591, job_id=71, job_name="sbatch",
+        request=request, step_id=0, step_nodes=("n3", "n4"), step_allocs=allocs,
+        step_tasks=((0, 1), (2,)), step_cpus_per_task=2, step_distribution="block",
+    )  # fmt: skip
+    script = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    srun = env.SrunPlace("127.0.0.1", 44349, 0o22)
+    found = env.step_environment(job, place(node), script, srun)
+    found |= env.task_variables(task, local, env.GpuView())
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+@pytest.mark.parametrize("task", [0, 1, 2, 3])
+def test_task_with_gpus_of_its_own(task: int) -> None:
+    expected = golden("gpu_srun", task)
+    node, local = ("n1", "n1", "n2", "n2")[task], task % 2
+    request = JobRequest(ntasks=4, flags=REQ_NTASKS_SET, gpus_per_task="2")
+    allocs = (NodeAlloc(0, 2, b"\x03", 2000, 2), NodeAlloc(1, 2, b"\x03", 2000, 2))
+    job = credential(
+        ["n1", "n2"], [2, 2], [2, 2], 1795177000, 1795180600, job_id=74, job_name="sbatch",
+        partition="gpu", request=request, step_id=0, step_nodes=("n1", "n2"), step_allocs=allocs,
+        step_tasks=((0, 1), (2, 3)), step_distribution="block",
+        step_tres_bind="gres/gpu:per_task:2",
+    )  # fmt: skip
+    sent = SENT_BY_SBATCH | {"HOSTNAME": "n1", "SLURM_TRES_PER_TASK": "gres/gpu=2",
+                             "SLURM_GPUS_ON_NODE": "4", "SLURM_RESTART_COUNT": "0"}  # fmt: skip
+    own = [2 * local, 2 * local + 1]
+    found = env.step_environment(job, place(node), sent, env.SrunPlace("127.0.0.1", 33721, 0o22))
+    found |= env.task_variables(task, local, env.GpuView(range(4), own, own))
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+def test_users_cannot_set_what_the_job_says() -> None:
+    """A variable of the submission never hides one that describes the job."""
+    job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x")
+    sent = {"SLURM_JOB_ID": "1", "SLURM_JOB_UID": "0", "SLURMD_NODENAME": "evil"}
+    found = env.batch_environment(job, place("n3"), sent, env.GpuView(), {})
+    assert (found["SLURM_JOB_ID"], found["SLURM_JOB_UID"]) == ("5", "1001")
+    assert found["SLURMD_NODENAME"] == "n3"
+
+
+def test_prolog_gets_nothing_from_the_user() -> None:
+    """Prolog runs as root: no PATH, no variables of the submission, one line each."""
+    request = JobRequest(comment="a\0b", std_out="x")
+    job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x", request=request)
+    found = env.hook_environment(job, place("n3"), "prolog_slurmd", env.GpuView())
+    assert not {"PATH", "HOME", "LD_PRELOAD"} & set(found)
+    assert found["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmd"
+    assert found["SLURM_JOB_COMMENT"] == "ab"
+
+
+def test_environment_blob_keeps_every_byte() -> None:
+    blob = b"A=1\0B=x=y\nz\0C=\xff\xfe\0novalue\0=bad\0"
+    parsed = env.parse_environment(blob)
+    assert list(parsed) == ["A", "B", "C"]
+    assert env.entries(parsed) == [b"A=1", b"B=x=y\nz", b"C=\xff\xfe"]

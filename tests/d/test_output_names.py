@@ -1,0 +1,70 @@
+"""File name patterns, as sbatch's and srun's manuals and recorded names have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pyslurm_ng.d import output_names as names
+from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
+
+BATCH = names.NameFields(82, 0, NO_VAL, STEP_BATCH, "alice", "nm", "n3")
+TASK = names.NameFields(77, 76, 13, 4, "alice", "nm", "n3", node_index=2, task_id=7)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        # Recorded: reference/cli/env/files.txt.
+        ("env_files_%j_%x_%u_%N_%A_%a.out", "env_files_82_nm_alice_n3_82_4294967294.out"),
+        ("%J.%s", "82.batch"),
+        ("%5j|%05j|%99j", "00082|00082|0000000082"),
+        ("%5x", "nm"),
+        ("100%%-%q-%", "100%-%q-%"),
+        (r"\%j", "%j"),
+        ("a\\%j/b\\c", "a%j/bc"),
+    ],
+)
+def test_batch_names(pattern: str, expected: str) -> None:
+    assert names.expand(pattern, BATCH) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("%A_%a", "76_13"),
+        ("%b", "3"),
+        ("%J", "77.4"),
+        ("%s/%n/%t/%3t", "4/2/7/007"),
+    ],
+)
+def test_step_names(pattern: str, expected: str) -> None:
+    assert names.expand(pattern, TASK) == expected
+
+
+def test_defaults() -> None:
+    """Without options output and errors share a file in the working directory."""
+    assert names.batch_names("", "", "", "/home/alice", BATCH) == (
+        "/dev/null",
+        "/home/alice/slurm-82.out",
+        "/home/alice/slurm-82.out",
+    )
+    array = replace(BATCH, array_job_id=76, array_task_id=5)
+    assert names.batch_names("", "", "", "/", array)[1] == "/slurm-76_5.out"
+
+
+def test_none_makes_no_file() -> None:
+    assert names.batch_names("", "none", "", "/w", BATCH)[1:] == ("/dev/null", "/dev/null")
+
+
+def test_errors_of_their_own() -> None:
+    assert names.batch_names("in", "o.%j", "/e.%j", "/w", BATCH) == ("/w/in", "/w/o.82", "/e.82")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("a.%t", True), ("a.%03t", True), ("a.%%t", False), ("a.%n", False), (r"\%t", False)],
+)
+def test_which_patterns_are_per_task(pattern: str, expected: bool) -> None:
+    assert names.is_per_task(pattern) is expected

@@ -1,0 +1,455 @@
+"""Real supervisors with real processes: launch, files, signals, escapes, ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng._records import unpack
+from pyslurm_ng.d import step_record
+from pyslurm_ng.wire import step_io
+from tests.d.supervised import PLAIN, Supervised, Template
+
+ROOT_ONLY = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="changing users needs root"),
+]
+CLEAN, KILLED = 2, 8
+OTHER = 65_534
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Template]:
+    # Not below pytest's own directory, which other users may not enter.
+    with tempfile.TemporaryDirectory(prefix="psng-stepd-") as name:
+        made = Template(Path(name))
+        yield made
+        made.close()
+
+
+def is_running(marker: str) -> bool:
+    """Return whether any living process has a word in its command line."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                command = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if marker.encode() in command:
+                return True
+    return False
+
+
+# Scripts ----------------------------------------------------------------------------------------
+
+
+def test_script_runs_in_its_place(template: Template) -> None:
+    end, out = template.run("pwd; umask; echo $$ $SLURM_TASK_PID; cat $0 | head -n1; exit 3")
+    words = out.split()
+    assert words[0] == str(template.directory)
+    assert words[1] == "0022"
+    assert words[2] == words[3]
+    assert words[4] == "#!/bin/bash"
+    assert (end["status"], end["flags"]) == (3 << 8, CLEAN)
+
+
+def test_nothing_but_the_three_streams_is_open(template: Template) -> None:
+    """No descriptor of a daemon, a spool or another job reaches user code."""
+    _, out = template.run("ls /proc/$$/fd; grep -E 'Sig(Ign|Blk)' /proc/self/status")
+    lines = out.split("\n")
+    # 255 is bash's own way to hold its script.
+    assert lines[: lines.index("SigBlk:\t0000000000000000")] == ["0", "1", "2", "255"]
+    assert "SigIgn:\t0000000000000000" in lines
+
+
+def test_spool_is_left_clean(template: Template) -> None:
+    spec = template.spec("#!/bin/sh\nmkdir -p $(dirname $0)/a/b; touch $(dirname $0)/a/b/c\n")
+    assert template.start(spec).end()["status"] == 0
+    assert not Path(spec["spool"]).exists()
+
+
+def test_missing_directory_means_tmp(template: Template) -> None:
+    _, out = template.run("pwd", cwd="/no/such/dir")
+    first, second = out.splitlines()
+    assert first.endswith(
+        "error: couldn't chdir to `/no/such/dir': No such file or directory: going to /tmp instead"
+    )
+    assert second == "/tmp"
+
+
+def test_missing_interpreter_is_the_errno(template: Template) -> None:
+    spec = template.spec("#!/no/such/program\n")
+    assert template.start(spec).end()["status"] == 2 << 8
+    said = Path(spec["tasks"][0]["out"]).read_text()
+    assert "error: execve(): " in said
+    assert said.endswith("slurm_script: No such file or directory\n")
+
+
+def test_unwritable_output_is_53(template: Template) -> None:
+    """Slurm shows 0:53 for a job whose files cannot be opened."""
+    spec = template.spec("#!/bin/sh\n")
+    spec["tasks"][0]["out"] = "/no/such/dir/x"
+    end = template.start(spec).end()
+    assert end["status"] == 53
+    assert end["error"] == ("Could not open stdio file /no/such/dir/x: No such file or directory")
+
+
+def test_fifo_without_reader_does_not_hang(template: Template) -> None:
+    fifo = template.directory / "fifo"
+    os.mkfifo(fifo)
+    spec = template.spec("#!/bin/sh\necho x\n")
+    spec["tasks"][0]["err"] = spec["tasks"][0]["out"] = str(fifo)
+    assert template.start(spec).end()["status"] == 53
+
+
+def test_append_and_truncate(template: Template) -> None:
+    file = template.directory / "kept"
+    file.write_text("old\n")
+    for append, expected in ((True, "old\nnew\n"), (False, "new\n")):
+        spec = template.spec("#!/bin/sh\necho new\n", append=append)
+        spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = str(file)
+        template.start(spec).end()
+        assert file.read_text() == expected
+
+
+def test_usage_is_counted(template: Template) -> None:
+    end, _ = template.run("python3 -c 'x=bytearray(80<<20); sum(range(2_000_000))'")
+    ((task, used),) = end["usage"]
+    assert task == 0
+    assert used["user_us"] + used["system_us"] > 20_000
+    assert used["rss_kib"] > 80 << 10
+
+
+def test_limits(template: Template) -> None:
+    _, out = template.run("ulimit -n; ulimit -c", rlimits=[(7, 99, 200), (4, 0, 0)])
+    assert out.split() == ["99", "0"]
+
+
+# Ends -------------------------------------------------------------------------------------------
+
+
+ESCAPES = {
+    "background": "sleep {m} &",
+    "nohup": "nohup sleep {m} >/dev/null 2>&1 &",
+    "setsid": "setsid sleep {m} &",
+    "double fork": "( (setsid sleep {m} >/dev/null 2>&1 &) & )",
+    "daemon": (
+        "python3 -c 'import os\nif os.fork(): os._exit(0)\nos.setsid()\n"
+        'if os.fork(): os._exit(0)\nos.closerange(0, 9)\nos.execlp("sleep", "sleep", "{m}")\''
+    ),
+    "clean environment": "env -i setsid sleep {m} >/dev/null 2>&1 &",
+    "stopped": ("sleep {m} & until pgrep -f 'sleep {m}' >/dev/null; do :; done; kill -STOP $!"),
+    "deaf": "(trap '' TERM HUP INT; exec setsid sleep {m}) &",
+}
+
+
+@pytest.mark.parametrize("how", ESCAPES)
+def test_nothing_survives_a_script(template: Template, how: str) -> None:
+    """A supervisor adopts what its tasks let go, so all of it is found and ended."""
+    marker = f"77{os.getpid()}{list(ESCAPES).index(how)}"
+    wait = f"until pgrep -f 'sleep {marker}' >/dev/null; do :; done"
+    end, _ = template.run(ESCAPES[how].replace("{m}", marker) + f"\n{wait}\nexit 0")
+    assert (end["status"], end["flags"]) == (0, CLEAN)
+    assert not is_running(marker)
+
+
+def test_terminate_says_why_and_kills_the_deaf(template: Template) -> None:
+    """TERM first, KILL after the wait; the reason stands in the job's output."""
+    script = (
+        "#!/bin/bash\ntrap 'echo got TERM' TERM\necho ready\nwhile :; do read -t 9 <> <(:); done\n"
+    )
+    spec = template.spec(script)
+    step = template.start(spec)
+    _until_written(spec["tasks"][0]["out"], "ready")
+    step.tell(do="terminate", why="DUE TO TIME LIMIT", wait_s=0.5)
+    end = step.end()
+    said = Path(spec["tasks"][0]["out"]).read_text()
+    assert f"error: *** JOB {spec['job']} ON n1 CANCELLED AT " in said
+    assert "DUE TO TIME LIMIT ***\n" in said
+    assert "got TERM" in said
+    assert end["status"] == 9
+    assert end["flags"] & KILLED
+
+
+@pytest.mark.parametrize(("scope", "expected"), [("script", 0), ("all", 1)])
+def test_signal_reaches_script_or_all(template: Template, scope: str, expected: int) -> None:
+    """scancel -b signals the script alone, scancel -f its children too."""
+    script = (
+        "#!/bin/bash\ntrap 'echo script; kill -0 $!; exit 3' USR1\n"
+        "bash -c 'trap \"exit 5\" USR1; echo ready; while :; do read -t 0.02 <> <(:); done' &\n"
+        "wait $!; echo child $?; wait\n"
+    )
+    spec = template.spec(script)
+    step = template.start(spec)
+    _until_written(spec["tasks"][0]["out"], "ready")
+    step.tell(do="signal", number=10, scope=scope)
+    assert step.end()["status"] == 3 << 8
+    said = Path(spec["tasks"][0]["out"]).read_text()
+    assert "script" in said
+    gone = "No such process" in said
+    assert gone <= bool(expected)
+
+
+def test_supervisor_waits_for_the_next_slurmd(template: Template) -> None:
+    """When slurmd dies the step goes on, and the next slurmd finds it by its socket."""
+    spec = template.spec("#!/bin/sh\nread line < go; echo $line\n")
+    os.mkfifo(template.directory / "go")
+    step = template.start(spec)
+    assert step.hear()["did"] == "start"
+    step.channel.close()
+    again = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    _until(lambda: Path(step.path + ".sock").exists())
+    folder = os.open(template.directory, os.O_PATH)
+    again.connect(f"/proc/self/fd/{folder}/{os.path.basename(step.path)}.sock")
+    os.close(folder)
+    second = Supervised(step.path, again)
+    assert second.hear()["did"] == "attach"
+    (template.directory / "go").write_text("on\n")
+    assert second.end()["status"] == 0
+    assert Path(spec["tasks"][0]["out"]).read_text() == "on\n"
+    assert not Path(step.path + ".sock").exists()
+
+
+def test_killed_supervisor_takes_its_task_with_it(template: Template) -> None:
+    marker = f"78{os.getpid()}"
+    step = template.start(template.spec(f"#!/bin/sh\nexec sleep {marker}\n"))
+    assert step.hear()["did"] == "start"
+    _until(lambda: is_running(marker))
+    _until(lambda: "pid" in step_record.read(step.path))
+    os.kill(step_record.read(step.path)["pid"]["pid"], 9)
+    assert step.hear() == {}
+    step.channel.close()
+    _until(lambda: not is_running(marker))
+    assert "end" not in step_record.read(step.path)
+
+
+# Users ------------------------------------------------------------------------------------------
+
+
+class TestAsAnotherUser:
+    pytestmark = ROOT_ONLY
+    WHO = {"uid": OTHER, "gid": OTHER, "groups": [OTHER]}
+
+    def test_identity_is_dropped_for_good(self, template: Template) -> None:
+        where = template.directory / "others"
+        where.mkdir(exist_ok=True)
+        os.chown(where, OTHER, OTHER)
+        spec = template.spec(
+            "#!/bin/bash\nid -u; id -G; grep -E 'Cap(Prm|Eff)' /proc/self/status; "
+            'python3 -c \'import os\ntry: os.setuid(0); print("root")\n'
+            'except PermissionError: print("no")\'\n',
+            **self.WHO,
+        )
+        spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = str(where / "o")
+        assert template.start(spec).end()["status"] == 0
+        lines = (where / "o").read_text().splitlines()
+        assert lines[:2] == [str(OTHER), str(OTHER)]
+        assert all(line.endswith("0000000000000000") for line in lines[2:4])
+        assert lines[4] == "no"
+        assert (where / "o").stat().st_uid == OTHER
+
+    def test_files_are_opened_with_the_users_rights(self, template: Template) -> None:
+        """A path that only root may write is refused, as is a link to it."""
+        secret = template.directory / "roots"
+        secret.write_text("kept")
+        secret.chmod(0o644)
+        link = Path("/tmp") / f"psng-link-{os.getpid()}"
+        link.symlink_to(secret)
+        try:
+            for path in (secret, link):
+                spec = template.spec("#!/bin/sh\necho stolen\n", **self.WHO)
+                spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = str(path)
+                assert template.start(spec).end()["status"] == 53
+                assert secret.read_text() == "kept"
+        finally:
+            link.unlink()
+
+    def test_script_is_its_users_alone(self, template: Template) -> None:
+        spec = template.spec("#!/bin/sh\nstat -c '%U %a' $0 $(dirname $0)\n", **self.WHO)
+        spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = f"/tmp/psng-stat-{os.getpid()}"
+        template.start(spec).end()
+        out = Path(spec["tasks"][0]["out"])
+        assert out.read_text() == "nobody 700\nnobody 700\n"
+        out.unlink()
+
+
+# Steps of srun ----------------------------------------------------------------------------------
+
+
+class Srun:
+    """The other end of a step's connection."""
+
+    def __init__(self, template: Template, argv: list[str], count: int = 2, **more: object) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(30)
+        route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": b"k" * 16}
+        tasks = [
+            {**PLAIN, "in": None, "task": task, "local": task, "argv": argv, "out": None,
+             "err": None, "env": [f"SLURM_PROCID={task}"]}
+            for task in range(count)
+        ]  # fmt: skip
+        spec = template.spec("", route=route, tasks=tasks, is_batch=False, step=0, **more)
+        spec["name"] = f"{spec['job']}.0"
+        self.step = template.start(spec)
+        self.connection, _ = self.listener.accept()
+        self.connection.settimeout(30)
+        self.frames = step_io.Frames()
+        self.out: dict[tuple[int, int], bytearray] = {}
+        self.exits: dict[int, int] = {}
+        self.notices = b""
+        self.credit = step_io.STDIN_WINDOW
+        self.hello: dict[str, object] = {}
+        self.done = False
+
+    def pump(self) -> bool:
+        """Take one portion; return whether the connection goes on."""
+        data = self.connection.recv(65536)
+        for kind, task, body in self.frames.feed(data):
+            if kind in (step_io.STDOUT, step_io.STDERR):
+                self.out.setdefault((task, kind), bytearray()).extend(body)
+            elif kind == step_io.EXIT:
+                self.exits[task] = step_io.numbers(body)[0]
+            elif kind == step_io.CREDIT:
+                self.credit += step_io.numbers(body)[0]
+            elif kind == step_io.NOTICE:
+                self.notices += body
+            elif kind == step_io.HELLO:
+                self.hello = unpack(body)
+            elif kind == step_io.DONE:
+                self.done = True
+        return bool(data)
+
+    def finish(self) -> None:
+        while self.pump():
+            pass
+        self.connection.close()
+        self.listener.close()
+        self.step.end()
+
+    def send(self, kind: int, task: int = step_io.ALL, body: bytes = b"") -> None:
+        self.connection.sendall(step_io.pack(kind, task, body))
+
+
+def test_streams_of_each_task(template: Template) -> None:
+    srun = Srun(
+        template, ["sh", "-c", "echo o$SLURM_PROCID; echo e$SLURM_PROCID >&2; exit $SLURM_PROCID"]
+    )
+    srun.finish()
+    assert srun.hello["key"] == b"k" * 16
+    assert srun.hello["tasks"] == [0, 1]
+    assert srun.out[1, step_io.STDOUT] == b"o1\n"
+    assert srun.out[0, step_io.STDERR] == b"e0\n"
+    assert srun.exits == {0: 0, 1: 256}
+    assert srun.done
+
+
+def test_input_goes_to_all_unharmed(template: Template) -> None:
+    """Megabytes of any bytes, within the credit that stepd gives."""
+    payload = os.urandom(3 << 20)
+    srun = Srun(template, ["sh", "-c", "sleep 0.1; exec cat"])
+
+    def feed() -> None:
+        at = 0
+        while at < len(payload):
+            while srun.credit <= 0:
+                credited.wait(0.01)
+            part = payload[at : at + min(65536, srun.credit)]
+            srun.credit -= len(part)
+            srun.send(step_io.STDIN, step_io.ALL, part)
+            at += len(part)
+        srun.send(step_io.STDIN)
+
+    credited = threading.Event()
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    srun.finish()
+    feeder.join()
+    assert srun.out[0, step_io.STDOUT] == payload
+    assert srun.out[1, step_io.STDOUT] == payload
+
+
+def test_slow_reader_loses_nothing(template: Template) -> None:
+    """While srun does not read, tasks wait; then every byte comes."""
+    srun = Srun(template, ["head", "-c", "20000000", "/dev/zero"], count=1)
+    _until(lambda: bool(srun.connection.recv(1, socket.MSG_PEEK)))
+    srun.finish()
+    assert srun.out[0, step_io.STDOUT] == bytes(20_000_000)
+
+
+def test_missing_program(template: Template) -> None:
+    srun = Srun(template, ["nosuchprogram"], count=1)
+    srun.finish()
+    assert srun.exits == {0: 2 << 8}
+    assert srun.notices.endswith(b"error: execve(): nosuchprogram: No such file or directory\n")
+
+
+def test_step_dies_with_srun(template: Template) -> None:
+    marker = f"79{os.getpid()}"
+    srun = Srun(template, ["sleep", marker])
+    _until(lambda: is_running(marker))
+    srun.connection.close()
+    srun.listener.close()
+    end = srun.step.end()
+    assert end["flags"] & KILLED
+    assert not is_running(marker)
+
+
+def test_signal_to_one_task(template: Template) -> None:
+    srun = Srun(template, ["sh", "-c", "trap 'exit 7' USR1; echo r; while :; do sleep 0.02; done"])
+    while len(srun.out) < 2:
+        srun.pump()
+    srun.send(step_io.SIGNAL, 1, (10).to_bytes(4, "big"))
+    while 1 not in srun.exits:
+        srun.pump()
+    srun.send(step_io.TERMINATE, step_io.ALL, b"TASK FAILURE")
+    srun.finish()
+    assert srun.exits[1] == 7 << 8
+    assert b"ON n1 CANCELLED AT" in srun.notices
+    assert b"DUE TO TASK FAILURE ***\n" in srun.notices
+
+
+def test_terminal(template: Template) -> None:
+    srun = Srun(
+        template, ["sh", "-c", "tty; stty size; read x; echo got $x"], count=1, pty=True, rows=33,
+        columns=77,
+    )  # fmt: skip
+    while b"33 77" not in srun.out.get((0, step_io.STDOUT), b""):
+        srun.pump()
+    srun.send(step_io.STDIN, step_io.ALL, b"hi\n")
+    srun.finish()
+    said = srun.out[0, step_io.STDOUT]
+    assert said.startswith(b"/dev/pts/")
+    assert b"got hi\r\n" in said
+
+
+def test_task_prolog_changes_the_environment(template: Template, tmp_path: Path) -> None:
+    prolog = tmp_path / "prolog"
+    prolog.write_text("#!/bin/sh\necho export A=1 2\necho unset B\necho print hello\n")
+    prolog.chmod(0o755)
+    tmp_path.chmod(0o755)
+    srun = Srun(
+        template, ["sh", "-c", "echo $A $B"], count=1, task_prologs=[str(prolog)],
+        env=[b"PATH=/usr/bin:/bin", b"B=x"],
+    )  # fmt: skip
+    srun.finish()
+    assert srun.out[0, step_io.STDOUT] == b"hello\n1 2\n"
+
+
+def _until_written(path: str, text: str) -> None:
+    _until(lambda: os.path.exists(path) and text in Path(path).read_text())
+
+
+def _until(condition: object) -> None:
+    """Wait for a fact of another process; a test that never sees it fails by its time limit."""
+    event = threading.Event()
+    for _ in range(3000):
+        if condition():  # type: ignore[operator]
+            return
+        event.wait(0.01)
+    raise AssertionError("it did not happen within 30 s")
