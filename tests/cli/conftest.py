@@ -26,7 +26,7 @@ def recorded_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SLURM_JOB_NODELIST",
     ):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(command, "uid_of", lambda text: USERS.get(text, -1))
+    monkeypatch.setattr(command, "uid_of", lambda text: {"root": 0, **USERS}.get(text, -1))
     names = {uid: name for name, uid in USERS.items()} | {0: "root"}
     monkeypatch.setattr(command, "user_name", lambda uid: names.get(uid, str(uid)))
     yield

@@ -1,6 +1,6 @@
 """scontrol create, update, delete and show reservation; `sinfo -T`."""
 
-from pyslurm_ng.cli.command import Table, fail, say, uid_of
+from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.fmt import SECOND_US, Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
 
@@ -112,6 +112,8 @@ def _flag_words(settings: "dict[str, str]") -> "list[str]":
 
 
 def _are_users(value: str) -> bool:
+    from pyslurm_ng.cli.command import uid_of
+
     return all(uid_of(name.lstrip("+-")) >= 0 for name in value.split(",") if name)
 
 

@@ -53,7 +53,7 @@ def check_named(
 def choose_nodes(
     cluster: Cluster, reservation: Reservation, count: int, calendar: Calendar
 ) -> tuple[int, ...] | Reject:
-    """Return `count` more nodes for a reservation: idle ones first, then by weight and order."""
+    """Return `count` more nodes for a reservation: those free of jobs first, then by weight and order."""
     taken = taken_nodes(cluster, reservation, calendar) | frozenset(reservation.node_ids)
     busy = busy_nodes(cluster, reservation.start_us, reservation.name)
     ignores_jobs = _ignores_jobs(reservation)
@@ -67,10 +67,7 @@ def choose_nodes(
     ]
     if len(candidates) < count:
         return Reject(Errno.ESLURM_NODES_BUSY)
-    in_use = cluster.columns.in_use
-    candidates.sort(
-        key=lambda node: (node.node_id in busy, in_use[node.node_id], node.weight, node.node_id)
-    )
+    candidates.sort(key=lambda node: (node.node_id in busy, node.weight, node.node_id))
     return tuple(sorted(node.node_id for node in candidates[:count]))
 
 

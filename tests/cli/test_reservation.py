@@ -1,0 +1,131 @@
+"""Reservations are made and shown as Slurm made and showed them."""
+
+from __future__ import annotations
+
+import calendar
+import json
+
+import pytest
+
+from tests.cli.reference_cluster import ReferenceCluster, cases, queue
+from tests.cli.run_command import Printed, run_command
+
+RECORDED = {
+    case[0]: case
+    for folder in ("scontrol", "sinfo", "errors")
+    for case in cases(folder)
+    if "reservation" in case[0]
+}
+
+
+def run(patch: pytest.MonkeyPatch, reference: ReferenceCluster, line: str) -> Printed:
+    """Run a command line as root."""
+    return run_command(patch, reference, "root", line.split())
+
+
+def with_reservations(patch: pytest.MonkeyPatch) -> ReferenceCluster:
+    """Return the cluster with the two recorded reservations, made by the recorded commands."""
+    reference = queue()
+    for name in ("create_reservation", "create_reservation_acct"):
+        _, user, words, stdout, stderr, code = RECORDED[name]
+        printed = run_command(patch, reference, user, words)
+        assert printed == Printed(stdout, stderr, code)
+    return reference
+
+
+@pytest.mark.parametrize("name", ["reservation", "reservation_oneliner", "T_reservations"])
+def test_shows_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same lines, with the nodes that Slurm chose."""
+    reference = with_reservations(monkeypatch)
+    _, user, words, stdout, stderr, code = RECORDED[name]
+    assert run_command(monkeypatch, reference, user, words) == Printed(stdout, stderr, code)
+
+
+def test_none_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, user, words, stdout, stderr, code = RECORDED["reservation_none"]
+    assert run_command(monkeypatch, queue(), user, words) == Printed(stdout, stderr, code)
+
+
+@pytest.mark.parametrize("line", ["scontrol show reservation --json", "sinfo -T --json"])
+def test_json_has_every_field(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both commands print Slurm's object."""
+    printed = run(monkeypatch, with_reservations(monkeypatch), line)
+    document = json.loads(printed.stdout)
+    first = document["reservations"][0]
+    start_s = calendar.timegm((2030, 2, 1, 8, 0, 0))
+    assert first["start_time"] == {"set": True, "infinite": False, "number": start_s}
+    assert first["flags"] == ["MAINT", "IGNORE_JOBS", "SPEC_NODES"]
+    assert (first["node_list"], first["core_count"], first["users"]) == ("n4", 16, "root")
+    assert document["errors"] == []
+
+
+def test_update_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists and times can be edited; what is gone is not found."""
+    reference = with_reservations(monkeypatch)
+    line = "scontrol update reservationname=physics_2 accounts+=chem duration=2:00:00 flags=DAILY"
+    assert run(monkeypatch, reference, line) == Printed("Reservation updated.\n", "", 0)
+    item = reference.cluster.reservations["physics_2"]
+    assert item.accounts == ("physics", "chem")
+    assert item.end_us - item.start_us == 2 * 3_600_000_000
+    assert len(item.later) == 59
+    assert run(monkeypatch, reference, "scontrol delete reservation=maint").code == 0
+    printed = run(monkeypatch, reference, "scontrol delete ReservationName=maint")
+    text = "slurm_delete_reservation error: Requested reservation is invalid\n"
+    assert printed == Printed("", text, 1)
+    printed = run(monkeypatch, reference, "scontrol show reservation maint")
+    assert printed.code == 1
+
+
+PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            f"{PLACE} duration=60 nodes=n9",
+            "Error creating the reservation: Invalid node name specified",
+        ),
+        (
+            f"{PLACE} duration=60 nodes=n1 users=nosuchuser_",
+            "Error creating the reservation: Invalid user id",
+        ),
+        (
+            f"{PLACE} duration=60 nodecnt=5",
+            "Error creating the reservation: Requested nodes are busy",
+        ),
+        (f"{PLACE} nodes=n1", "An end time or duration must be given.  No reservation created."),
+        (
+            "scontrol create reservation duration=5 users=root nodes=n1",
+            "A start time must be given.  No reservation created.",
+        ),
+        (f"{PLACE} duration=60 nodes=n1 colour=red",
+         "Unknown parameter colour=red.  No reservation created."),
+        (
+            "scontrol create reservation starttime=2031-01-01 duration=60 nodes=n1",
+            "Either Users/Groups and/or Accounts must be specified.  No reservation created.",
+        ),
+        (
+            f"{PLACE} duration=60 corecnt=4",
+            "scontrol: error: CoreCnt of reservations is not implemented yet\n"
+            "Error creating the reservation: Requested operation is presently disabled",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_its_line(line: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit 1, one line that names what is wrong, and nothing is made."""
+    reference = queue()
+    printed = run(monkeypatch, reference, line)
+    assert (printed.stdout, printed.code) == ("", 1)
+    assert printed.stderr.splitlines()[0] == text.splitlines()[0]
+    assert not reference.cluster.reservations
+
+
+def test_overlap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = with_reservations(monkeypatch)
+    line = "scontrol create reservation start=2030-03-01T11:00:00 duration=60 nodes=n3 users=root"
+    text = (
+        "Error creating the reservation: Requested reservation overlaps with another reservation\n"
+    )
+    assert run(monkeypatch, reference, line) == Printed("", text, 1)
+    assert run(monkeypatch, reference, f"{line} flags=OVERLAP").code == 0
