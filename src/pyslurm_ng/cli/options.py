@@ -67,9 +67,7 @@ SETTINGS = frozenset(
     "bell no-bell no-shell immediate kill-command cpu-bind cpu_bind disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
-    "async bcast bcast-exclude compress debugger-test external-launcher ignore-signals interactive "
-    "mem-bind no-allocate pack-group send-libs treewidth wait-for-children whole accel-bind "
-    "x11".split()
+    "mem-bind pack-group treewidth whole".split()
 )
 """Options for the command itself: kept as text in `Options.settings`, its commands read them."""
 

@@ -41,8 +41,6 @@ def _run(options: Options, argv: "list[str]") -> int:
     for line in options.finish():
         if not quiet:
             say(f"salloc: warning: {line}")
-    if "x11" in options.settings:
-        raise OptionError("--x11 is not implemented yet", 1)
     if options.verbose and not quiet:
         for line in options.verbose_lines():
             say(f"salloc: {line}")

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 OVERLAP, EXACT, NO_KILL, KILL_ON_BAD_EXIT, PTY, MEM_ZERO = 1, 2, 4, 8, 16, 32
 INFINITE = 4294967295
 
-_REFUSED = (
-    "accel-bind", "async", "bcast", "bcast-exclude", "compress", "debugger-test",
-    "external-launcher", "ignore-signals", "interactive", "no-allocate", "send-libs",
-    "wait-for-children", "x11",
-)  # fmt: skip
 _ONLY_GROUP_0 = ("het-group", "pack-group")
 MPI_TYPES = ("none",)
 _KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
@@ -37,9 +32,6 @@ def check_settings(options: "Options") -> None:
         OptionError: by name, with the exit code.
     """
     settings = options.settings
-    for name in _REFUSED:
-        if name in settings:
-            raise OptionError(f"--{name} is not implemented yet", 1)
     for name in ("preserve-env", "slurmd-debug"):
         # The second is in every job's variables, where it must not keep srun from running.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
@@ -92,7 +84,7 @@ def cpu_bind(text: str) -> "tuple[bool, str, str]":
         elif lowered in ("quiet", "q", "", "help"):
             is_verbose = is_verbose and lowered in ("", "help")
         elif head in _CPU_BIND_LISTS and (colon or first):
-            kind, values = head, ",".join([first, *parts[index + 1 :]])
+            kind, values = head, ",".join([word.partition(":")[2], *parts[index + 1 :]])
             break
         elif lowered.rstrip("s") in {name.rstrip("s") for name in CPU_BIND_WORDS}:
             kind = lowered
