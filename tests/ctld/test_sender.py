@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.clock import Clock
-from pyslurm_ng.ctld.credentials import Credentials, addresses_of
+from pyslurm_ng.ctld.credentials import Credentials
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
@@ -89,7 +88,7 @@ class Room:
         self.sender = Sender(
             self.writer,
             self.wire,
-            credentials=Credentials(SIGNER, None),
+            credentials=Credentials(SIGNER),
             scripts=self.scripts,
             now_us=self.clock.now_us,
             call_soon=self.soon.append,
@@ -287,14 +286,3 @@ def test_a_node_of_another_name_is_refused(room: Room) -> None:
     (answer,) = room.register("n9")
     assert answer.text == "Invalid node name specified"  # type: ignore[attr-defined]
     assert "n9 is not in the configuration" in room.log.lines[-1]
-
-
-def test_addresses_follow_the_tree() -> None:
-    """SLURM_TOPOLOGY_ADDR and its pattern, from the top switch to the node."""
-    topology = parse_topology_conf(
-        "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\nSwitchName=top Switches=s[1-2]\n"
-    )
-    assert addresses_of(topology, ["n1", "n4"]) == (
-        ("top.s1.n1", "top.s2.n4"),
-        "switch.switch.node",
-    )

@@ -50,6 +50,8 @@ class TopologyConf:
     blocks: tuple[BlockConf, ...]
     block_sizes: tuple[int, ...]
     text_hash: str
+    name: str = "default"
+    is_default: bool = True
 
 
 def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> TopologyConf:

@@ -30,7 +30,7 @@ class Configuration:
 
     conf: SlurmConf
     policy: Policy
-    topology: TopologyConf | None
+    topologies: tuple[TopologyConf, ...]
     cgroup: CgroupConf
     service_uid: int
     warnings: tuple[str, ...]
@@ -62,15 +62,16 @@ def load_configuration(path: str) -> Configuration:
     directory = os.path.dirname(path) or "."
     topology_path = os.path.join(directory, "topology.conf")
     cgroup_path = os.path.join(directory, "cgroup.conf")
-    topology = None
+    topologies: tuple[TopologyConf, ...] = ()
     if not conf.topology_plugin.endswith(("/flat", "/default")) and os.path.exists(topology_path):
-        topology = load_topology_conf(topology_path, tuple(node.name for node in conf.nodes))
+        names = tuple(node.name for node in conf.nodes)
+        topologies = (load_topology_conf(topology_path, names),)
     has_cgroup = os.path.exists(cgroup_path)
     cgroup = load_cgroup_conf(cgroup_path) if has_cgroup else parse_cgroup_conf("")
     return Configuration(
         conf=conf,
         policy=policy(conf),
-        topology=topology,
+        topologies=topologies,
         cgroup=cgroup,
         service_uid=_uid_of(conf.slurm_user),
         warnings=tuple(check_warnings(path)),

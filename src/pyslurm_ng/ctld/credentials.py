@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from pyslurm_ng.conf.topology_conf import SwitchConf, TopologyConf
 from pyslurm_ng.ctld.node_orders import credential_of
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, NodeAlloc
+from pyslurm_ng.model.topology import Topology, topology_of, unit_paths
 from pyslurm_ng.wire.auth import CredentialSigner, body_digest
 from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
 
@@ -17,15 +17,10 @@ _NONCE_BYTES = 16
 
 
 class Credentials:
-    """Makes signed job credentials of one controller.
+    """Makes signed job credentials of one controller."""
 
-    Attributes:
-        topology: of the configuration in force; the daemon replaces it.
-    """
-
-    def __init__(self, signer: CredentialSigner, topology: TopologyConf | None) -> None:
+    def __init__(self, signer: CredentialSigner) -> None:
         self._signer = signer
-        self.topology = topology
 
     def of_batch(
         self, cluster: Cluster, job: Job, now_us: int, script: bytes, environment: bytes
@@ -96,38 +91,24 @@ class Credentials:
         return self._signer.sign_credential(encode_credential(credential))
 
     def _addresses(self, cluster: Cluster, job: Job) -> tuple[tuple[str, ...], str]:
-        if self.topology is None:
+        topology = topology_of(cluster.topologies, cluster.partitions.get(job.partition))
+        if topology is None:
             return (), ""
-        names = [
-            node.spec.name
-            for node in (cluster.nodes[alloc.node_id] for alloc in job.nodes)
-            if node is not None
-        ]
-        return addresses_of(self.topology, names)
+        return addresses_of(topology, cluster, [alloc.node_id for alloc in job.nodes])
 
 
-def addresses_of(topology: TopologyConf, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Return SLURM_TOPOLOGY_ADDR of each node and its pattern; nothing under a flat topology."""
-    if topology.kind == "flat":
-        return (), ""
-    if topology.kind != "tree":
-        block_of = {name: block.name for block in topology.blocks for name in block.node_names}
-        return tuple(f"{block_of.get(name, '')}.{name}" for name in names), "block.node"
-    by_name = {switch.name: switch for switch in topology.switches}
-    leaf_of = {
-        name: switch
-        for switch in topology.switches
-        if switch.level == 0
-        for name in switch.node_names
-    }
-    paths = [_path(by_name, leaf_of.get(name), name) for name in names]
-    depth = max((path.count(".") for path in paths), default=0)
-    return tuple(paths), "switch." * depth + "node"
-
-
-def _path(by_name: dict[str, SwitchConf], leaf: SwitchConf | None, name: str) -> str:
-    parts = [name]
-    while leaf is not None:
-        parts.append(leaf.name)
-        leaf = by_name.get(leaf.parent)
-    return ".".join(reversed(parts))
+def addresses_of(
+    topology: Topology, cluster: Cluster, node_ids: Sequence[int]
+) -> tuple[tuple[str, ...], str]:
+    """Return SLURM_TOPOLOGY_ADDR of each node, and its pattern."""
+    key = ("unit paths", topology.name)
+    paths = cluster.memo.get(key)
+    if paths is None:
+        paths = cluster.memo[key] = unit_paths(topology)
+    assert isinstance(paths, dict)
+    above = [paths.get(node_id, ()) for node_id in node_ids]
+    names = cluster.node_names(list(node_ids))
+    depth = max(map(len, above), default=0)
+    unit = "block." if topology.kind == "block" else "switch."
+    addresses = tuple(".".join((*path, name)) for path, name in zip(above, names, strict=True))
+    return addresses, unit * depth + "node"

@@ -303,7 +303,7 @@ class Daemon:
             on_message=lambda message, peer, answer: self._nodes.handle(message, peer, answer),
             on_refused=lambda cause, text: self.log.verbose(f"message refused ({cause}): {text}"),
         )
-        self._credentials = Credentials(self._identity.signer, self.configuration.topology)
+        self._credentials = Credentials(self._identity.signer)
         self._sender = Sender(
             self._writer,
             self._endpoint,
@@ -348,7 +348,13 @@ class Daemon:
             for events in clear_state(writer.cluster, now_us):
                 writer.record(events)
         writer.record(
-            configure(writer.cluster, self.configuration.conf, now_us, keep_partitions=True)
+            configure(
+                writer.cluster,
+                self.configuration.conf,
+                now_us,
+                self.configuration.topologies,
+                keep_partitions=True,
+            )
         )
         writer.flush()
 
@@ -481,10 +487,10 @@ class Daemon:
         ]  # fmt: skip
         self.configuration = self._service.configuration = fresh
         self._nodes.conf = conf
-        self._credentials.topology = fresh.topology
         self._scheduler.policy = fresh.policy
         self._identities.forget()
-        self._writer.record(configure(self._writer.cluster, conf, self._clock.now_us()))
+        now_us = self._clock.now_us()
+        self._writer.record(configure(self._writer.cluster, conf, now_us, fresh.topologies))
         self._sender.broadcast(NodeReconfigure(self._writer.cluster.epoch))
         self.log.info("reconfigured from " + conf.path)
         names = ", ".join(key.title().replace("_", "") for key in kept)

@@ -196,10 +196,7 @@ class Service:
 
     def _show_topology(self, call: Call, caller: Caller) -> None:
         request = cast(ShowTopology, call.request)
-        topology = self.configuration.topology
-        self._writer.look(
-            lambda: misc.topology_lines(self._writer.cluster, topology, request), call
-        )
+        self._writer.look(lambda: misc.topology_lines(self._writer.cluster, request), call)
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
         names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}

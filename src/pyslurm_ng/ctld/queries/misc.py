@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyslurm_ng.conf.slurm_conf import SlurmConf
-    from pyslurm_ng.conf.topology_conf import TopologyConf
     from pyslurm_ng.ctld.rules.context import Caller
 
 LICENSE_FIELDS = ["name", "total", "used", "free", "reserved", "remote"]
@@ -138,32 +137,38 @@ def _concerns(cluster: Cluster, item: Reservation, caller: Caller) -> bool:
     )
 
 
-def topology_lines(
-    cluster: Cluster, topology: TopologyConf | None, request: ShowTopology
-) -> ConfigText | Reject:
+def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reject:
     """Return the lines of `scontrol show topology`; none under a flat topology."""
-    if topology is None:
-        return ConfigText(lines=[])
     lines: list[str] = []
-    for switch in topology.switches:
-        if request.unit and switch.name != request.unit:
-            continue
-        if request.node and request.node not in switch.node_names:
-            continue
-        text = f"SwitchName={switch.name} Level={switch.level} LinkSpeed={switch.link_speed}"
-        text += f" Nodes={hostlist.fold(list(switch.node_names))}"
-        if switch.children:
-            text += f" Switches={hostlist.fold(list(switch.children))}"
-        lines.append(text)
-    for index, block in enumerate(topology.blocks):
-        if request.unit and block.name != request.unit:
-            continue
-        if request.node and request.node not in block.node_names:
-            continue
-        nodes = hostlist.fold(list(block.node_names))
-        size = topology.block_sizes[0] if topology.block_sizes else len(block.node_names)
-        lines.append(f"BlockName={block.name} BlockIndex={index} Nodes={nodes} BlockSize={size}")
-    if not lines and (request.unit or request.node):
+    wanted = -1
+    if request.node:
+        node_id = cluster.node_by_name.get(request.node)
+        if node_id is None and cluster.topologies:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+        wanted = node_id if node_id is not None else -1
+
+    def is_shown(name: str, node_ids: tuple[int, ...]) -> bool:
+        return request.unit in ("", name) and (wanted < 0 or wanted in node_ids)
+
+    def nodes(node_ids: tuple[int, ...]) -> str:
+        return hostlist.fold(cluster.node_names(node_ids))
+
+    for topology in cluster.topologies:
+        for switch in topology.switches:
+            if not is_shown(switch.name, switch.node_ids):
+                continue
+            text = f"SwitchName={switch.name} Level={switch.level} LinkSpeed={switch.link_speed}"
+            text += f" Nodes={nodes(switch.node_ids)}"
+            if switch.children:
+                text += f" Switches={hostlist.fold(list(switch.children))}"
+            lines.append(text)
+        for index, block in enumerate(topology.blocks):
+            if is_shown(block.name, block.node_ids):
+                lines.append(
+                    f"BlockName={block.name} BlockIndex={index} Nodes={nodes(block.node_ids)} "
+                    f"BlockSize={topology.block_sizes[0]}"
+                )
+    if not lines and cluster.topologies and (request.unit or request.node):
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     return ConfigText(lines=lines)
 

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
+from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.topology import Block, Switch, Topology
 
 _NODE_REMOVED = "Node removed from the configuration"
 
 
 def configure(
-    cluster: Cluster, conf: SlurmConf, now_us: int, *, keep_partitions: bool = False
+    cluster: Cluster,
+    conf: SlurmConf,
+    now_us: int,
+    topologies: Sequence[TopologyConf] = (),
+    *,
+    keep_partitions: bool = False,
 ) -> list[ev.AnyEvent]:
     """Return the events that bring `cluster` in line with `conf`.
 
     Nodes that are no longer configured are lost to their jobs first.
 
     Args:
+        topologies: the network, from topology.conf or topology.yaml.
         keep_partitions: partitions made or changed by hand stay (a restart, not a reconfigure).
     """
     events: list[ev.AnyEvent] = []
@@ -46,6 +56,7 @@ def configure(
             conf_hash=conf.text_hash,
             first_job_id=conf.first_job_id,
             max_job_id=conf.max_job_id,
+            topologies=tuple(_topology(item, node_ids) for item in topologies),
         )
     )
     return events
@@ -151,4 +162,29 @@ def _partition(item: PartitionConf, node_ids: dict[str, int]) -> Partition:
         suspend_time_s=item.suspend_time,
         suspend_timeout_s=item.suspend_timeout,
         power_down_on_idle=item.power_down_on_idle,
+        topology=item.topology,
+    )
+
+
+def _topology(item: TopologyConf, node_ids: dict[str, int]) -> Topology:
+    return Topology(
+        name=item.name,
+        kind=item.kind,
+        switches=tuple(
+            Switch(
+                switch.name,
+                switch.level,
+                tuple(node_ids[name] for name in switch.node_names),
+                switch.children,
+                switch.parent,
+                switch.link_speed,
+            )
+            for switch in item.switches
+        ),
+        blocks=tuple(
+            Block(block.name, tuple(node_ids[name] for name in block.node_names))
+            for block in item.blocks
+        ),
+        block_sizes=item.block_sizes,
+        is_default=item.is_default,
     )

@@ -1,0 +1,78 @@
+"""What the controller tells of the network: `scontrol show topology` and addresses for jobs."""
+
+from __future__ import annotations
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.credentials import addresses_of
+from pyslurm_ng.ctld.queries.misc import topology_lines
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.query_messages import ConfigText, ShowTopology
+from tests.model.clusters import START_US, conf_of
+
+TREE = "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\nSwitchName=top Switches=s[1-2]\n"
+BLOCKS = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2,4\n"
+
+
+def cluster_with(text: str) -> Cluster:
+    """Return a cluster of four nodes with a topology.conf."""
+    cluster = Cluster()
+    apply_all(cluster, configure(cluster, conf_of(), START_US, [parse_topology_conf(text)]))
+    return cluster
+
+
+def lines(cluster: Cluster, **asked: str) -> list[str]:
+    """Return what `scontrol show topology` prints."""
+    answer = topology_lines(cluster, ShowTopology(**asked))
+    assert isinstance(answer, ConfigText)
+    return answer.lines
+
+
+def test_a_tree_is_shown_as_slurm_shows_it() -> None:
+    """Switches in the order of the file, with all nodes below."""
+    cluster = cluster_with(TREE)
+    top = "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[1-2]"
+    assert lines(cluster) == [
+        "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]",
+        "SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n[3-4]",
+        top,
+    ]
+    assert lines(cluster, node="n3") == ["SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n[3-4]", top]
+    assert lines(cluster, unit="top") == [top]
+
+
+def test_blocks_are_shown_with_the_base_size() -> None:
+    """One line a block."""
+    cluster = cluster_with(BLOCKS)
+    assert lines(cluster, node="n4") == ["BlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2"]
+
+
+def test_an_unknown_switch_or_node_is_refused() -> None:
+    """Under a flat network there is nothing to be wrong about."""
+    cluster = cluster_with(TREE)
+    assert isinstance(topology_lines(cluster, ShowTopology(unit="s9")), Reject)
+    assert isinstance(topology_lines(cluster, ShowTopology(node="n9")), Reject)
+    assert lines(Cluster(), node="n9") == []
+
+
+def test_addresses_follow_the_tree() -> None:
+    """SLURM_TOPOLOGY_ADDR and its pattern, from the top switch to the node."""
+    cluster = cluster_with(TREE)
+    assert addresses_of(cluster.topologies[0], cluster, [0, 3]) == (
+        ("top.s1.n1", "top.s2.n4"),
+        "switch.switch.node",
+    )
+
+
+def test_addresses_in_blocks_name_the_block() -> None:
+    """A block is one level."""
+    cluster = cluster_with(BLOCKS)
+    assert addresses_of(cluster.topologies[0], cluster, [3]) == (("b2.n4",), "block.node")
+
+
+def test_the_topology_survives_a_checkpoint() -> None:
+    """It is part of the stored form."""
+    cluster = cluster_with(TREE)
+    assert Cluster.from_bytes(cluster.to_bytes()).topologies == cluster.topologies
