@@ -1,0 +1,144 @@
+"""Registrations: what a node's hardware, reboot and list of jobs do to it and to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.ctld.rules.nodes import register, strays
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.node import Node, NodeFacts, NodeGres
+from pyslurm_ng.model.states import JobState, NodeFlag, NodeState
+from pyslurm_ng.wire.node_messages import RunningJob
+from tests.ctld.rules.test_reports import launch_duty, running
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
+
+LATER_US = START_US + 60_000_000
+GPUS = (NodeGres("gpu", "a100", 4),)
+WHOLE = NodeFacts(
+    cpus=16, sockets=2, cores_per_socket=8, threads_per_core=1, real_memory_mib=64000, gres=GPUS,
+    boot_id="one",
+)  # fmt: skip
+
+
+def registered(
+    cluster: Cluster,
+    facts: NodeFacts = WHOLE,
+    *jobs: RunningJob,
+    conf: SlurmConf | None = None,
+) -> Node:
+    """Let node n1 register."""
+    apply_all(cluster, register(cluster, 0, facts, jobs, conf or conf_of(), LATER_US))
+    assert check(cluster) == []
+    return cluster.node(0)
+
+
+def with_fields(**fields: object) -> NodeFacts:
+    values = {name: getattr(WHOLE, name) for name in WHOLE.__struct_fields__}
+    return NodeFacts(**{**values, **fields})  # type: ignore[arg-type]
+
+
+def launched(cluster: Cluster) -> Job:
+    """Return a job whose script is known to run on n1."""
+    job = running(cluster, node_list="n1")
+    assert job.batch_node_id == 0
+    done = ((0, launch_duty(cluster, job)),)
+    apply(cluster, ev.DutiesDone(START_US, done))
+    return job
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"cpus": 8}, "Low CPUs"),
+        ({"sockets": 1}, "Low socket*core*thread count"),
+        ({"real_memory_mib": 100}, "Low RealMemory (reported:100 < 100.00% of configured:64000)"),
+        ({"gres": ()}, "gres/gpu count reported lower than configured (0 < 4)"),
+    ],
+)
+def test_too_little_hardware(fields: dict[str, object], reason: str) -> None:
+    cluster = cluster_of()
+    node = registered(cluster, with_fields(**fields))
+    assert node.flags & NodeFlag.INVALID_REG
+    assert node.reason.startswith(reason)
+    assert not cluster.columns.usable[0]
+    node = registered(cluster)
+    assert not node.flags & (NodeFlag.INVALID_REG | NodeFlag.DRAIN)
+    assert node.reason == ""
+
+
+def test_a_pretended_node_may_have_less() -> None:
+    conf = conf_of(FOUR_NODES + "SlurmdParameters=config_overrides\n")
+    node = registered(cluster_of(conf), with_fields(cpus=1, gres=()), conf=conf)
+    assert not node.flags
+
+
+@pytest.mark.parametrize(
+    ("return_to_service", "silent", "state"),
+    [
+        (0, True, NodeState.DOWN),
+        (1, True, NodeState.IDLE),
+        (1, False, NodeState.DOWN),
+        (2, True, NodeState.IDLE),
+        (2, False, NodeState.DOWN),
+    ],
+)
+def test_return_to_service(return_to_service: int, silent: bool, state: NodeState) -> None:
+    """What an operator took down stays down; silence is forgiven as configured."""
+    conf = conf_of(FOUR_NODES + f"ReturnToService={return_to_service}\n")
+    cluster = cluster_of(conf)
+    reason = "Not responding" if silent else "broken fan"
+    apply_all(cluster, node_loss.nodes_down(cluster, (0,), reason, START_US, for_silence=silent))
+    assert registered(cluster, conf=conf).state == state
+
+
+def test_reboot_loses_its_jobs() -> None:
+    cluster = cluster_of()
+    registered(cluster)
+    job = launched(cluster)
+    node = registered(cluster, with_fields(boot_id="two"))
+    assert job.state == JobState.PENDING and job.attempt == 1
+    assert (node.state, node.reason) == (NodeState.DOWN, "Node unexpectedly rebooted")
+
+
+def test_restarted_slurmd_that_knows_its_jobs_keeps_them() -> None:
+    cluster = cluster_of()
+    registered(cluster)
+    job = launched(cluster)
+    registered(cluster, WHOLE, RunningJob(job.job_id, 0, []))
+    assert job.state == JobState.RUNNING
+
+
+def test_script_that_a_node_does_not_know_is_lost() -> None:
+    """Its spool was wiped; the job is run again instead of waiting for ever."""
+    cluster = cluster_of()
+    registered(cluster)
+    job = launched(cluster)
+    registered(cluster)
+    assert (job.state, job.attempt) == (JobState.PENDING, 1)
+
+
+def test_script_not_yet_launched_is_not_lost() -> None:
+    """Its order is still open and will be sent again."""
+    cluster = cluster_of()
+    registered(cluster)
+    job = running(cluster, node_list="n1")
+    registered(cluster)
+    assert job.state == JobState.RUNNING
+
+
+def test_strays_are_told_apart() -> None:
+    cluster = cluster_of()
+    job = launched(cluster)
+    mine = RunningJob(job.job_id, 0, [])
+    assert strays(cluster, 0, [mine]) == []
+    assert strays(cluster, 1, [mine]) == [(job.job_id, 0)]
+    assert strays(cluster, 0, [RunningJob(job.job_id, 1, []), RunningJob(99, 0, [])]) == [
+        (job.job_id, 1),
+        (99, 0),
+    ]

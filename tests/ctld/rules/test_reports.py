@@ -1,0 +1,180 @@
+"""What a node's reports do to jobs, steps and the node; each heard twice does nothing more."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Job, JobRequest, Usage
+from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
+from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.wire import node_messages as nm
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+
+LATER_US = START_US + 5_000_000
+
+
+def running(cluster: Cluster, *, prolog: bool = False, **request: object) -> Job:
+    job_id = submit(cluster, JobRequest(**request))  # type: ignore[arg-type]
+    for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US, runs_prolog=prolog))
+    return cluster.jobs[job_id]
+
+
+def tell(
+    cluster: Cluster, node_id: int, report: nm.Report, conf: SlurmConf | None = None
+) -> list[ev.AnyEvent]:
+    """Apply what follows from a report, and make sure that its echo changes nothing."""
+    conf = conf or conf_of()
+    events = judge(cluster, node_id, report, conf, LATER_US)
+    apply_all(cluster, events)
+    assert check(cluster) == []
+    assert judge(cluster, node_id, report, conf, LATER_US) == []
+    return events
+
+
+def launch_duty(cluster: Cluster, job: Job) -> int:
+    (duty,) = (
+        duty
+        for duty in cluster.duties[job.batch_node_id].values()
+        if duty.kind == DutyKind.LAUNCH and duty.job_id == job.job_id
+    )
+    return duty.duty_id
+
+
+def ended(cluster: Cluster, job: Job, status: int, flags: int = nm.END_CLEAN) -> nm.BatchEnded:
+    return nm.BatchEnded(
+        job.job_id, job.attempt, launch_duty(cluster, job), status, START_US, LATER_US, flags,
+        Usage(user_us=5),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "flags", "state", "step_state", "reason"),
+    [
+        # Recorded: reference/cli/jobend.
+        (0, 0, JobState.COMPLETED, JobState.COMPLETED, Reason.NONE),
+        (3 << 8, 0, JobState.FAILED, JobState.FAILED, Reason.NonZeroExitCode),
+        (11, 0, JobState.FAILED, JobState.CANCELLED, Reason.RaisedSignal),
+        (53, 0, JobState.FAILED, JobState.CANCELLED, Reason.RaisedSignal),
+        (125, nm.END_OUT_OF_MEMORY, JobState.OUT_OF_MEMORY, JobState.OUT_OF_MEMORY,
+         Reason.OutOfMemory),
+    ],
+)  # fmt: skip
+def test_end_of_a_script(
+    status: int, flags: int, state: JobState, step_state: JobState, reason: Reason
+) -> None:
+    """One report of a clean node ends job and batch step, and frees the node."""
+    cluster = cluster_of()
+    job = running(cluster)
+    events = tell(cluster, job.batch_node_id, ended(cluster, job, status, flags | nm.END_CLEAN))
+    assert (job.state, job.exit_code, job.reason) == (state, status, reason)
+    (step,) = (event for event in events if isinstance(event, ev.StepEnded))
+    assert (step.step_id, step.state, step.exit_code) == (STEP_BATCH, step_state, status)
+    assert step.usage == Usage(user_us=5)
+    assert not cluster.duties
+    assert not cluster.use[0].allocs
+
+
+def test_unclean_node_is_terminated_first() -> None:
+    cluster = cluster_of()
+    job = running(cluster)
+    tell(cluster, job.batch_node_id, ended(cluster, job, 0, 0))
+    assert job.flags & JobFlag.COMPLETING
+    (duty,) = cluster.duties[job.batch_node_id].values()
+    assert duty.kind == DutyKind.TERMINATE
+    tell(cluster, job.batch_node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
+    assert job.state == JobState.COMPLETED
+    assert not job.flags & JobFlag.COMPLETING
+
+
+def test_only_other_nodes_are_terminated() -> None:
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2)
+    tell(cluster, job.batch_node_id, ended(cluster, job, 0))
+    assert job.batch_node_id not in cluster.duties
+    ((node_id, duties),) = cluster.duties.items()
+    (duty,) = duties.values()
+    tell(cluster, node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
+    assert job.state == JobState.COMPLETED and not job.nodes_pending
+
+
+def test_old_attempt_cannot_end_the_new_one() -> None:
+    """A node that was cut off reports the end of a run that was given up long ago."""
+    cluster = cluster_of()
+    job = running(cluster)
+    job.attempt = 2
+    stale = nm.BatchEnded(job.job_id, 1, 0, 0, START_US, LATER_US, nm.END_CLEAN)
+    assert tell(cluster, job.batch_node_id, stale) == []
+    assert job.state == JobState.RUNNING
+
+
+def test_requeue_exit_codes() -> None:
+    conf = conf_of(FOUR_NODES + "RequeueExit=7\nRequeueExitHold=8\n")
+    for code, held in ((7, False), (8, True)):
+        cluster = cluster_of(conf)
+        job = running(cluster)
+        tell(cluster, job.batch_node_id, ended(cluster, job, code << 8), conf)
+        assert (job.state, job.attempt) == (JobState.PENDING, 1)
+        assert bool(job.flags & JobFlag.SPECIAL_EXIT) is held
+        assert (job.priority == 0) is held
+
+
+def test_job_starts_with_its_last_prolog() -> None:
+    cluster = cluster_of()
+    job = running(cluster, prolog=True, nodes_min=2, nodes_max=2)
+    assert job.flags & JobFlag.CONFIGURING
+    open_duties = [
+        (node_id, duty.duty_id) for node_id, of in cluster.duties.items() for duty in of.values()
+    ]
+    assert len(open_duties) == 2
+    for node_id, duty_id in open_duties:
+        assert job.flags & JobFlag.CONFIGURING
+        tell(cluster, node_id, nm.DutyDone(job.job_id, 0, duty_id))
+    assert not job.flags & JobFlag.CONFIGURING
+
+
+def test_failed_prolog_drains_and_holds() -> None:
+    cluster = cluster_of()
+    job = running(cluster)
+    node = cluster.node(job.batch_node_id)
+    report = nm.LaunchFailed(
+        job.job_id, 0, launch_duty(cluster, job), 4020, "/p: exit code 1", "Prolog error"
+    )
+    tell(cluster, node.node_id, report)
+    assert node.flags & NodeFlag.DRAIN and node.reason == "Prolog error"
+    (duty,) = cluster.duties[node.node_id].values()
+    tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
+    assert (job.state, job.priority, job.attempt) == (JobState.PENDING, 0, 1)
+    assert job.reason_text == "launch_failed_requeued_held"
+
+
+def test_failed_epilog_drains() -> None:
+    cluster = cluster_of()
+    job = running(cluster)
+    node = cluster.node(job.batch_node_id)
+    tell(cluster, node.node_id, ended(cluster, job, 0, 0))
+    (duty,) = cluster.duties[node.node_id].values()
+    tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id, 256))
+    assert job.state == JobState.COMPLETED
+    assert node.reason == "Epilog error"
+
+
+def test_operators_reason_is_kept() -> None:
+    """A node that was drained by hand does not get another reason."""
+    cluster = cluster_of()
+    node = cluster.node(0)
+    drained: dict[str, object] = {"flags": int(NodeFlag.DRAIN), "reason": "disk"}
+    apply_all(cluster, [ev.NodeUpdated(START_US, (0,), drained)])
+    assert tell(cluster, 0, nm.NodeTrouble(0, 0, "Kill task failed")) == []
+    assert node.reason == "disk"
