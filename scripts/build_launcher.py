@@ -7,11 +7,13 @@ Does nothing where nothing has changed.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import marshal
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -34,29 +36,41 @@ COMMANDS = (
 FROZEN = ("encodings", "encodings.aliases", "encodings.utf_8")
 
 
+# A pack begins with these; src/launcher/launcher.c reads it.
+PACK_MAGIC = b"psngpak1"
+PACK_HEAD = struct.Struct("=8sII")
+PACK_ENTRY = struct.Struct("=qqIIIIII")
+
+
 def variable(name: str) -> str:
     """Return a build setting of this interpreter, or an empty string."""
     return str(sysconfig.get_config_var(name) or "")
 
 
 def link_choices() -> Iterator[list[str]]:
-    """Yield ways to link with Python, best first: a shared library, then a static one."""
+    """Yield ways to link with Python, best first: a static library, then a shared one.
+
+    The static one, at a fixed address, needs no relocation at start: 0.7 ms less for each command.
+    """
     version = variable("LDVERSION") or variable("VERSION")
     libraries = (variable("LIBS") + " " + variable("SYSLIBS")).split()
     directories = [variable("LIBDIR")]
     if variable("MULTIARCH"):
         directories.append(f"{variable('LIBDIR')}/{variable('MULTIARCH')}")
-    for directory in directories:
-        if Path(directory, f"libpython{version}.so").exists():
-            yield [f"-L{directory}", f"-Wl,-rpath,{directory}", f"-lpython{version}"]
     for directory in [variable("LIBPL"), *directories]:
         archive = Path(directory, f"libpython{version}.a")
         if archive.exists():
-            # The extension modules look for Python's symbols in the program itself.
-            rest = [str(archive), *libraries, "-lm", "-ldl", "-lpthread", "-Wl,--export-dynamic"]
-            yield rest
-            yield ["-no-pie", *rest]
-            yield ["-no-pie", *rest, "-lexpat", "-lz", "-lutil"]
+            # The extension modules look for Python's symbols in the program itself: all of them.
+            whole = ["-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive"]
+            rest = [*libraries, "-lm", "-ldl", "-lpthread", "-Wl,--export-dynamic"]
+            more = ["-Wl,-Bstatic", "-lexpat", "-lz", "-Wl,-Bdynamic", "-lutil"]
+            yield ["-no-pie", *whole, *more, *rest]
+            yield ["-no-pie", *whole, "-lexpat", "-lz", "-lutil", *rest]
+            yield ["-no-pie", *whole, *rest]
+            yield [*whole, *rest]
+    for directory in directories:
+        if Path(directory, f"libpython{version}.so").exists():
+            yield [f"-L{directory}", f"-Wl,-rpath,{directory}", f"-lpython{version}"]
 
 
 def write_frozen(header: Path) -> None:
@@ -117,13 +131,91 @@ def runs(target: Path) -> bool:
     trial.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(target, trial)
     result = subprocess.run(
-        [str(trial), "-c", "import socket, struct, hashlib, pyslurm_ng; print(6 * 7)"],
+        [
+            str(trial),
+            "-c",
+            "import socket, hashlib, ctypes, json, pyslurm_ng; print(6 * 7)",
+        ],
         capture_output=True,
         text=True,
         check=False,
     )
     shutil.rmtree(trial.parent.parent)
     return result.stdout == "42\n"
+
+
+def source_of(module: str, package: Path) -> Path | None:
+    """Return the Python file of one of our modules; None when it has none."""
+    place = package.parent.joinpath(*module.split("."))
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        if path.exists():
+            return path
+    return None
+
+
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    """Yield what a module may import when it runs, inside of functions, too."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from imports_of(node)
+
+
+def modules_of(command: str, package: Path) -> dict[str, Path]:
+    """Return the modules that a command may import, with their packages, by name."""
+    found: dict[str, Path] = {}
+    waiting = [f"{package.name}._run", f"{package.name}.cli.{command}"]
+    while waiting:
+        module = waiting.pop()
+        path = source_of(module, package)
+        if module in found or path is None or not module.startswith(f"{package.name}"):
+            continue
+        found[module] = path
+        waiting.extend(imports_of(ast.parse(path.read_bytes())))
+        if "." in module:
+            waiting.append(module.rpartition(".")[0])
+    return dict(sorted(found.items()))
+
+
+def without_docstrings(source: bytes) -> ast.Module:
+    """Return a module's syntax tree without docstrings, which no command shows."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                node.body[:1] = [] if node.body[1:] else [ast.copy_location(ast.Pass(), first)]
+    return tree
+
+
+def write_pack(command: str, package: Path) -> None:
+    """Write all compiled modules that a command may import to one file, for the launcher."""
+    modules = modules_of(command, package)
+    entries, texts = [], b""
+    base = PACK_HEAD.size + len(modules) * PACK_ENTRY.size
+    for module, path in modules.items():
+        relative = str(path.relative_to(package.parent))
+        facts = path.stat()
+        tree = without_docstrings(path.read_bytes())
+        code = marshal.dumps(compile(tree, relative, "exec", dont_inherit=True))
+        places = []
+        for piece in (module.encode() + b"\0", relative.encode() + b"\0", code):
+            places.append(base + len(texts))
+            texts += piece
+        is_package = int(path.name == "__init__.py")
+        entries.append(
+            PACK_ENTRY.pack(int(facts.st_mtime), facts.st_size, *places, len(code), is_package, 0)
+        )
+    head = PACK_HEAD.pack(PACK_MAGIC, sys.hexversion, len(modules))
+    place = package / "__pycache__" / f"{command}.pack"
+    place.parent.mkdir(exist_ok=True)
+    fresh = place.with_suffix(".new")
+    fresh.write_bytes(head + b"".join(entries) + texts)
+    fresh.replace(place)
 
 
 def give_name(program: Path, place: Path) -> None:
@@ -157,9 +249,11 @@ def main(arguments: list[str]) -> None:
         program = copy
     else:
         give_name(program, python_dir / "pyslurm-python")
+    sources = PACKAGE if len(places) == 1 else python_dir.parent / PACKAGE.name
     for name in COMMANDS:
         if (PACKAGE / "cli" / f"{name}.py").exists():
             give_name(program, bin_dir / name)
+            write_pack(name, sources)
     for name, package in MANAGEMENT.items():
         if (PACKAGE / package / "__main__.py").exists():
             give_name(program, bin_dir / name)

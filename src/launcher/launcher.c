@@ -13,10 +13,14 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef PYSLURM_STDLIB_DIR
@@ -29,6 +33,8 @@
  * scripts/build_launcher.py: looked up on disk, they are a tenth of a command's start. */
 #include "frozen.h"
 
+#define FROZEN_COUNT (sizeof frozen / sizeof frozen[0])
+
 #if PY_VERSION_HEX >= 0x030b0000
 #define FROZEN(name, code, is_package) {name, code, sizeof code, is_package}
 #else
@@ -40,6 +46,25 @@ static const struct _frozen frozen[] = {FROZEN_MODULES{NULL}};
 static char self[PATH_MAX];   /* this program, symbolic links followed */
 static char root[PATH_MAX];   /* the directory above its own */
 static char name[NAME_MAX];   /* what it is called, e.g. squeue */
+static char ours[PATH_ROOM];  /* the directory that holds our package */
+static char libraries[PATH_ROOM]; /* in a checkout, where the libraries we use are; else empty */
+
+/* A pack holds the compiled modules of one command in one file, written by build_launcher.py:
+ * taken from there, they cost no search, open and read each, which was a third of an sbatch.
+ * A module whose source has changed since is left out, and found where it always was. */
+struct pack_head {
+    char magic[8];
+    uint32_t python;
+    uint32_t count;
+};
+struct pack_entry {
+    int64_t modified_s, source_bytes;
+    uint32_t name, source, code, code_bytes; /* offsets from the start of the file */
+    uint32_t is_package, unused;
+};
+static const char pack_magic[8] = {'p', 's', 'n', 'g', 'p', 'a', 'k', '1'};
+static const char *pack;
+static uint32_t pack_count;
 
 static void fail(const char *what)
 {
@@ -75,16 +100,10 @@ static void add_path(PyConfig *config, const char *path)
     PyMem_RawFree(wide);
 }
 
-/* Our package comes first: its modules are found without a look into the standard library. */
-static void set_paths(PyConfig *config)
+static void find_ours(void)
 {
-    char ours[PATH_ROOM], libraries[PATH_ROOM] = "", python[PATH_ROOM];
-    config->module_search_paths_set = 1;
-    snprintf(python, sizeof python, "%s/bin/pyslurm-python", root);
     snprintf(ours, sizeof ours, "%s/lib/pyslurm-ng", root);
-    if (access(ours, F_OK) == 0) {
-        snprintf(python, sizeof python, "%s/bin/pyslurm-python", ours);
-    } else {
+    if (access(ours, F_OK) != 0) {
         snprintf(ours, sizeof ours, "%s/pyslurm_ng", root);
         if (access(ours, F_OK) == 0) {
             snprintf(ours, sizeof ours, "%s", root);
@@ -94,6 +113,16 @@ static void set_paths(PyConfig *config)
                      PY_MAJOR_VERSION, PY_MINOR_VERSION);
         }
     }
+}
+
+/* Our package comes first: its modules are found without a look into the standard library. */
+static void set_paths(PyConfig *config)
+{
+    char python[PATH_ROOM + 32], installed[PATH_ROOM];
+    config->module_search_paths_set = 1;
+    snprintf(installed, sizeof installed, "%s/lib/pyslurm-ng", root);
+    snprintf(python, sizeof python, "%s/bin/pyslurm-python",
+             strcmp(ours, installed) == 0 ? ours : root);
     add_path(config, ours);
     add_path(config, PYSLURM_STDLIB_DIR);
     add_path(config, PYSLURM_DYNLOAD_DIR);
@@ -111,15 +140,100 @@ static void set_paths(PyConfig *config)
     config->pathconfig_warnings = 0;
 }
 
+static const struct pack_entry *pack_entries(void)
+{
+    return (const struct pack_entry *)(pack + sizeof(struct pack_head));
+}
+
+/* Map the pack of this command, if there is one for this interpreter. */
+static void open_pack(void)
+{
+    char path[PATH_ROOM + NAME_MAX + 32];
+    struct stat facts;
+    const struct pack_head *head;
+    void *found;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/pyslurm_ng/__pycache__/%s.pack", ours, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &facts) != 0 || facts.st_size < (off_t)sizeof *head) {
+        close(fd);
+        return;
+    }
+    found = mmap(NULL, facts.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    close(fd);
+    if (found == MAP_FAILED)
+        return;
+    head = found;
+    if (memcmp(head->magic, pack_magic, sizeof pack_magic) != 0 || head->python != PY_VERSION_HEX)
+        return;
+    pack = found;
+    pack_count = head->count;
+}
+
+/* Add what is in the pack, and still as its source is, to the modules brought along. */
+static void freeze_pack(void)
+{
+    char path[2 * PATH_ROOM];
+    const struct pack_entry *entry;
+    struct _frozen *table, *next;
+    struct stat facts;
+    size_t length;
+
+    table = calloc(FROZEN_COUNT + pack_count, sizeof *table);
+    if (table == NULL)
+        return;
+    memcpy(table, frozen, sizeof frozen);
+    next = table + FROZEN_COUNT - 1;
+    length = snprintf(path, sizeof path, "%s/", ours);
+    for (entry = pack_entries(); entry < pack_entries() + pack_count; entry++) {
+        snprintf(path + length, sizeof path - length, "%s", pack + entry->source);
+        if (stat(path, &facts) != 0 || facts.st_mtime != entry->modified_s ||
+            facts.st_size != entry->source_bytes)
+            continue;
+        next->name = pack + entry->name;
+        next->code = (const unsigned char *)pack + entry->code;
+#if PY_VERSION_HEX >= 0x030b0000
+        next->size = (int)entry->code_bytes;
+        next->is_package = (int)entry->is_package;
+#else
+        next->size = entry->is_package ? -(int)entry->code_bytes : (int)entry->code_bytes;
+#endif
+        next++;
+    }
+    PyImport_FrozenModules = table;
+}
+
 /* A frozen package has no directory; the codecs that are seldom used still lie in one. */
 static void give_directory(const char *package, const char *directory)
 {
     PyObject *module = PyImport_ImportModule(package);
     PyObject *path = Py_BuildValue("[s]", directory);
     if (module == NULL || path == NULL || PyObject_SetAttrString(module, "__path__", path) != 0)
-        fail("cannot find the codecs");
+        fail("the Python package is missing or broken");
     Py_DECREF(path);
     Py_DECREF(module);
+}
+
+/* What is not in the pack is found in the directories of the packages that are. */
+static void give_directories(void)
+{
+    char path[2 * PATH_ROOM];
+    const struct pack_entry *entry;
+
+    for (entry = pack_entries(); entry < pack_entries() + pack_count; entry++) {
+        if (!entry->is_package)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", ours, pack + entry->source);
+        give_directory(pack + entry->name, dirname(path));
+    }
+}
+
+static int is_short_lived(void)
+{
+    return strcmp(name, "srun") != 0 && strcmp(name, "salloc") != 0;
 }
 
 static void start(int argc, char **argv, int as_interpreter)
@@ -156,13 +270,23 @@ int main(int argc, char **argv)
     PyObject *module;
 
     find_self();
+    find_ours();
     PyImport_FrozenModules = frozen;
     if (strcmp(name, "pyslurm-python") == 0) {
         /* The interpreter with these paths, for child processes: it is sys.executable. */
         start(argc, argv, 1);
         return Py_RunMain();
     }
+    open_pack();
+    if (pack != NULL)
+        freeze_pack();
     start(argc, argv, 0);
+    if (pack != NULL) {
+        /* A command ends before its garbage is worth a search. */
+        if (is_short_lived())
+            PyGC_Disable();
+        give_directories();
+    }
     module = PyImport_ImportModule("pyslurm_ng._run");
     if (module != NULL)
         PyObject_CallMethod(module, "run", "s", name);

@@ -197,3 +197,25 @@ def test_version_is_the_same_everywhere() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{__version__.replace("-", "+")}"' in text
     assert sys.version_info >= (3, 10)
+
+
+def test_pack_gives_way_to_a_changed_source(installed: Path) -> None:
+    """A command comes from its pack only while the pack is what its source would give."""
+    trial = installed / "lib" / "pyslurm-ng" / "pyslurm_ng" / "cli" / "trial.py"
+    write = "import sys; sys.path.insert(0, 'scripts'); import build_launcher as b; "
+    write += f"from pathlib import Path; b.write_pack('trial', Path({str(trial.parents[1])!r}))"
+    subprocess.run([sys.executable, "-c", write], cwd=ROOT, check=True)
+    frozen = "import pyslurm_ng.cli.trial as t; print(t.__spec__.origin)"
+
+    def ask(text: str) -> str:
+        trial.write_text(f"def main(argv):\n    {text}\n    return 0\n")
+        os.utime(trial, (1e9, 1e9))
+        result = subprocess.run(
+            [str(installed / "bin" / "trial")], capture_output=True, text=True, check=False
+        )
+        return result.stdout
+
+    assert ask(f"{frozen}; print('another')").endswith("another\n")
+    subprocess.run([sys.executable, "-c", write], cwd=ROOT, check=True)
+    assert ask(f"{frozen}; print('another')") == "frozen\nanother\n"
+    assert ask(f"{frozen}; print('changed again')").endswith("trial.py\nchanged again\n")
