@@ -15,8 +15,8 @@ from pyslurm_ng.model.job import REQ_NTASKS_SET, JobRequest, NodeAlloc
 from pyslurm_ng.wire.node_messages import JobCredential
 
 GOLDEN = Path(__file__).parent / "golden"
-# An identifier of Slurm's own making, and what a login shell or Slurm's debugging adds.
-NOT_OURS = {"SLURM_JOB_SLUID", "SLURMD_DEBUG", "SLURM_LABELIO", "SLURMD_TRES_BIND"}
+# An identifier of the run, and what srun -l adds.
+NOT_OURS = {"SLURM_JOB_SLUID", "SLURM_LABELIO"}
 SENT_BY_SBATCH = {"SLURM_SUBMIT_DIR": "/home/alice", "SLURM_SUBMIT_HOST": "login",
                   "SLURM_PRIO_PROCESS": "0"}  # fmt: skip
 LEAVES = {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2", "n4": "leaf2"}
@@ -151,7 +151,10 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
         step_tres_bind="gres/gpu:per_task:2",
     )  # fmt: skip
     sent = SENT_BY_SBATCH | {"HOSTNAME": "n1", "SLURM_TRES_PER_TASK": "gres/gpu=2",
-                             "SLURM_GPUS_ON_NODE": "4", "SLURM_RESTART_COUNT": "0"}  # fmt: skip
+                             "SLURM_GPUS_ON_NODE": "4", "SLURM_RESTART_COUNT": "0",
+                             "SLURM_JOB_ID": "74", "SLURM_JOB_EXCLUSIVE": "NO",
+                             "SLURM_JOB_OVERSUBSCRIBE": "NO",
+                             "SLURM_MEM_PER_CPU": "1000"}  # fmt: skip
     own = [2 * local, 2 * local + 1]
     found = env.step_environment(job, place(node), sent, env.SrunPlace("127.0.0.1", 33721, 0o22))
     found |= env.task_variables(task, local, env.GpuView(range(4), own, own))

@@ -406,7 +406,8 @@ def show_step(session: "Session", words: "list[str]") -> int:
     dates = Dates(reply["now_us"])
     for row in rows:
         text = step_id_text(*[row[name] for name in STEP_ID])
-        dist = f" Dist={row['distribution']}" if row["distribution"] else ""
+        word = row["distribution"]
+        dist = f" Dist={word[0].upper()}{word[1:]}" if word else ""
         limit = row["time_limit_min"]
         lines = [
             f"StepId={text} UserId={row['user_id']} StartTime={dates.text(row['start_us'])}"

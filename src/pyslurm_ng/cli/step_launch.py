@@ -32,7 +32,9 @@ def is_per_node(pattern: str) -> bool:
     return False
 
 
-def task_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> bytes:
+def task_environment(
+    options: "Options", variables: "Mapping[bytes, bytes]", granted: "Mapping[str, Any]"
+) -> bytes:
     """Return the variables that the tasks get from us, each ended by NUL.
 
     What the node knows better (ids, node lists, counts) it adds itself.
@@ -44,11 +46,11 @@ def task_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> 
         if mode == "ALL" or name in named or (mode != "NIL" and name.startswith(b"SLURM"))
     }
     found.update(assigned)
-    found.update(_own_variables(options))
+    found.update(_own_variables(options, granted))
     return b"".join(b"%b=%b\0" % pair for pair in found.items())
 
 
-def _own_variables(options: "Options") -> "dict[bytes, bytes]":
+def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[bytes, bytes]":
     """Return what srun tells of itself and of its options."""
     request, settings = options.request, options.settings
     mask = os.umask(0o22)
@@ -74,6 +76,8 @@ def _own_variables(options: "Options") -> "dict[bytes, bytes]":
     ):
         if request.get(name):
             texts[variable] = request[name]
+    if request.get("distribution"):
+        texts["SLURM_DISTRIBUTION"] = granted["distribution"]
     if "label" in settings:
         texts["SLURM_LABELIO"] = 1
     if "unbuffered" in settings:
@@ -111,8 +115,7 @@ def launch_fields(
     fields: dict[str, Any] = {
         "credential": granted["credential"],
         "programs": programs,
-        "environment": task_environment(options, os.environb)
-        + b"SLURM_DISTRIBUTION=%b\0" % granted["distribution"].encode(),
+        "environment": task_environment(options, os.environb, granted),
         "cwd": request.get("work_dir") or submission.current_directory(),
         "append": options.has_flag(ov.OPEN_APPEND),
         "label": "label" in settings,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
@@ -118,6 +119,7 @@ def credential_of(
         issued_us=now_us,
         expires_us=now_us + nm.CREDENTIAL_LIFE_US,
         nonce=nonce,
+        sluid=sluid_text(sluid_number(job.submit_us, job.job_id)),
     )
 
 

@@ -348,6 +348,9 @@ def step_environment(
         variables["SLURM_STEP_LAUNCHER_PORT"] = str(srun.port)
     if credential.step_cpus_per_task:
         variables["SLURM_CPUS_PER_TASK"] = str(credential.step_cpus_per_task)
+    if credential.step_distribution and "SLURM_JOB_ID" in sent:
+        # As with Slurm: an srun with an allocation of its own shows only what was asked for.
+        variables["SLURM_DISTRIBUTION"] = credential.step_distribution
     variables |= _step_tres(credential)
     variables |= topology_variables(credential, place.node_name)
     return variables

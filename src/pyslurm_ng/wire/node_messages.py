@@ -103,6 +103,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     issued_us: int = 0
     expires_us: int = 0
     nonce: bytes = b""
+    sluid: str = ""
 
 
 _credential_encoder = msgspec.msgpack.Encoder()

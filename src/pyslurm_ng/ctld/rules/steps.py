@@ -20,7 +20,7 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, Step
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
-from pyslurm_ng.sched.layout import Distribution, LayoutError, parse_distribution
+from pyslurm_ng.sched.layout import LayoutError, parse_distribution
 from pyslurm_ng.sched.need import GresNeed
 from pyslurm_ng.sched.step_select import Lack, NodeShare, StepNeed, StepPlace, place, shares_of
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
@@ -249,7 +249,7 @@ def _step(job: Job, message: CreateStep, need: StepNeed, found: StepPlace, now_u
         state=JobState.RUNNING,
         start_us=now_us,
         time_limit_min=message.time_limit_min,
-        distribution=_shown_distribution(need.distribution, found),
+        distribution=_shown_distribution(need, found),
         srun_host=message.srun_host,
         srun_pid=message.srun_pid,
         srun_port=message.srun_port,
@@ -267,8 +267,10 @@ def _step(job: Job, message: CreateStep, need: StepNeed, found: StepPlace, now_u
     )
 
 
-def _shown_distribution(distribution: Distribution, found: StepPlace) -> str:
-    return distribution.text(sum(len(given) for given in found.tasks), len(found.allocs))
+def _shown_distribution(need: StepNeed, found: StepPlace) -> str:
+    """Return the word for the layout; cyclic by default only for a count of tasks asked for."""
+    tasks = sum(len(given) for given in found.tasks) if need.ntasks else len(found.allocs) + 1
+    return need.distribution.text(tasks, len(found.allocs))
 
 
 def _tres_per_node(message: CreateStep) -> str:
