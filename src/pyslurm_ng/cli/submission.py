@@ -78,16 +78,36 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+_LIMIT_ROWS = {
+    "AS": "Max address space", "CORE": "Max core file size", "CPU": "Max cpu time",
+    "DATA": "Max data size", "FSIZE": "Max file size", "MEMLOCK": "Max locked memory",
+    "NOFILE": "Max open files", "NPROC": "Max processes", "RSS": "Max resident set",
+    "STACK": "Max stack size",
+}  # fmt: skip
+"""How the kernel calls them in /proc."""
+
+
 def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
     """Return (name, soft, hard) of the limits that go along; -1 is no limit."""
-    import resource
-
     names = _limit_names(wanted, conf)
+    if not names:
+        return []
+    # Python's own module for limits lies in a file whose search and load take 0.35 ms.
+    fd = os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        lines = os.read(fd, 65536).decode().splitlines()
+    finally:
+        os.close(fd)
+    shown = {line[:26].strip(): line[26:].split() for line in lines}
     found = []
     for name in names:
-        soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
-        found.append((name, soft, hard))
+        soft, hard = shown[_LIMIT_ROWS[name]][:2]
+        found.append((name, _limit(soft), _limit(hard)))
     return found
+
+
+def _limit(word: str) -> int:
+    return -1 if word == "unlimited" else int(word)
 
 
 def _limit_names(wanted: str, conf: "dict[str, str]") -> "list[str]":

@@ -40,6 +40,13 @@ BATCH_DEADLINE_S = 3600.0
 """A batch is acknowledged when the database has it; a database may be away for long."""
 AWAIT_S = 60
 BATCH_BYTES = 1 << 20
+REST_RATIO = 4
+"""After a batch the link rests for so many times as long as the batch took, and what happens
+meanwhile goes together: one transaction for a hundred events costs little more than for one."""
+REST_RECORDS = 1000
+"""No rest for who has more than this to catch up with."""
+REST_S = (0.02, 0.25)
+"""Bounds of that; a first batch after a quiet time goes at once."""
 
 OnUpdate = Callable[[AssociationUpdate], None]
 
@@ -190,7 +197,11 @@ class DbdLink:
                     self._log.error(f"slurmdbd: accounting of some jobs is lost: {lost}")
                     follow = self._from_oldest(follow)
                     continue
+                begun_s = loop.time()
                 await self._deliver(link, before, frames)
+                if follow.sequence >= self._durable() - REST_RECORDS:
+                    took_s = loop.time() - begun_s
+                    await asyncio.sleep(min(max(REST_RATIO * took_s, REST_S[0]), REST_S[1]))
         finally:
             follow.close()
 
