@@ -54,8 +54,11 @@ class Node:
         self.connection.sendall(frame)
 
     def started(self) -> None:
-        """Say that all tasks run."""
+        """Say that all tasks run, and wait until srun has heard it."""
         self.send(step_io.pack(step_io.STARTED, 0, pack(dict.fromkeys(self.tasks, 1))))
+        # srun answers in order, so then it knows.
+        self.send(step_io.pack(step_io.PING))
+        self.wait_for(step_io.PONG)
 
     def out(self, task: int, data: bytes, kind: int = step_io.STDOUT) -> None:
         """Send output."""

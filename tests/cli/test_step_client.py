@@ -281,7 +281,7 @@ def test_signals_are_forwarded(make: Any, number: signal.Signals) -> None:
 
 def test_interrupts_escalate(make: Any) -> None:
     """Ctrl-C: state, then the signal, then the end."""
-    room = make(["n1"], [[0, 1]])
+    room = make(["n1"], [[0, 1]], abort_window_s=60.0)
     node = room.node()
     node.started()
     assert _after_interrupt(room) == "srun: interrupt (one more within 1 sec to abort)"
@@ -301,7 +301,7 @@ def _after_interrupt(room: StepRoom) -> str:
 
 def test_quit_on_interrupt(make: Any) -> None:
     """One Ctrl-C is enough."""
-    room = make(["n1"], [[0]], quit_on_interrupt=True)
+    room = make(["n1"], [[0]], quit_on_interrupt=True, abort_window_s=60.0)
     node = room.node()
     node.started()
     assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
@@ -356,7 +356,7 @@ def test_folded_ids_name_each_once(ids: set[int]) -> None:
         (9 << 8, 0, "Exited with exit code 9", 9),
         (9, 0, "Killed", 137),
         (11 | 0x80, 0, "Segmentation fault (core dumped)", 139),
-        (9, 1, "Out Of Memory", 253),
+        (9, 1, "Out Of Memory", 1),
     ],
 )
 def test_exit_words(status: int, flags: int, text: str, code: int) -> None:

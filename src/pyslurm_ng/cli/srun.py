@@ -492,7 +492,7 @@ class _Srun:
             raise Failed
         self._info("Job step aborted: Waiting up to "
                    f"{granted['kill_wait_s'] + 2} seconds for job step to finish.")  # fmt: skip
-        client.end_when_connected("TASK LAUNCH FAILURE")
+        client.terminate("TASK LAUNCH FAILURE")
 
     def _say_launching(self, granted: "dict[str, Any]", client: "StepClient") -> None:
         from pyslurm_ng.base.hostlist import fold

@@ -26,7 +26,6 @@ KEY_BYTES = 32
 _CONNECT_S = 60.0
 _FOLD_S = 0.05
 """So long ends of tasks are gathered, so that those alike share a line."""
-_ABORT_WINDOW_S = 1.0
 _TTY_RETRY_S = 1.0
 _FINISH_GRACE_S = 2.0
 _EIO = 5
@@ -87,6 +86,7 @@ class StepClient:
         show_status: bool = True,
         quit_on_interrupt: bool = False,
         ports: "tuple[int, int]" = (0, 0),
+        abort_window_s: float = 1.0,
     ) -> None:
         """Listen for the nodes; raises OSError when no port is free."""
         self.tasks = tasks
@@ -100,6 +100,7 @@ class StepClient:
         self._kill_wait_s = kill_wait_s
         self._show_status = show_status
         self._quit_on_interrupt = quit_on_interrupt
+        self._abort_window_s = abort_window_s
         self._listener = _listen(ports)
         self.port: int = self._listener.getsockname()[1]
         self._poll = select.poll()
@@ -111,7 +112,8 @@ class StepClient:
         self._stdin_is_over = streams.in_descriptor < 0
         self._is_choked = False
         self._we_ended_it = False
-        self._ends_at_once = ""
+        self._all_connected = False
+        self._orders: list[bytes] = []
         self._was_aborted = False
         self._is_over = False
         self._lost_code = 0
@@ -165,7 +167,7 @@ class StepClient:
         return max(self.tasks.code, self._lost_code)
 
     def _ended_by_signal(self) -> bool:
-        return bool(self.tasks.worst_status & 0x7F) and self.tasks.code != 253
+        return bool(self.tasks.worst_status & 0x7F) and self.tasks.code > 128
 
     def _is_finished(self) -> bool:
         if self._is_over:
@@ -292,11 +294,12 @@ class StepClient:
             return
         link.node = node
         self._links[node] = link
-        if self._ends_at_once:
-            why = self._ends_at_once.encode()
-            self._send(link, step_io.pack(step_io.TERMINATE, step_io.ALL, why))
+        for frame in self._orders:
+            self._send(link, frame)
         if all(self._links[index] or index in self._left_out for index in range(len(self._links))):
             self._timers.pop("connect", None)
+            self._all_connected = True
+            self._orders.clear()
             self._read_stdin()
 
     def _on_frame(self, link: Link, kind: int, task: int, body: bytes) -> None:
@@ -374,6 +377,7 @@ class StepClient:
         self.terminate("NODE FAILURE")
 
     def _nobody_came(self) -> None:
+        self._all_connected = True
         for node, link in enumerate(self._links):
             if link is None and node not in self._left_out:
                 self.log(f"error: timeout waiting for task launch on {self.tasks.nodes[node]}")
@@ -408,24 +412,22 @@ class StepClient:
             link.unsent.clear()
         self._watch_link(link)
 
-    def _send_all(self, frame: bytes) -> None:
+    def _order_all(self, frame: bytes) -> None:
+        """Send to every node, to those still to come when they say hello."""
+        if not self._all_connected:
+            self._orders.append(frame)
         for link in self._links:
             if link is not None and not link.is_done:
                 self._send(link, frame)
 
     def signal_tasks(self, number: int) -> None:
         """Send a signal to every task."""
-        self._send_all(step_io.pack_number(step_io.SIGNAL, step_io.ALL, number))
+        self._order_all(step_io.pack_number(step_io.SIGNAL, step_io.ALL, number))
 
     def terminate(self, why: str) -> None:
         """End the step: TERM now, KILL after KillWait."""
         self._we_ended_it = True
-        self._send_all(step_io.pack(step_io.TERMINATE, step_io.ALL, why.encode()))
-
-    def end_when_connected(self, why: str) -> None:
-        """End the step on every node as soon as it has said hello: it is not complete."""
-        self._we_ended_it = True
-        self._ends_at_once = why
+        self._order_all(step_io.pack(step_io.TERMINATE, step_io.ALL, why.encode()))
 
     # Ends ---------------------------------------------------------------------------------------
 
@@ -496,7 +498,7 @@ class StepClient:
     def _interrupt(self) -> None:
         """Ctrl-C: the first shows the state, the second goes to the tasks, the third ends."""
         now_s = monotonic()
-        is_quick = now_s - self._interrupt_s <= _ABORT_WINDOW_S
+        is_quick = now_s - self._interrupt_s <= self._abort_window_s
         self._interrupt_s = now_s
         asks_first = self._show_status and not self._quit_on_interrupt
         if asks_first and not is_quick and not self._interrupts:
@@ -510,7 +512,7 @@ class StepClient:
             self.log(f"sending Ctrl-C to {self.tasks.step_name}")
             self.signal_tasks(SIGINT)
             if self._quit_on_interrupt or not self._show_status:
-                self._set_timer("force", _ABORT_WINDOW_S, self._force)
+                self._set_timer("force", self._abort_window_s, self._force)
         elif self._interrupts == 2:
             self._force()
         else:
@@ -550,7 +552,7 @@ class StepClient:
 
     def _read_stdin(self) -> None:
         """Read on when every node can take more."""
-        if self._stdin_is_over or self._is_reading_stdin or "connect" in self._timers:
+        if self._stdin_is_over or self._is_reading_stdin or not self._all_connected:
             return
         if all(link.credit > 0 for link in self._readers()):
             try:

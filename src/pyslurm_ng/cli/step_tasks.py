@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 OUT_OF_MEMORY = 1
 """Bit of an EXIT frame's flags (wire.step_io.EXIT_OUT_OF_MEMORY)."""
-OUT_OF_MEMORY_CODE = 253
+OUT_OF_MEMORY_CODE = 1
 STARTING, RUNNING, EXITED = 0, 1, 2
 _CORE_DUMPED = 0x80
 
@@ -65,6 +65,7 @@ class StepTasks:
         self.node_of = {task: node for node, tasks in enumerate(of_node) for task in tasks}
         self.state = dict.fromkeys(sorted(self.node_of), STARTING)
         self.worst_status = 0
+        self.worst_flags = 0
         self.code = 0
         self.exited_count = 0
         self._unsaid: dict[tuple[int, int, int], list[int]] = {}
@@ -95,6 +96,7 @@ class StepTasks:
         if code > self.code:
             self.code = code
             self.worst_status = status
+            self.worst_flags = flags
         self._unsaid.setdefault((self.node_of[task], status, flags), []).append(task)
         return True
 
