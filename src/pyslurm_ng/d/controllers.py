@@ -28,6 +28,7 @@ class Controllers:
     Args:
         on_message: called with each message of a controller.
         registration: what to register with.
+        registered: called when a controller knows us (again).
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class Controllers:
         on_message: Callable[[msgspec.Struct, Peer, Answer], None],
         registration: Callable[[], nm.RegisterNode],
         core: NodeCore,
+        registered: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._node = node
         self._log = log
         self._registration = registration
         self._core = core
+        self._on_registered = registered
         self._endpoint = Endpoint(
             identity,
             audience=f"slurmd:{node.node_name}",
@@ -104,6 +107,7 @@ class Controllers:
             self._said_away = False
             self._heartbeat_s = max(1, outcome.heartbeat_s)
             self._log.info(f"registered with {self.primary} (epoch {outcome.epoch})")
+            self._on_registered()
             return
         text = outcome.text if isinstance(outcome, RequestFailed) else "unexpected answer"
         if not self._said_away:
@@ -139,7 +143,8 @@ class Controllers:
 
     def send_reports(self, acknowledged: Callable[[list[nm.Report]], None]) -> None:
         """Send what is to be reported; one message at a time, so the next is the fuller."""
-        if self._in_flight or not self._core.reports or self._endpoint.is_closed:
+        is_ready = self._is_registered and not self._endpoint.is_closed
+        if self._in_flight or not self._core.reports or not is_ready:
             return
         self._in_flight = self._core.reports[: nm.REPORTS_AT_ONCE]
 

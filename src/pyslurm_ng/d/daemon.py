@@ -143,7 +143,7 @@ class Daemon:
         self._adopt_steps()
         self._controllers = Controllers(
             self.identity, self.node, self.log, on_message=self._on_message,
-            registration=self._registration, core=self.core,
+            registration=self._registration, core=self.core, registered=self.flush_soon,
         )  # fmt: skip
         self._streams = NodeStreams(self)
         try:

@@ -86,6 +86,7 @@ def main(argv: "Sequence[str]") -> int:
     gc.freeze()
     gc.disable()
     control.send(READY)
+    _let_go_of_streams()
     while True:
         path, channel = _receive(control)
         if not path:
@@ -103,6 +104,14 @@ def main(argv: "Sequence[str]") -> int:
             step_record.append(path, record)
         except OSError:
             continue  # slurmd has removed the step's file already, or the spool is full
+
+
+def _let_go_of_streams() -> None:
+    """Free the terminal or pipe of whoever started slurmd; he may wait for its end."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 def _receive(control: socket) -> "tuple[str, int]":

@@ -1,0 +1,190 @@
+"""slurmd at work: killed under running steps, ends of every kind, hooks, a node of no root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import LiveCluster, missing_programs, start
+
+pytestmark = pytest.mark.daemons
+STEPS = 20
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """One node of its own, since these tests kill its daemon and change its configuration."""
+    missing = missing_programs()
+    if missing:
+        pytest.skip(f"not built: {' '.join(missing)}")
+    directory = tmp_path_factory.mktemp("node")
+    extra = directory / "extra.conf"
+    extra.write_text("KillWait=1\n")
+    made = start(directory / "c", "--nodes", "1", "--cpus", "64", "--conf", str(extra))
+    yield made
+    made.down()
+
+
+def pid_of(cluster: LiveCluster, node: str = "n1") -> int:
+    return int((cluster.directory / "run" / f"slurmd-{node}.pid").read_text())
+
+
+def start_slurmd(cluster: LiveCluster, node: str = "n1") -> None:
+    done = cluster.run("slurmd", "-N", node)
+    assert done.returncode == 0, done.stderr
+
+
+def submit(cluster: LiveCluster, script: str, *options: str) -> int:
+    return int(cluster.out("sbatch", "--parsable", "--mem=1", *options, "--wrap", script).strip())
+
+
+def test_steps_survive_kill_of_slurmd(cluster: LiveCluster) -> None:
+    """Twenty scripts go on, write all they have to write, and are reported by the next slurmd."""
+    go = cluster.directory / "go"
+    jobs = [
+        submit(
+            cluster,
+            f"echo begin; until [ -e {go} ]; do sleep 0.1; done; seq 1000; "
+            "echo $SLURM_RESTART_COUNT",
+            "-o", f"survive.{number}",
+        )
+        for number in range(STEPS)
+    ]  # fmt: skip
+    outputs = [cluster.directory / f"survive.{number}" for number in range(STEPS)]
+    cluster.wait_until(
+        "start of all", lambda: all(out.exists() and out.read_text() for out in outputs), 60
+    )
+    os.kill(pid_of(cluster), signal.SIGKILL)
+    # Some end while nobody is there to hear of it.
+    go.touch()
+    start_slurmd(cluster)
+    cluster.wait_for_jobs(*jobs)
+    expected = "begin\n" + "".join(f"{number}\n" for number in range(1, 1001)) + "0\n"
+    assert [out.read_text() for out in outputs] == [expected] * STEPS
+    for job_id in jobs:
+        assert cluster.accounted(job_id) == "COMPLETED|0:0"
+
+
+def test_restart_reattaches(cluster: LiveCluster) -> None:
+    """A restarted slurmd commands what its predecessor had started."""
+    job_id = submit(cluster, "trap 'echo usr1; exit 4' USR1; echo b; while :; do sleep 0.1; done",
+                    "-o", "reattach")  # fmt: skip
+    out = cluster.directory / "reattach"
+    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
+    old = pid_of(cluster)
+    os.kill(old, signal.SIGTERM)
+    cluster.wait_until("end of slurmd", lambda: not Path(f"/proc/{old}").exists(), 30)
+    start_slurmd(cluster)
+    cluster.out("scancel", "-b", "-s", "USR1", str(job_id))
+    cluster.wait_for_jobs(job_id)
+    assert out.read_text() == "b\nusr1\n"
+    assert cluster.accounted(job_id) == "FAILED|4:0"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("exit 0", "COMPLETED|0:0"),
+        ("exit 255", "FAILED|255:0"),
+        ("kill -SEGV $$", "FAILED|0:11"),
+        ("exec /no/such/program", "FAILED|127:0"),
+    ],
+)
+def test_ends(cluster: LiveCluster, script: str, expected: str) -> None:
+    job_id = submit(cluster, script, "-o", "none")
+    cluster.wait_for_jobs(job_id)
+    assert cluster.accounted(job_id) == expected
+
+
+def test_unwritable_output(cluster: LiveCluster) -> None:
+    """Recorded: reference/cli/jobend/bad_output."""
+    job_id = submit(cluster, "pwd", "-o", "/no/such/dir/x.out")
+    cluster.wait_for_jobs(job_id)
+    assert cluster.accounted(job_id) == "FAILED|0:53"
+
+
+def test_cancel_kills_all(cluster: LiveCluster) -> None:
+    marker = f"66{os.getpid()}"
+    job_id = submit(
+        cluster, f"echo b; trap '' TERM; setsid sleep {marker} & sleep {marker}", "-o", "cancelled"
+    )
+    out = cluster.directory / "cancelled"
+    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
+    cluster.out("scancel", str(job_id))
+    cluster.wait_for_jobs(job_id)
+    assert subprocess.run(["pgrep", "-f", f"sleep {marker}"], check=False).returncode == 1
+    said = out.read_text()
+    assert f"error: *** JOB {job_id} ON n1 CANCELLED AT " in said
+    assert said.rstrip().endswith("DUE to SIGNAL Terminated ***")
+    assert cluster.accounted(job_id, "State").startswith("CANCELLED")
+
+
+def test_killed_supervisor_ends_the_job(cluster: LiveCluster) -> None:
+    """RELIABILITY 22: nothing of the job is left, the cores are free, the job runs again."""
+    marker = f"67{os.getpid()}"
+    job_id = submit(cluster, f"echo b; setsid sleep {marker} & wait", "-o", "lost", "--no-requeue")
+    out = cluster.directory / "lost"
+    cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
+    (supervisor,) = (
+        int(name)
+        for name in os.listdir("/proc")
+        if name.isdigit() and _parent_of_script(name, cluster, job_id)
+    )
+    os.kill(supervisor, signal.SIGKILL)
+    cluster.wait_for_jobs(job_id)
+    assert subprocess.run(["pgrep", "-f", f"sleep {marker}"], check=False).returncode == 1
+    assert cluster.accounted(job_id, "State") == "NODE_FAIL"
+
+
+def _parent_of_script(name: str, cluster: LiveCluster, job_id: int) -> bool:
+    """Return whether a process is the supervisor of a job of this cluster."""
+    try:
+        is_stepd = f"[{job_id}.batch]" in Path(f"/proc/{name}/cmdline").read_text()
+        children = Path(f"/proc/{name}/task/{name}/children").read_text().split()
+        return is_stepd and any(
+            str(cluster.directory) in Path(f"/proc/{child}/cmdline").read_text()
+            for child in children
+        )
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def test_hooks(cluster: LiveCluster) -> None:
+    """Prolog before, Epilog after; a prolog that fails drains the node and holds the job."""
+    said = cluster.directory / "hooks"
+    for name in ("prolog", "epilog"):
+        program = cluster.directory / name
+        program.write_text(f"#!/bin/sh\necho {name} $SLURM_JOB_ID $SLURMD_NODENAME >> {said}\n")
+        program.chmod(0o755)
+    conf = cluster.directory / "etc" / "slurm.conf"
+    before = conf.read_text()
+    lines = [f"{key}={cluster.directory}/{key.lower()}" for key in ("Prolog", "Epilog")]
+    conf.write_text(before + "\n".join(lines) + "\n")
+    cluster.out("scontrol", "reconfigure")
+    os.kill(pid_of(cluster), signal.SIGHUP)
+    log = cluster.directory / "log" / "slurmd-n1.log"
+    count = log.read_text().count("registered with")
+    cluster.wait_until("registration", lambda: log.read_text().count("registered with") > count, 20)
+    try:
+        job_id = submit(cluster, f"echo script >> {said}", "-o", "none")
+        cluster.wait_for_jobs(job_id)
+        assert said.read_text() == f"prolog {job_id} n1\nscript\nepilog {job_id} n1\n"
+        (cluster.directory / "prolog").write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+        job_id = submit(cluster, "true", "-o", "none")
+        cluster.wait_until(
+            "requeue",
+            lambda: "launch_failed_requeued_held" in cluster.out("squeue", "-h", "-j", str(job_id)),
+            20,
+        )
+        assert "Prolog error" in cluster.out("sinfo", "-R", "-h")
+        cluster.out("scancel", str(job_id))
+    finally:
+        conf.write_text(before)
+        cluster.out("scontrol", "reconfigure")
+        os.kill(pid_of(cluster), signal.SIGHUP)
+        cluster.out("scontrol", "update", "NodeName=n1", "State=RESUME")
