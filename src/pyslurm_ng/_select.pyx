@@ -190,6 +190,7 @@ cdef extern from *:
 cdef enum:
     MOST_RESOURCES = 32
     MOST_SLOTS = 4096
+    BLOCK = 8  # slots that share a summary word
 
 
 cdef struct Shape:
@@ -207,11 +208,11 @@ cdef struct Kind:
     int shape
     int nodes
     int64_t duration_us
-    int cursor
-    int words
-    int32_t *word  # indexes of words with any suitable node
-    uint64_t *mask  # of those words
-    uint64_t *required  # of those words, NULL if none
+    int cursor  # -1 before the first search
+    int limited  # something else than nodes has put it off
+    int mask_index
+    uint64_t *mask
+    uint64_t *required  # NULL if none
     int16_t *gain  # per word: slot at which more nodes may fit than are known to
     uint8_t *count  # per word: nodes that fit before that slot, at most
 
@@ -233,6 +234,12 @@ cdef class Grid:
     cdef int32_t *_free  # [row * slots + slot]
     cdef int _room_rows
     cdef uint64_t **_plane  # [plane][word * slots + slot]
+    cdef uint64_t **_summary  # [plane][word * blocks + block]: AND of the block's slots
+    cdef int _blocks
+    cdef uint64_t **_mask
+    cdef int _masks, _room_masks
+    cdef int32_t *_placed  # nodes of jobs placed, one after another
+    cdef Py_ssize_t _placed_count, _placed_room
     cdef int32_t **_threshold  # [plane][kind]
     cdef int *_plane_resource
     cdef Shape *_shape
@@ -253,6 +260,7 @@ cdef class Grid:
         if not 0 < self._slots <= MOST_SLOTS or not 0 < resources <= MOST_RESOURCES:
             raise ValueError("too many slots or resources, or none")
         self._words = (self._nodes + 63) // 64
+        self._blocks = (self._slots + BLOCK - 1) // BLOCK
         self._kinds = kinds
         self._resources = resources
         self._time = <int64_t *>calloc(self._slots, sizeof(int64_t))
@@ -276,16 +284,19 @@ cdef class Grid:
         cdef int index
         for index in range(self._planes):
             free(self._plane[index])
+            free(self._summary[index])
             free(self._threshold[index])
         for index in range(self._shapes):
             free(self._shape[index].amount)
         for index in range(self._jobs):
-            free(self._job[index].word)
-            free(self._job[index].mask)
-            free(self._job[index].required)
             free(self._job[index].gain)
             free(self._job[index].count)
+        for index in range(self._masks):
+            free(self._mask[index])
+        free(self._mask)
+        free(self._placed)
         free(self._plane)
+        free(self._summary)
         free(self._threshold)
         free(self._plane_resource)
         free(self._shape)
@@ -361,22 +372,25 @@ cdef class Grid:
         end = self._slot_at(self._time[slot] + duration_us)
         return end if end > slot else slot + 1
 
-    def hold(self, nodes, resources, amounts, until_us):
-        """Take what running jobs hold until their ends; four sequences of equal length."""
+    def hold(self, held, int64_t until_us):
+        """Take what a running job holds until its end.
+
+        Args:
+            held: node, resource, amount; node, resource, amount ... in one sequence.
+        """
         cdef Py_ssize_t index
-        cdef int node, resource, row, slot, end
+        cdef int node, resource, row, slot, end = max(1, self._slot_at(until_us))
         cdef int32_t amount
         cdef int32_t *cells
         if self._planes:
             raise ValueError("planes exist already")
-        for index in range(len(nodes)):
-            node, resource, amount = nodes[index], resources[index], amounts[index]
+        for index in range(0, len(held) - 2, 3):
+            node, resource, amount = held[index], held[index + 1], held[index + 2]
             if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
                 raise IndexError((node, resource))
             row = self._row_of[resource * self._nodes + node]
             if row < 0:
                 continue
-            end = max(1, self._slot_at(until_us[index]))
             cells = self._free + <size_t>row * self._slots
             for slot in range(end):
                 cells[slot] -= amount
@@ -396,18 +410,23 @@ cdef class Grid:
         if plane == self._room_planes:
             self._room_planes = max(16, 2 * plane)
             self._plane = <uint64_t **>realloc(self._plane, self._room_planes * sizeof(void *))
+            self._summary = <uint64_t **>realloc(
+                self._summary, self._room_planes * sizeof(void *))
             self._threshold = <int32_t **>realloc(
                 self._threshold, self._room_planes * sizeof(void *))
             self._plane_resource = <int *>realloc(
                 self._plane_resource, self._room_planes * sizeof(int))
-            if self._plane == NULL or self._threshold == NULL or self._plane_resource == NULL:
+            if (self._plane == NULL or self._summary == NULL or self._threshold == NULL
+                    or self._plane_resource == NULL):
                 raise MemoryError
         bits = <uint64_t *>calloc(<size_t>self._words * self._slots + 1, sizeof(uint64_t))
         self._plane[plane] = bits
+        self._summary[plane] = <uint64_t *>calloc(
+            <size_t>self._words * self._blocks + 1, sizeof(uint64_t))
         self._threshold[plane] = <int32_t *>malloc(self._kinds * sizeof(int32_t))
         self._plane_resource[plane] = resource
         self._planes += 1
-        if bits == NULL or self._threshold[plane] == NULL:
+        if bits == NULL or self._threshold[plane] == NULL or self._summary[plane] == NULL:
             raise MemoryError
         for node in range(self._kinds):
             self._threshold[plane][node] = thresholds[node]
@@ -438,6 +457,9 @@ cdef class Grid:
                 for slot in range(self._slots):
                     seen |= bits[slot]
                     bits[slot] = seen
+                    # Bits only come in with time here: the first slot of a block has fewest.
+                    if slot % BLOCK == 0:
+                        self._summary[plane][<size_t>word * self._blocks + slot // BLOCK] = seen
         return plane
 
     def add_shape(self, resources, planes, amounts, int inexact):
@@ -478,21 +500,38 @@ cdef class Grid:
                 raise IndexError(planes[place])
         return shape
 
-    def add_kind(self, int shape, bytes mask, int nodes, int64_t duration_us, bytes required=b""):
-        """Return a new kind of job: so many nodes of a shape among a set, for a duration.
-
-        `mask` and `required` have a byte per node.
-        """
-        cdef int kind = self._jobs, word, bit, node, used = 0
-        cdef Kind *made
-        cdef const uint8_t *suits = mask
-        cdef const uint8_t *must = required
-        cdef uint64_t bits, musts
-        cdef bint has_required = len(required) > 0
-        if not 0 <= shape < self._shapes or len(mask) != self._nodes or nodes < 1:
-            raise ValueError("no such shape, a byte per node is needed, and at least one node")
-        if has_required and len(required) != self._nodes:
+    def add_mask(self, bytes nodes):
+        """Return a new set of nodes, given with a byte per node."""
+        cdef int word, bit, mask = self._masks
+        cdef const uint8_t *suits = nodes
+        cdef uint64_t bits
+        if len(nodes) != self._nodes:
             raise ValueError("a byte per node is needed")
+        if mask == self._room_masks:
+            self._room_masks = max(16, 2 * mask)
+            self._mask = <uint64_t **>realloc(self._mask, self._room_masks * sizeof(void *))
+            if self._mask == NULL:
+                raise MemoryError
+        self._mask[mask] = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        if self._mask[mask] == NULL:
+            raise MemoryError
+        self._masks += 1
+        for word in range(self._words):
+            bits = 0
+            for bit in range(min(64, self._nodes - word * 64)):
+                if suits[word * 64 + bit]:
+                    bits |= <uint64_t>1 << bit
+            self._mask[mask][word] = bits
+        return mask
+
+    def add_kind(self, int shape, int mask, int nodes, int64_t duration_us, int required=-1):
+        """Return a new kind of job: so many nodes of a shape among a set, for a duration."""
+        cdef int kind = self._jobs
+        cdef Kind *made
+        if not 0 <= shape < self._shapes or not 0 <= mask < self._masks or nodes < 1:
+            raise ValueError("no such shape or mask, or less than one node")
+        if required >= self._masks:
+            raise ValueError("no such mask")
         if kind == self._room_jobs:
             self._room_jobs = max(64, 2 * kind)
             self._job = <Kind *>realloc(self._job, self._room_jobs * sizeof(Kind))
@@ -502,63 +541,118 @@ cdef class Grid:
         memset(made, 0, sizeof(Kind))
         self._jobs += 1
         made.shape, made.nodes, made.duration_us = shape, nodes, duration_us
-        made.word = <int32_t *>calloc(self._words + 1, sizeof(int32_t))
-        made.mask = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        made.cursor = -1
+        made.mask_index, made.mask = mask, self._mask[mask]
+        made.required = self._mask[required] if required >= 0 else NULL
         made.gain = <int16_t *>calloc(self._words + 1, sizeof(int16_t))
         made.count = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
-        if has_required:
-            made.required = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
-        if (made.word == NULL or made.mask == NULL or made.gain == NULL or made.count == NULL
-                or (has_required and made.required == NULL)):
+        if made.gain == NULL or made.count == NULL:
             raise MemoryError
-        for word in range(self._words):
-            bits = musts = 0
-            for bit in range(min(64, self._nodes - word * 64)):
-                node = word * 64 + bit
-                if suits[node]:
-                    bits |= <uint64_t>1 << bit
-                if has_required and must[node]:
-                    musts |= <uint64_t>1 << bit
-            if bits | musts:
-                made.word[used] = word
-                made.mask[used] = bits
-                if has_required:
-                    made.required[used] = musts
-                used += 1
-        made.words = used
         return kind
 
-    cdef uint64_t _scan(self, Kind *job, int place, int start, int end) noexcept nogil:
+    cdef bint _is_easier(self, Kind *other, Kind *job) noexcept nogil:
+        """Return whether wherever a job fits on a node the other one would."""
+        cdef Shape *theirs = self._shape + other.shape
+        cdef Shape *ours = self._shape + job.shape
+        cdef int place, at, kind, word
+        if other.duration_us > job.duration_us:
+            return False
+        if other.shape != job.shape:
+            for place in range(theirs.resources):
+                at = 0
+                while at < ours.resources and ours.resource[at] != theirs.resource[place]:
+                    at += 1
+                for kind in range(self._kinds):
+                    if theirs.amount[kind * theirs.resources + place] > (
+                        0 if at == ours.resources else ours.amount[kind * ours.resources + at]
+                    ):
+                        return False
+        if other.mask_index != job.mask_index:
+            for word in range(self._words):
+                if job.mask[word] & ~other.mask[word]:
+                    return False
+        return True
+
+    cdef void _begin(self, Kind *job) noexcept nogil:
+        """Let a kind's first search begin where easier kinds have found nothing before."""
+        cdef int index, word
+        cdef Kind *other
+        job.cursor = 0
+        for word in range(self._words):
+            if not job.mask[word]:
+                job.gain[word] = self._slots
+        for index in range(self._jobs):
+            other = self._job + index
+            if other == job or other.cursor < 0 or other.limited or not self._is_easier(other, job):
+                continue
+            if other.nodes <= job.nodes and other.cursor > job.cursor and (
+                    other.required == NULL):
+                job.cursor = other.cursor
+            if other.nodes == 1 and other.required == NULL:
+                for word in range(self._words):
+                    if other.gain[word] > job.gain[word]:
+                        job.gain[word] = other.gain[word]
+
+    cdef uint64_t _scan(self, Kind *job, int word, int start, int end) noexcept nogil:
         """Return which nodes of a word are free over a window; note when more may be."""
         cdef Shape *shape = self._shape + job.shape
-        cdef uint64_t fits = job.mask[place], now
-        cdef size_t offset = <size_t>job.word[place] * self._slots
-        cdef uint64_t *first
-        cdef uint64_t *second
-        cdef uint64_t *third
-        cdef int slot = end - 1, last = self._slots - 1, plane
+        cdef uint64_t fits = job.mask[word], now, before = 0
+        cdef size_t offset = <size_t>word * self._slots, block_offset
+        cdef uint64_t *plane0
+        cdef uint64_t *plane1
+        cdef uint64_t *plane2
+        cdef uint64_t *sum0
+        cdef uint64_t *sum1
+        cdef uint64_t *sum2
+        cdef int slot = end - 1, last = self._slots - 1, block = -1, plane, bottom
         self.scans += 1
         if not shape.planes:
-            job.gain[place] = self._slots
-            job.count[place] = popcount(fits)
+            job.gain[word] = self._slots
+            job.count[word] = popcount(fits)
             return fits
-        first = second = third = self._plane[shape.plane[0]] + offset
+        block_offset = <size_t>word * self._blocks
+        plane0 = plane1 = plane2 = self._plane[shape.plane[0]] + offset
+        sum0 = sum1 = sum2 = self._summary[shape.plane[0]] + block_offset
         if shape.planes > 1:
-            second = self._plane[shape.plane[1]] + offset
+            plane1 = self._plane[shape.plane[1]] + offset
+            sum1 = self._summary[shape.plane[1]] + block_offset
         if shape.planes > 2:
-            third = self._plane[shape.plane[2]] + offset
-        while slot >= start:
-            now = fits & first[slot] & second[slot] & third[slot]
-            for plane in range(3, shape.planes):
-                now &= self._plane[shape.plane[plane]][offset + slot]
-            if now != fits:
-                fits = now
-                last = slot
-                if not fits:
-                    break
-            slot -= 1
-        job.gain[place] = last + 1
-        job.count[place] = popcount(fits)
+            plane2 = self._plane[shape.plane[2]] + offset
+            sum2 = self._summary[shape.plane[2]] + block_offset
+        while slot >= start and fits:
+            if slot % BLOCK == BLOCK - 1 and slot - BLOCK + 1 >= start:
+                now = fits & sum0[slot // BLOCK] & sum1[slot // BLOCK] & sum2[slot // BLOCK]
+                for plane in range(3, shape.planes):
+                    now &= self._summary[shape.plane[plane]][block_offset + slot // BLOCK]
+                if now:
+                    if now != fits:
+                        before, block = fits, slot // BLOCK
+                        fits = now
+                    slot -= BLOCK
+                    continue
+            # At the edges of the window, and in the block that leaves nothing, slot by slot.
+            bottom = max(start, slot // BLOCK * BLOCK)
+            while slot >= bottom:
+                now = fits & plane0[slot] & plane1[slot] & plane2[slot]
+                for plane in range(3, shape.planes):
+                    now &= self._plane[shape.plane[plane]][offset + slot]
+                if now != fits:
+                    fits, last, block = now, slot, -1
+                    if not fits:
+                        break
+                slot -= 1
+        if block >= 0:
+            # The leftmost change is somewhere in this block.
+            slot = block * BLOCK + BLOCK - 1
+            while slot >= block * BLOCK:
+                now = before & plane0[slot] & plane1[slot] & plane2[slot]
+                for plane in range(3, shape.planes):
+                    now &= self._plane[shape.plane[plane]][offset + slot]
+                if now != before:
+                    before, last = now, slot
+                slot -= 1
+        job.gain[word] = last + 1
+        job.count[word] = popcount(fits)
         return fits
 
     cdef bint _has(self, Shape *shape, int node, int start, int end) noexcept nogil:
@@ -588,7 +682,7 @@ cdef class Grid:
         if not shape.inexact:
             return fits
         while left:
-            node = job.word[place] * 64 + lowest(left)
+            node = place * 64 + lowest(left)
             bit = left & (~left + 1)
             left ^= bit
             if not self._has(shape, node, start, end):
@@ -603,12 +697,53 @@ cdef class Grid:
         if not 0 <= kind < self._jobs:
             raise IndexError(kind)
         with nogil:
-            if self._job[kind].nodes == 1 and self._job[kind].required == NULL:
-                slot = self._find_one(self._job + kind)
-            else:
-                slot = self._find_many(self._job + kind)
+            slot = self._search(self._job + kind)
         self._found_slot = slot
         return self._time[slot] if slot >= 0 else NEVER
+
+    cdef int _search(self, Kind *job) noexcept nogil:
+        if job.cursor < 0:
+            self._begin(job)
+        if job.nodes == 1 and job.required == NULL:
+            return self._find_one(job)
+        return self._find_many(job)
+
+    def place(self, int kind):
+        """Find room for a job and hold it, unless it can start at once.
+
+        Returns (start, number of the placing): the number is -1 when nothing was held.
+        """
+        cdef int slot
+        cdef Py_ssize_t number
+        cdef Kind *job
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        job = self._job + kind
+        if self._placed_count + job.nodes + 1 > self._placed_room:
+            self._placed_room = max(1024, 2 * (self._placed_room + job.nodes))
+            self._placed = <int32_t *>realloc(
+                self._placed, self._placed_room * sizeof(int32_t))
+            if self._placed == NULL:
+                raise MemoryError
+        with nogil:
+            slot = self._search(job)
+            self._found_slot = slot
+            if slot > 0:
+                self._hold_found(job)
+        if slot <= 0:
+            return (self._time[0] if slot == 0 else NEVER), -1
+        number = self._placed_count
+        self._placed[number] = self._found_count
+        memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
+        self._placed_count += self._found_count + 1
+        return self._time[slot], number
+
+    def placed(self, Py_ssize_t number):
+        """Return the nodes of a placing."""
+        cdef Py_ssize_t index
+        if not 0 <= number < self._placed_count:
+            raise IndexError(number)
+        return [self._placed[number + 1 + index] for index in range(self._placed[number])]
 
     cdef int _find_one(self, Kind *job) noexcept nogil:
         """Return the first slot at which any node fits; `gain` is where each word may first."""
@@ -617,7 +752,7 @@ cdef class Grid:
         while True:
             best = -1
             slot = self._slots
-            for place in range(job.words):
+            for place in range(self._words):
                 if job.gain[place] < slot:
                     slot = job.gain[place]
                     best = place
@@ -632,7 +767,7 @@ cdef class Grid:
                 job.gain[best] = slot + 1
                 continue
             job.gain[best] = slot
-            self._found[0] = job.word[best] * 64 + lowest(fits)
+            self._found[0] = best * 64 + lowest(fits)
             self._found_count = 1
             return slot
 
@@ -643,7 +778,7 @@ cdef class Grid:
             end = self._end(slot, job.duration_us)
             most = 0
             next_slot = self._slots
-            for place in range(job.words):
+            for place in range(self._words):
                 if job.gain[place] <= slot:
                     self._scan(job, place, slot, end)
                 most += job.count[place]
@@ -656,7 +791,7 @@ cdef class Grid:
             seen = 0
             has_required = True
             next_slot = self._slots
-            for place in range(job.words):
+            for place in range(self._words):
                 self._fits[place] = 0
                 if job.count[place]:
                     self._fits[place] = self._exact(
@@ -678,7 +813,7 @@ cdef class Grid:
         return -1
 
     cdef void _pick(self, Kind *job, int place, uint64_t bit) noexcept nogil:
-        self._found[self._found_count] = job.word[place] * 64 + lowest(bit)
+        self._found[self._found_count] = place * 64 + lowest(bit)
         self._found_count += 1
 
     cdef void _choose(self, Kind *job) noexcept nogil:
@@ -687,7 +822,7 @@ cdef class Grid:
         cdef uint64_t fits, bit
         self._found_count = 0
         if job.required != NULL:
-            for place in range(job.words):
+            for place in range(self._words):
                 fits = job.required[place]
                 while fits:
                     bit = fits & (~fits + 1)
@@ -714,7 +849,7 @@ cdef class Grid:
                     return
                 left = self._take_leaf(job, best, left)
             return
-        for place in range(job.words):
+        for place in range(self._words):
             fits = self._fits[place]
             while fits and left > 0:
                 bit = fits & (~fits + 1)
@@ -726,10 +861,10 @@ cdef class Grid:
         cdef int place, node
         cdef uint64_t fits
         memset(self._leaf_count, 0, self._leaves * sizeof(int32_t))
-        for place in range(job.words):
+        for place in range(self._words):
             fits = self._fits[place]
             while fits:
-                node = job.word[place] * 64 + lowest(fits)
+                node = place * 64 + lowest(fits)
                 fits &= fits - 1
                 self._leaf_count[self._leaf[node]] += 1
 
@@ -737,12 +872,12 @@ cdef class Grid:
         cdef int place, node
         cdef uint64_t fits, bit
         self._leaf_count[leaf] = 0
-        for place in range(job.words):
+        for place in range(self._words):
             fits = self._fits[place]
             while fits and left > 0:
                 bit = fits & (~fits + 1)
                 fits ^= bit
-                node = job.word[place] * 64 + lowest(bit)
+                node = place * 64 + lowest(bit)
                 if self._leaf[node] == leaf:
                     self._pick(job, place, bit)
                     left -= 1
@@ -755,8 +890,11 @@ cdef class Grid:
         if not 0 <= kind < self._jobs:
             raise IndexError(kind)
         job = self._job + kind
+        if job.cursor < 0:
+            self._begin(job)
+        job.limited = 1
         job.cursor = max(job.cursor, slot)
-        for place in range(job.words):
+        for place in range(self._words):
             if job.gain[place] < slot:
                 job.gain[place] = slot
 
@@ -766,19 +904,20 @@ cdef class Grid:
 
     def take_found(self, int kind):
         """Hold what was found last for a job of this kind."""
-        cdef int index, place, node, amount_at, end
-        cdef Shape *shape
         if not 0 <= kind < self._jobs or self._found_slot < 0:
             raise ValueError("nothing was found")
-        shape = self._shape + self._job[kind].shape
         with nogil:
-            end = self._end(self._found_slot, self._job[kind].duration_us)
-            for index in range(self._found_count):
-                node = self._found[index]
-                amount_at = self._node_kind[node] * shape.resources
-                for place in range(shape.resources):
-                    self._subtract(node, shape.resource[place], shape.amount[amount_at + place],
-                                   self._found_slot, end)
+            self._hold_found(self._job + kind)
+
+    cdef void _hold_found(self, Kind *job) noexcept nogil:
+        cdef int index, place, node, amount_at, end = self._end(self._found_slot, job.duration_us)
+        cdef Shape *shape = self._shape + job.shape
+        for index in range(self._found_count):
+            node = self._found[index]
+            amount_at = self._node_kind[node] * shape.resources
+            for place in range(shape.resources):
+                self._subtract(node, shape.resource[place], shape.amount[amount_at + place],
+                               self._found_slot, end)
 
     def take(self, int node, int resource, int32_t amount, int64_t start_us, int64_t end_us):
         """Hold an amount on one node during a time."""
@@ -788,19 +927,23 @@ cdef class Grid:
         cdef int end = self._slot_at(end_us)
         self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
 
-    cdef void _subtract(self, int node, int resource, int32_t amount, int start, int end) noexcept nogil:
-        cdef int row = self._row_of[resource * self._nodes + node], slot, plane
-        cdef int32_t least = 2147483647, most = -2147483647, threshold
+    cdef void _subtract(self, int node, int resource, int32_t amount, int start,
+                        int end) noexcept nogil:
+        cdef int row = self._row_of[resource * self._nodes + node], slot, plane, block, top
+        cdef int32_t least = 2147483647, most = -2147483647, threshold, left
         cdef int32_t *cells
         cdef uint64_t *bits
-        cdef uint64_t bit = ~(<uint64_t>1 << (node & 63))
+        cdef uint64_t *summary
+        cdef uint64_t bit = <uint64_t>1 << (node & 63), below, any_below
         if row < 0 or amount <= 0:
             return
         cells = self._free + <size_t>row * self._slots
         for slot in range(start, end):
-            most = cells[slot] if cells[slot] > most else most
-            cells[slot] -= amount
-            least = cells[slot] if cells[slot] < least else least
+            left = cells[slot] - amount
+            cells[slot] = left
+            most = left if left > most else most
+            least = left if left < least else least
+        most += amount
         for plane in range(self._planes):
             if self._plane_resource[plane] != resource:
                 continue
@@ -808,9 +951,17 @@ cdef class Grid:
             if threshold <= least or threshold > most:
                 continue
             bits = self._plane[plane] + <size_t>(node >> 6) * self._slots
-            for slot in range(start, end):
-                if cells[slot] < threshold:
-                    bits[slot] &= bit
+            summary = self._summary[plane] + <size_t>(node >> 6) * self._blocks
+            slot = start
+            for block in range(start // BLOCK, (end - 1) // BLOCK + 1):
+                top = min(end, (block + 1) * BLOCK)
+                any_below = 0
+                while slot < top:
+                    below = bit if cells[slot] < threshold else 0
+                    bits[slot] &= ~below
+                    any_below |= below
+                    slot += 1
+                summary[block] &= ~any_below
 
     cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
         """Return how many tasks fit on a node that fits one, until a slot."""
@@ -864,13 +1015,13 @@ cdef class Grid:
         shape = self._shape + job.shape
         end = self._end(0, job.duration_us)
         answer = []
-        for place in range(job.words):
+        for place in range(self._words):
             fits = self._exact(job, place, self._scan(job, place, 0, end), 0, end, False)
             job.gain[place] = 0
             if total >= enough:
                 break
             while fits and total < enough:
-                node = job.word[place] * 64 + lowest(fits)
+                node = place * 64 + lowest(fits)
                 fits &= fits - 1
                 tasks = self._tasks_on(shape, node, tasks_amounts, most, end)
                 total += tasks

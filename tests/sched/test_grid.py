@@ -8,12 +8,14 @@ from pyslurm_ng._select import NEVER, Grid
 from tests.oracle.grid import SlowGrid
 
 CPUS, MEM = 0, 1
-TIMES = [0, 1, 2, 4, 7, 11, 16]
+TIMES = [0, 1, 2, 4, 7, 11, 16, *range(20, 80, 3)]
 KINDS = [
     # nodes, cpus, memory, duration
     (1, 1, 1, 1),
     (1, 2, 3, 4),
     (1, 3, 1, 20),
+    (1, 2, 2, 45),
+    (2, 3, 3, 33),
     (2, 2, 2, 3),
     (3, 1, 1, 9),
     (5, 4, 2, 2),
@@ -45,6 +47,7 @@ def planes_of(grid: Grid, *, exact: bool) -> tuple[list[list[int]], list[int]]:
     exact=st.booleans(),
     hidden=st.sets(st.integers(0, 69), max_size=10),
     leaves=st.booleans(),
+    at_once=st.booleans(),
 )
 def test_finds_what_its_twin_finds(
     nodes: list[tuple[int, int]],
@@ -53,6 +56,7 @@ def test_finds_what_its_twin_finds(
     exact: bool,
     hidden: set[int],
     leaves: bool,
+    at_once: bool,
 ) -> None:
     """Same first slots; nodes that fit and differ; rows agree in the end, none below 0."""
     grid, twin = Grid(TIMES, [0] * len(nodes), 1, 2), SlowGrid(TIMES, nodes)
@@ -63,17 +67,18 @@ def test_finds_what_its_twin_finds(
     for node, cpus, mem, until in running:
         node %= len(nodes)
         held = min(cpus, twin.free[node][CPUS][0]), min(mem, twin.free[node][MEM][0])
-        grid.hold([node, node], [CPUS, MEM], held, [until, until])
+        grid.hold([node, CPUS, held[0], node, MEM, held[1]], until)
         end = max(1, len([time for time in TIMES if time < until]))
         for resource in (CPUS, MEM):
             twin.hold(node, resource, held[resource], 0, end)
     planes, inexact = planes_of(grid, exact=exact)
     suits = [index for index in range(len(nodes)) if index not in hidden]
     mask = bytes(index in suits for index in range(len(nodes)))
+    mask_number = grid.add_mask(mask)
     kinds = [
         grid.add_kind(
             grid.add_shape([CPUS, MEM], planes[place], [[cpus, mem]], inexact[place]),
-            mask,
+            mask_number,
             count,
             duration,
         )
@@ -82,13 +87,20 @@ def test_finds_what_its_twin_finds(
     for place in jobs:
         count, cpus, mem, duration = KINDS[place]
         slot, fitting = twin.find(suits, count, {CPUS: cpus, MEM: mem}, duration)
-        start = grid.find(kinds[place])
+        number = -1
+        if at_once:
+            start, number = grid.place(kinds[place])
+        else:
+            start = grid.find(kinds[place])
         assert start == (NEVER if slot == NEVER else TIMES[slot])
         if start == NEVER:
             continue
         found = grid.found()
         assert len(found) == count == len(set(found) & set(fitting))
-        grid.take_found(kinds[place])
+        if number < 0:
+            grid.take_found(kinds[place])
+        else:
+            assert grid.placed(number) == found
         for node in found:
             twin.hold(node, CPUS, cpus, slot, twin.end(slot, duration))
             twin.hold(node, MEM, mem, slot, twin.end(slot, duration))
@@ -105,7 +117,8 @@ def test_wide_jobs_use_few_leaves() -> None:
     grid.set_leaves([0, 0, 0, 0, 1, 1, 2, 2, 2])
     plane = grid.add_plane(0, [1])
     shape = grid.add_shape([0], [plane], [[1]], 0)
-    two, five = (grid.add_kind(shape, b"\1" * 9, count, 5) for count in (2, 5))
+    every = grid.add_mask(b"\1" * 9)
+    two, five = (grid.add_kind(shape, every, count, 5) for count in (2, 5))
     assert grid.find(two) == 0
     assert sorted(grid.found()) == [4, 5]
     grid.take_found(two)
@@ -117,10 +130,10 @@ def test_required_nodes_are_among_those_found() -> None:
     """A job that names a node waits for it, and takes others as they come."""
     grid = Grid([0, 10], [0] * 4, 1, 1)
     grid.set_amounts(0, [1] * 4)
-    grid.hold([2], [0], [1], [10])
+    grid.hold([2, 0, 1], 10)
     plane = grid.add_plane(0, [1])
     shape = grid.add_shape([0], [plane], [[1]], 0)
-    kind = grid.add_kind(shape, b"\1" * 4, 2, 5, b"\0\0\1\0")
+    kind = grid.add_kind(shape, grid.add_mask(b"\1" * 4), 2, 5, grid.add_mask(b"\0\0\1\0"))
     assert grid.find(kind) == 10
     assert sorted(grid.found()) == [0, 2]
 
@@ -132,7 +145,7 @@ def test_capacity_counts_tasks_per_node() -> None:
     grid.set_amounts(1, [100, 30, 100])
     plane = grid.add_plane(0, [2])
     shape = grid.add_shape([1, 0], [plane], [[10, 2]], 1)
-    kind = grid.add_kind(shape, b"\1\1\1", 1, 5)
+    kind = grid.add_kind(shape, grid.add_mask(b"\1\1\1"), 1, 5)
     assert grid.capacity(kind, [[10, 2]], 100, 100) == [(0, 4), (1, 3)]
     assert grid.capacity(kind, [[10, 2]], 100, 4) == [(0, 4)]
     assert grid.tasks_on(kind, [1, 0], [[10, 2]], 100) == [3, 4]

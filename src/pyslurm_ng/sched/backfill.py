@@ -11,7 +11,8 @@ in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from operator import itemgetter
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
@@ -20,13 +21,17 @@ from pyslurm_ng.sched import first_fit, reason
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
-from pyslurm_ng.sched.priority import Ranking
+from pyslurm_ng.sched.priority import Ranking, bounded
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 
-Entry = tuple[int, int, int, int, int, Waiting, Demand]
+# Place in the queue (smallest first), job, demand in one of its partitions.
+Entry = tuple[int, Waiting, Demand]
+# The same before time has its say: tier, priority so far, whether that is all, demand.
+Prepared = tuple[int, int, bool, Demand]
 _NO_BUDGET = 1 << 62
+_TIER = 1 << 33  # priorities are below
 
 
 class Planner:
@@ -37,6 +42,9 @@ class Planner:
         self._pools = Pools()
         self._nodes: NodePlan | None = None
         self._generation = 0
+        self._qos: dict[str, int] = {}
+        self._jobs: dict[int, tuple[Waiting, tuple[Prepared, ...]]] = {}
+        self._pass = 0
 
     def __call__(
         self,
@@ -50,58 +58,86 @@ class Planner:
         Args:
             budget: jobs to look at; those beyond it wait for `Priority`.
         """
-        if not policy.backfills or snapshot.reservations:  # time lines do not know those yet
+        if not policy.backfills:
             return first_fit.plan(snapshot, policy, budget, fairshare)
-        self._demands.begin(snapshot, policy)
-        if self._demands.generation != self._generation:
-            self._pools = Pools()
-            self._nodes = None
-            self._generation = self._demands.generation
+        self._begin(snapshot, policy)
         outcome = Plan()
-        ranking = Ranking(snapshot, policy, fairshare)
-        queue = sorted(_entries(snapshot, self._demands, ranking, outcome), key=_order)
-        wanted = list({id(entry[6]): entry[6] for entry in queue}.values())
+        queue, wanted = self._queue(snapshot, Ranking(snapshot, policy, fairshare), outcome)
+        if not queue:
+            return outcome
         planner = self._planner(snapshot, policy, wanted)
         _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome).run(queue)
         return outcome
+
+    def _begin(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Forget what no longer holds."""
+        self._demands.begin(snapshot, policy)
+        if self._demands.generation != self._generation:
+            self._generation = self._demands.generation
+            self._pools, self._nodes = Pools(), None
+            self._jobs = {}
+        if snapshot.qos_priority != self._qos or len(self._jobs) > 2 * len(snapshot.waiting) + 1000:
+            self._qos, self._jobs = snapshot.qos_priority, {}
+
+    def _queue(
+        self, snapshot: Snapshot, ranking: Ranking, outcome: Plan
+    ) -> tuple[list[Entry], list[Demand]]:
+        """Return an entry per job and partition in the order of the queue, and all demands."""
+        known, priorities, moving_part = self._jobs, outcome.priorities, ranking.moving_part
+        self._pass += 1
+        stamp = self._pass
+        entries: list[Entry] = []
+        wanted: list[Demand] = []
+        last = (0, 0)
+        is_sorted = True
+        for job in snapshot.waiting:
+            job_id = job.job_id
+            found = known.get(job_id)
+            if found is None or found[0] is not job:
+                found = known[job_id] = (job, self._prepare(job, snapshot, ranking))
+            if not found[1]:
+                text = f"partition {','.join(job.partitions)} does not exist any more"
+                outcome.waits[job_id] = Wait(Reason.PartitionDown, text)
+            moving = moving_part(job)
+            for tier, fixed, is_all, demand in found[1]:
+                priority = fixed if is_all else bounded(fixed + moving)
+                if job_id not in priorities:
+                    priorities[job_id] = priority
+                entries.append((tier - priority, job, demand))
+                if demand.stamp != stamp:
+                    demand.stamp = stamp
+                    wanted.append(demand)
+            here = (job.submit_us, job_id)
+            is_sorted = is_sorted and last < here
+            last = here
+        if not is_sorted:
+            entries.sort(key=lambda entry: (entry[1].submit_us, entry[1].job_id))
+        entries.sort(key=itemgetter(0))
+        return entries, wanted
+
+    def _prepare(self, job: Waiting, snapshot: Snapshot, ranking: Ranking) -> tuple[Prepared, ...]:
+        prepared = []
+        shape_id = self._demands.shape_id(job.request)
+        for name in job.partitions:
+            partition = snapshot.partitions.get(name)
+            if partition is None:
+                continue
+            fixed, is_all = ranking.fixed_part(job, partition)
+            demand = self._demands.of(job, shape_id, partition)
+            prepared.append((-partition.priority_tier * _TIER, fixed, is_all, demand))
+        return tuple(prepared)
 
     def _planner(
         self, snapshot: Snapshot, policy: Policy, wanted: list[Demand]
     ) -> Pools | NodePlan:
         """Return the planner for these demands: counts where those are exact, else nodes."""
-        for demand in wanted:
-            demand.tries_us = snapshot.now_us
         if self._pools.fit(snapshot, wanted):
-            self._pools.begin(wanted)
+            self._pools.begin(wanted, policy.window_s)
             return self._pools
         if self._nodes is None:
             self._nodes = NodePlan(snapshot)
         self._nodes.begin(snapshot, wanted, policy.window_s)
         return self._nodes
-
-
-def _order(entry: Entry) -> tuple[int, int, int, int, int]:
-    return entry[:5]
-
-
-def _entries(
-    snapshot: Snapshot, demands: Demands, ranking: Ranking, outcome: Plan
-) -> Iterator[Entry]:
-    """Yield one entry per job and partition, led by its place in the queue."""
-    partitions, priorities = snapshot.partitions, outcome.priorities
-    for job in snapshot.waiting:
-        shape_id = demands.shape_id(job.request)
-        for place, name in enumerate(job.partitions):
-            partition = partitions.get(name)
-            if partition is None:
-                text = f"partition {name} does not exist any more"
-                outcome.waits[job.job_id] = Wait(Reason.PartitionDown, text)
-                continue
-            priority = ranking.priority(job, partition)
-            priorities.setdefault(job.job_id, priority)
-            demand = demands.of(job, shape_id, partition)
-            tier = -partition.priority_tier
-            yield tier, -priority, job.submit_us, job.job_id, place, job, demand
 
 
 class _Pass:
@@ -120,22 +156,40 @@ class _Pass:
         self.budget = budget
         self.planner = planner
         self.plan = outcome
-        self.end_us = snapshot.now_us + policy.window_s * 1_000_000
         self.reserved: dict[str, int] = {}  # by partition
         self.behind: dict[str, Wait] = {}  # why jobs wait in a partition with a blocked one
         self.reservations: list[tuple[int, Demand, int]] = []
         self.licenses = dict(snapshot.licenses_free)  # less what the starts of this pass take
 
     def run(self, queue: list[Entry]) -> None:
-        waits = self.plan.waits
+        waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.behind
+        place, reserve, now_us = self.planner.place, self.reservations.append, self.snapshot.now_us
+        reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         done: set[int] = set()
-        for _, _, _, job_id, _, job, demand in queue:
+        for _, job, demand in queue:
+            job_id = job.job_id
             if job_id in done:
                 continue
+            # Most jobs of a long queue are of the plainest sort: one call into the kernel.
+            if (
+                reserves_all
+                and demand.is_plain
+                and job_id not in expected
+                and not job.array_pending
+                and demand.partition.name in behind
+            ):
+                start_us = place(demand)
+                if start_us > now_us:
+                    expected[job_id] = start_us
+                    reserve((job_id, demand, start_us))
+                    waits[job_id] = behind[demand.partition.name]
+                    self.plan.tested += 1
+                    continue
             wait = self._consider(job, demand)
             if wait is None:
                 done.add(job_id)
                 waits.pop(job_id, None)
+                expected.pop(job_id, None)
             else:
                 waits.setdefault(job_id, wait)
         reservations, planner = self.reservations, self.planner
@@ -153,7 +207,7 @@ class _Pass:
         self.plan.tested += 1
         if job.array_pending:
             return self._consider_array(job, demand)
-        start_us = self._find(demand)
+        start_us = self.planner.find(demand)
         if start_us == self.snapshot.now_us and self._start(job, demand, -1):
             return None
         return self._wait(job, demand, start_us)
@@ -163,7 +217,7 @@ class _Pass:
         wait: Wait | None = None
         reserved = 0
         for _ in range(job.tasks_left):
-            start_us = self._find(demand)
+            start_us = self.planner.find(demand)
             is_now = start_us == self.snapshot.now_us
             if is_now and wait is None and self._start(job, demand, next(tasks)):
                 continue
@@ -175,15 +229,6 @@ class _Pass:
         if wait is None and task_ranges.count(job.array_pending) > job.tasks_left:
             return reason.ARRAY_LIMIT
         return wait
-
-    def _find(self, demand: Demand) -> int:
-        """Return the earliest start there is room for; it never moves to the left in a pass."""
-        start_us = self.planner.find(demand)
-        if start_us == NEVER or start_us >= self.end_us:
-            demand.tries_us = self.end_us
-            return NEVER
-        demand.tries_us = start_us
-        return start_us
 
     def _start(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         allocs = self.planner.start(demand)
@@ -212,7 +257,11 @@ class _Pass:
             return reason.never(demand)
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
-        if depth < self.policy.reserve_depth and (is_first or job.array_pending):
+        if (
+            depth < self.policy.reserve_depth
+            and start_us > self.snapshot.now_us
+            and (is_first or job.array_pending)
+        ):
             self.reserved[name] = depth + 1
             self.planner.take(demand, start_us)
             self.reservations.append((job.job_id, demand, start_us))

@@ -32,6 +32,7 @@ class Demand:
     __slots__ = (
         "duration_us",
         "index",
+        "is_plain",
         "kinds_amounts",
         "licenses",
         "mask",
@@ -58,6 +59,7 @@ class Demand:
         self.duration_us = duration_us
         self.licenses = licenses
         self.mask = mask
+        self.is_plain = verdict is None and not licenses
         self.suitable = mask.count(1)
         self.verdict = verdict
         self.stamp = 0

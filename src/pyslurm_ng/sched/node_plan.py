@@ -14,11 +14,13 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.pools import SOON_US
+from pyslurm_ng.sched.reserved import OUTSIDE, closed_times
 from pyslurm_ng.sched.select import FreeNode, allot, free_node, share_tasks, tasks_that_fit
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 
 _SECOND_US = 1_000_000
+_MOST_SLOTS = 4096  # of a grid
 _FIRST_SLOT_S = 60
 _WIDEST_SLOT_S = 3600
 _GROWTH = 1.0175  # about 520 slots for 14 days
@@ -54,6 +56,7 @@ class NodePlan:
     def __init__(self, snapshot: Snapshot, leaves: Sequence[int] = ()) -> None:
         self.hardware = Hardware(snapshot, leaves)
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
+        self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
 
     def begin(self, snapshot: Snapshot, demands: Iterable[Demand], window_s: int) -> None:
         """Enter what is free now; later moments only once some job has to wait."""
@@ -61,14 +64,17 @@ class NodePlan:
         self._window_s = window_s
         self._wanted = [demand for demand in demands if demand.verdict is None]
         self._free: dict[int, FreeNode] = {}
-        self._started: list[tuple[int, int, int, int]] = []  # position, resource, amount, end
+        self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
         self._licenses_taken: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
-        self._reserved: list[tuple[int, ...]] = []
+        self._reserved: list[int] = []  # numbers of placings
         self._blocked: set[int] = set()
         self._uneven: list[tuple[int, int]] = []
         self._begin_licenses()
+        self._closed = closed_times(snapshot.reservations, OUTSIDE)
         self._enter([snapshot.now_us])
         self._is_deep = False
+        if self._closed:
+            self._deepen()
 
     # The grid -----------------------------------------------------------------------------------
 
@@ -84,29 +90,56 @@ class NodePlan:
             of_kind = [totals[resource] for totals in hardware.totals]
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
         self._hold_running()
-        if self._started:
-            grid.hold(*zip(*self._started, strict=True))
+        self._close_reserved()
+        for held, end_us in self._started:
+            grid.hold(held, end_us)
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
+        self._masks: dict[bytes, int] = {}
+        self._shapes: dict[tuple[object, ...], int] = {}
+        self._plain: dict[int, int] = {}  # demands for `place` alone, and their kind
         self._singles: dict[int, tuple[int, list[list[int]]] | None] = {}
-        self._add_kinds()
+        self._add_planes()
 
     def _hold_running(self) -> None:
-        nodes: list[int] = []
-        resources: list[int] = []
-        amounts: list[int] = []
-        until: list[int] = []
-        position, now_us = self.hardware.position, self._snapshot.now_us
-        for _, end_us, allocs, _, is_suspended in self._snapshot.running:
-            if end_us <= now_us:
-                end_us = now_us + SOON_US
-            for alloc in allocs:
-                for resource, amount in self._amounts(alloc):
-                    if resource != CPUS or not is_suspended:
-                        nodes.append(position[alloc.node_id])
-                        resources.append(resource)
-                        amounts.append(amount)
-                        until.append(end_us)
-        self._grid.hold(nodes, resources, amounts, until)
+        """Enter running jobs; what each holds is worked out once in its life."""
+        known, now_us = self._held, self._snapshot.now_us
+        held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
+        hold = self._grid.hold
+        for job_id, end_us, allocs, _, is_suspended in self._snapshot.running:
+            held = known.get(job_id)
+            if held is None or held[0] != (allocs, is_suspended):
+                held = (allocs, is_suspended), self._flat(allocs, is_suspended)
+            held_now[job_id] = held
+            hold(held[1], end_us if end_us > now_us else now_us + SOON_US)
+        self._held = held_now
+
+    def _close_reserved(self) -> None:
+        """Keep the nodes of reservations from jobs outside at their times."""
+        hardware = self.hardware
+        for closed in self._closed:
+            for node_id in closed.node_ids:
+                place = hardware.position.get(node_id)
+                if place is not None:
+                    cpus = hardware.totals[hardware.kind_of[place]][CPUS]
+                    self._grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
+
+    def _times(self, most: int) -> list[int]:
+        """Return the boundaries of slots, and exactly those of reservations, however late."""
+        now_us = self._snapshot.now_us
+        times = slot_times(now_us, self._window_s, most)
+        moments = {time_us for closed in self._closed for time_us in closed[:2]}
+        later = sorted(time_us for time_us in moments if time_us > now_us)
+        return sorted({*times, *later[: _MOST_SLOTS - len(times)]})
+
+    def _flat(self, allocs: tuple[NodeAlloc, ...], is_suspended: bool) -> tuple[int, ...]:
+        """Return position, resource, amount; position ... of what a job holds."""
+        flat: list[int] = []
+        position = self.hardware.position
+        for alloc in allocs:
+            for resource, amount in self._amounts(alloc):
+                if resource != CPUS or not is_suspended:
+                    flat += (position[alloc.node_id], resource, amount)
+        return tuple(flat)
 
     def _amounts(self, alloc: NodeAlloc) -> list[tuple[int, int]]:
         """Return (resource, amount) of what a job holds on a node."""
@@ -124,36 +157,44 @@ class NodePlan:
                     held.append((typed, item.count))
         return held
 
-    def _add_kinds(self) -> None:
-        """Add planes for the amounts asked for, and every variant of every demand."""
+    def _add_planes(self) -> None:
+        """Add planes for the amounts asked for."""
         asked: dict[int, Counter[Threshold]] = {}
-        of_demand = []
         for demand in self._wanted:
-            variants = self._variants_of(demand)
-            of_demand.append((demand, variants))
-            for variant in variants:
-                for resource, threshold in _thresholds(variant):
+            for variant in self._variants_of(demand):
+                for resource, threshold in variant.thresholds:
                     asked.setdefault(resource, Counter())[threshold] += 1
-        planes: dict[int, list[tuple[Threshold, int]]] = {
+        self._planes: dict[int, list[tuple[Threshold, int]]] = {
             resource: [
                 (threshold, self._grid.add_plane(resource, threshold))
                 for threshold in _pick_planes(resource, thresholds)
             ]
             for resource, thresholds in asked.items()
         }
-        shapes: dict[tuple[object, ...], int] = {}
-        for demand, variants in of_demand:
-            kinds = []
-            for variant in variants:
-                key = (variant.resources, variant.amounts)
-                shape = shapes.get(key)
-                if shape is None:
-                    shape = shapes[key] = self._add_shape(variant, planes)
-                kind = self._grid.add_kind(
-                    shape, variant.mask, variant.nodes, demand.duration_us, variant.required
-                )
-                kinds.append((kind, variant))
-            self._kinds[id(demand)] = kinds
+
+    def _kinds_of(self, demand: Demand) -> list[tuple[int, Variant]]:
+        """Return the grid's kinds for a demand, one for each variant."""
+        kinds = self._kinds.get(id(demand))
+        if kinds is None:
+            kinds = self._kinds[id(demand)] = [
+                (self._add_kind(demand, variant), variant) for variant in self._variants_of(demand)
+            ]
+        return kinds
+
+    def _add_kind(self, demand: Demand, variant: Variant) -> int:
+        key = (variant.resources, variant.amounts)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._add_shape(variant)
+        required = self._mask_number(variant.required) if variant.required else -1
+        mask = self._mask_number(variant.mask)
+        return self._grid.add_kind(shape, mask, variant.nodes, demand.duration_us, required)
+
+    def _mask_number(self, mask: bytes) -> int:
+        number = self._masks.get(mask)
+        if number is None:
+            number = self._masks[mask] = self._grid.add_mask(mask)
+        return number
 
     def _variants_of(self, demand: Demand) -> list[Variant]:
         found = self._variants.get(id(demand))
@@ -161,14 +202,14 @@ class NodePlan:
             found = self._variants[id(demand)] = (demand, self.hardware.variants(demand))
         return found[1]
 
-    def _add_shape(self, variant: Variant, planes: dict[int, list[tuple[Threshold, int]]]) -> int:
+    def _add_shape(self, variant: Variant) -> int:
         """Return a shape; resources that no plane tells exactly come first."""
         exact: list[int] = []
         inexact: list[int] = []
         used: list[int] = []
-        for resource, threshold in _thresholds(variant):
+        for resource, threshold in variant.thresholds:
             best = max(
-                (item for item in planes[resource] if _is_below(item[0], threshold)),
+                (item for item in self._planes[resource] if _is_below(item[0], threshold)),
                 key=lambda item: sum(item[0]),
                 default=None,
             )
@@ -190,7 +231,7 @@ class NodePlan:
             if amount
         )
         most = max(64, min(4000, _MOST_CELLS // rows))
-        self._enter(slot_times(self._snapshot.now_us, self._window_s, most))
+        self._enter(self._times(most))
         self._is_deep = True
 
     # Licences -----------------------------------------------------------------------------------
@@ -240,7 +281,7 @@ class NodePlan:
 
     def _find(self, demand: Demand) -> int:
         best = NEVER
-        for kind, variant in self._kinds[id(demand)]:
+        for kind, variant in self._kinds_of(demand):
             start_us = self._find_kind(demand, kind)
             if start_us != NEVER and (best == NEVER or start_us < best):
                 best = start_us
@@ -264,14 +305,38 @@ class NodePlan:
 
     def take(self, demand: Demand, start_us: int) -> None:
         """Keep room for the job that was found last."""
-        kind, _, found = self._chosen
-        if len(self._kinds[id(demand)]) > 1:
-            self._grid.find(kind)
-            found = self._grid.found()
-        self._grid.take_found(kind)
-        order = self.hardware.order
-        self._reserved.append(tuple(sorted(order[place] for place in found)))
+        kind, _, _ = self._chosen
+        placed_us, number = self._grid.place(kind)
+        assert placed_us == start_us, (placed_us, start_us)
+        self._reserved.append(number)
         self._take_licenses(demand, start_us)
+
+    def place(self, demand: Demand) -> int:
+        """Find the earliest start and keep room there at once, if it is not now.
+
+        A short cut for what most jobs of a long queue are: one variant, one deep grid.
+        """
+        kind = self._plain.get(id(demand), -1)
+        if kind < 0:
+            start_us = self.find(demand)
+            if start_us not in (NEVER, self._snapshot.now_us):
+                self.take(demand, start_us)
+            kinds = self._kinds_of(demand)
+            if (
+                self._is_deep
+                and len(kinds) == 1
+                and not demand.licenses
+                and (id(demand) in self._blocked or self._single(demand) is None)
+            ):
+                self._plain[id(demand)] = kinds[0][0]
+            return start_us
+        start_us, number = self._grid.place(kind)
+        if number >= 0:
+            self._reserved.append(number)
+        elif start_us != NEVER:
+            self._uneven = []
+            self._chosen = kind, self._kinds_of(demand)[0][1], self._grid.found()
+        return start_us
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
         """Return exactly what the job found last gets now, and hold it."""
@@ -308,13 +373,13 @@ class NodePlan:
             place = position[alloc.node_id]
             for resource, amount in self._amounts(alloc):
                 self._grid.take(place, resource, amount, now_us, end_us)
-                if not self._is_deep:
-                    self._started.append((place, resource, amount, end_us))
+        if not self._is_deep:
+            self._started.append((self._flat(allocs, False), end_us))
         self._take_licenses(demand, now_us)
 
     def _fills_nodes(self, demand: Demand) -> bool:
         """Return whether tasks fill node after node, so that the last one may get fewer."""
-        kinds = self._kinds[id(demand)]
+        kinds = self._kinds_of(demand)
         return bool(kinds) and kinds[0][1].nodes > max(1, demand.need.nodes_min)
 
     def _find_uneven(self, demand: Demand) -> bool:
@@ -383,7 +448,9 @@ class NodePlan:
             each.append(steps)
         rows = [list(row) for row in single.amounts]
         shape = self._grid.add_shape(single.resources, [], rows, len(single.resources))
-        return self._grid.add_kind(shape, single.mask, 1, demand.duration_us), each
+        return self._grid.add_kind(
+            shape, self._mask_number(single.mask), 1, demand.duration_us
+        ), each
 
     def _filled(self, demand: Demand, variant: Variant, found: list[int]) -> list[tuple[int, int]]:
         """Return the tasks each node found can hold: the first ones are filled."""
@@ -400,19 +467,11 @@ class NodePlan:
     ) -> dict[int, tuple[int, ...]]:
         """Return the nodes of every reservation, by job id; of an array's first."""
         found: dict[int, tuple[int, ...]] = {}
-        for (job_id, _, _), nodes in zip(reservations, self._reserved, strict=True):
-            found.setdefault(job_id, nodes)
+        order, grid = self.hardware.order, self._grid
+        for (job_id, _, _), number in zip(reservations, self._reserved, strict=True):
+            if job_id not in found:
+                found[job_id] = tuple(sorted(order[place] for place in grid.placed(number)))
         return found
-
-
-def _thresholds(variant: Variant) -> list[tuple[int, Threshold]]:
-    """Return what each resource must have per kind, of those that are needed."""
-    found = []
-    for place, resource in enumerate(variant.resources):
-        threshold = tuple(row[place] for row in variant.amounts)
-        if any(threshold):
-            found.append((resource, threshold))
-    return found
 
 
 def _is_below(low: Threshold, high: Threshold) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pyslurm_ng._select import Profile
+from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
@@ -74,9 +74,10 @@ class Pools:
         demand.place = pool
         return whole_nodes(demand, pool.spec)
 
-    def begin(self, demands: Iterable[Demand]) -> None:
+    def begin(self, demands: Iterable[Demand], window_s: int) -> None:
         """Enter what is free now, and later when running jobs have reached their limits."""
         snapshot = self._snapshot
+        self._end_us = snapshot.now_us + window_s * 1_000_000
         busy_until, license_ends = self._busy()
         order = snapshot.weights
         amounts = []
@@ -100,6 +101,7 @@ class Pools:
                 self._profile.release(end_us, kind, count)
         for demand in demands:
             if demand.verdict is None:
+                demand.tries_us = snapshot.now_us
                 assert isinstance(demand.place, Pool)
                 kinds = [demand.place.kind]
                 wanted = [demand.index]
@@ -128,7 +130,19 @@ class Pools:
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
         kinds, amounts = demand.kinds_amounts
-        return self._profile.find(kinds, amounts, demand.duration_us, demand.tries_us)
+        start_us = self._profile.find(kinds, amounts, demand.duration_us, demand.tries_us)
+        if start_us == NEVER or start_us >= self._end_us:
+            demand.tries_us = self._end_us
+            return NEVER
+        demand.tries_us = start_us
+        return start_us
+
+    def place(self, demand: Demand) -> int:
+        """Find the earliest start and keep room there at once, if it is not now."""
+        start_us = self.find(demand)
+        if start_us not in (NEVER, self._snapshot.now_us):
+            self.take(demand, start_us)
+        return start_us
 
     def take(self, demand: Demand, start_us: int) -> None:
         """Keep room for a job."""

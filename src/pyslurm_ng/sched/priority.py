@@ -80,20 +80,40 @@ class Ranking:
             size = (nodes / all_nodes + cpus / all_cpus) / 2
         return min(1.0, max(0.0, size))
 
-    def priority(self, job: Waiting, partition: Partition) -> int:
-        """Return the priority of `job` in one of its partitions; 0 means held."""
+    def fixed_part(self, job: Waiting, partition: Partition) -> tuple[int, bool]:
+        """Return the priority without what time and use change, and whether that is all of it."""
         if job.priority != NO_VAL:
-            return job.priority
+            return job.priority, True
         if not self._policy.is_multifactor:
-            return max(1, _BASIC_FIRST - job.job_id - job.nice)
+            return max(1, _BASIC_FIRST - job.job_id - job.nice), True
         policy, factors = self._policy, self.factors(job, partition)
-        total = (
+        fixed = (
             job.site_factor
-            + int(policy.weight_age * factors.age)
-            + int(policy.weight_fairshare * factors.fairshare)
             + int(policy.weight_size * factors.size)
             + int(policy.weight_partition * factors.partition)
             + int(policy.weight_qos * factors.qos)
             - job.nice
         )
-        return min(MAX_PRIORITY, max(1, total))
+        return fixed, False
+
+    def moving_part(self, job: Waiting) -> int:
+        """Return what age and fair-share add now."""
+        policy = self._policy
+        total = 0
+        if job.accrue_us and policy.weight_age and policy.max_age_s:
+            waited_us = self._snapshot.now_us - job.accrue_us
+            if waited_us > 0:
+                total = int(policy.weight_age * min(1.0, waited_us / 1e6 / policy.max_age_s))
+        if self._fairshare:
+            total += int(policy.weight_fairshare * self._fairshare.get(job.assoc_id, 0.0))
+        return total
+
+    def priority(self, job: Waiting, partition: Partition) -> int:
+        """Return the priority of `job` in one of its partitions; 0 means held."""
+        fixed, is_all = self.fixed_part(job, partition)
+        return fixed if is_all else bounded(fixed + self.moving_part(job))
+
+
+def bounded(priority: int) -> int:
+    """Return a computed priority within what can be shown; 0 would mean held."""
+    return min(MAX_PRIORITY, max(1, priority))

@@ -35,6 +35,7 @@ class Variant:
     amounts: tuple[tuple[int, ...], ...]
     mask: bytes
     required: bytes
+    thresholds: tuple[tuple[int, tuple[int, ...]], ...]  # (resource, amount per kind), not all 0
 
 
 class Hardware:
@@ -167,7 +168,12 @@ class Hardware:
             required = self.mask(bytes(named), b"\1" * len(self.kinds))
             if nodes <= len(need.required_nodes):
                 mask = bytes(a & b for a, b in zip(mask, required, strict=True))
-        return Variant(need, nodes, tasks, resources, rows, mask, required)
+        columns = tuple(
+            (resource, tuple(row[place] for row in rows))
+            for place, resource in enumerate(resources)
+        )
+        needed = tuple(column for column in columns if any(column[1]))
+        return Variant(need, nodes, tasks, resources, rows, mask, required, needed)
 
     def variants(self, demand: Demand) -> list[Variant]:
         """Return the ways to place a job on nodes alike, fewest nodes first."""
