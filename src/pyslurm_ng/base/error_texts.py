@@ -157,6 +157,7 @@ TEXTS: dict[int, str] = {
     2132: "Cannot request more threads per core than the job allocation",
     2133: "Invalid preferred feature specification",
     2134: "Insufficient GRES available in allocation",
+    2899: "Requested topology configuration is not available",
     3000: "Generic error",
     3001: "Bad argument",
     3002: "Not in task context",

@@ -338,6 +338,7 @@ class Reason(IntEnum):
     MaxUnknownRunMinsPerUser = 218
     MaxPoweredUpNodes = 219
     MpiPortsBusy = 220
+    No_suitable_topology_unit_found = 221
 
 
 def reason_text(reason: int) -> str:

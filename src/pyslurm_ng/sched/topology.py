@@ -1,0 +1,393 @@
+"""Which nodes of those that fit lie well in the network: trees of switches, and blocks.
+
+Nodes are numbered by position, those to prefer first, and sets of nodes are integers with a bit
+each: a switch with a thousand nodes is counted in a fraction of a microsecond.
+
+Tree: as few leaf switches as can be; among such choices those under the lowest switch, then under
+the one with the fewest free nodes. Block: nothing is split that fits a block; of blocks with room
+the one with the fewest free nodes, so that the largest ones stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.topology import Topology, topology_of
+
+_MOST_SIZES = 64  # node counts to try for a job that leaves the choice
+
+
+class Place(NamedTuple):
+    """What a job asks of the network: so many nodes, `required` among them.
+
+    segment: nodes that may not be split over blocks; 0: the whole job is one.
+    most_leaves: leaf switches it may use; 0: any.
+    """
+
+    nodes: int
+    required: int = 0
+    segment: int = 0
+    most_leaves: int = 0
+
+
+class _Switch(NamedTuple):
+    level: int
+    mask: int
+    leaves: tuple[int, ...]
+
+
+class Layout:
+    """One topology over numbered nodes.
+
+    Attributes:
+        kind: tree or block.
+        units: the nodes of each leaf switch or base block; nodes in none of them are one more.
+        unit_of: the unit of each position.
+    """
+
+    def __init__(
+        self, topology: Topology, position: Mapping[int, int], weights: Sequence[int] = ()
+    ) -> None:
+        """Number the nodes of `topology`.
+
+        Args:
+            position: of every node id.
+            weights: of every position, ascending; empty when all are equal.
+        """
+        self.kind = topology.kind
+        self.units: list[int] = []
+        self._switches: list[_Switch] = []
+        if topology.kind == "tree":
+            self._add_switches(topology, position)
+        else:
+            self.units = [_mask(position, block.node_ids) for block in topology.blocks]
+            self._sizes = topology.block_sizes
+        everything = (1 << len(position)) - 1
+        known = 0
+        for unit in self.units:
+            known |= unit
+        self._loose = everything & ~known
+        if self._loose:
+            self._switches.append(_Switch(1 << 30, self._loose, (len(self.units),)))
+            self.units.append(self._loose)
+        self.unit_of = [0] * len(position)
+        for number, unit in enumerate(self.units):
+            for place in bits(unit):
+                self.unit_of[place] = number
+        self._groups = _weight_groups(weights)
+
+    def _add_switches(self, topology: Topology, position: Mapping[int, int]) -> None:
+        leaf_at: dict[str, tuple[int, ...]] = {}
+        by_level = sorted(topology.switches, key=lambda switch: switch.level)
+        for switch in by_level:
+            mask = _mask(position, switch.node_ids)
+            if not switch.level:
+                leaf_at[switch.name] = (len(self.units),)
+                self.units.append(mask)
+            else:
+                leaf_at[switch.name] = tuple(
+                    leaf for child in switch.children for leaf in leaf_at[child]
+                )
+            self._switches.append(_Switch(switch.level, mask, leaf_at[switch.name]))
+
+    def trees(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Return (level, units below) of every switch above the leaves, lowest first."""
+        return [(item.level, item.leaves) for item in self._switches if 0 < item.level < 1 << 30]
+
+    def pick(self, fits: int, place: Place) -> int | None:
+        """Return `place.nodes` nodes out of `fits`, or None if they do not lie well enough.
+
+        Lighter nodes are tried alone before heavier ones are added to them.
+        """
+        if place.required & ~fits or place.required.bit_count() > place.nodes:
+            return None
+        for group in self._groups:
+            lighter = fits & group | place.required
+            if lighter.bit_count() >= place.nodes:
+                found = self._pick(lighter, place)
+                if found is not None:
+                    return found
+            if lighter == fits:
+                break
+        return None
+
+    def _pick(self, fits: int, place: Place) -> int | None:
+        if self.kind == "tree":
+            return self._from_tree(fits, place)
+        if not place.segment or place.segment >= place.nodes:
+            return self._from_blocks(fits, place.nodes, place.required)
+        return self._segments(fits, place)
+
+    # Tree ---------------------------------------------------------------------------------------
+
+    def _from_tree(self, fits: int, place: Place) -> int | None:
+        counts = [(fits & unit).bit_count() for unit in self.units]
+        held = [number for number, unit in enumerate(self.units) if place.required & unit]
+        best: tuple[int, int, int] | None = None
+        within: tuple[int, ...] = ()
+        for switch in self._switches:
+            if place.required & ~switch.mask:
+                continue
+            total = sum(counts[leaf] for leaf in switch.leaves)
+            if total < place.nodes:
+                continue
+            leaves = _fewest(counts, switch.leaves, held, place.nodes)
+            if best is None or (leaves, switch.level, total) < best:
+                best, within = (leaves, switch.level, total), switch.leaves
+        if best is None or 0 < place.most_leaves < best[0]:
+            return None
+        chosen, left = place.required, place.nodes - place.required.bit_count()
+        for leaf in held:
+            chosen, left = _take(fits & self.units[leaf] & ~chosen, chosen, left)
+        spare = [leaf for leaf in within if counts[leaf] and leaf not in held]
+        while left:
+            enough = [leaf for leaf in spare if counts[leaf] >= left]
+            if enough:
+                leaf = min(enough, key=lambda leaf: counts[leaf])
+            else:
+                leaf = max(spare, key=lambda leaf: counts[leaf])
+            spare.remove(leaf)
+            chosen, left = _take(fits & self.units[leaf], chosen, left)
+        return chosen
+
+    # Blocks -------------------------------------------------------------------------------------
+
+    def _segments(self, fits: int, place: Place) -> int | None:
+        """Place segment by segment, those with required nodes first."""
+        size = place.segment
+        if place.nodes % size:
+            return None
+        chosen, required = 0, place.required
+        for _ in range(place.nodes // size):
+            own = 0
+            if required:
+                first = (required & -required).bit_length() - 1
+                beside = required & self.units[self.unit_of[first]]
+                own, _ = _take(beside, 0, size)
+                required &= ~own
+            found = self._from_blocks(fits & ~chosen & ~required, size, own)
+            if found is None:
+                return None
+            chosen |= found
+        return None if required else chosen
+
+    def _from_blocks(self, fits: int, nodes: int, required: int) -> int | None:
+        """Place nodes in one block of the smallest planning size that holds them."""
+        sizes = self._sizes
+        level = next((number for number, size in enumerate(sizes) if size >= nodes), len(sizes))
+        best: tuple[int, int] | None = None
+        found: int | None = None
+        for number, group in enumerate(self._groups_of(level)):
+            mask = 0
+            for block in group:
+                mask |= self.units[block]
+            free = fits & mask
+            total = free.bit_count()
+            if total < nodes or required & ~mask:
+                continue
+            # Later ones on ties, as users of Slurm know it.
+            if best is not None and (total, -number) >= best:
+                continue
+            chosen = self._inside(free, group, level, nodes, required)
+            if chosen is not None:
+                best, found = (total, -number), chosen
+        if found is None and self._loose and nodes == 1 and not required & ~self._loose:
+            loose = required or fits & self._loose
+            return loose & -loose if loose else None
+        return found
+
+    def _groups_of(self, level: int) -> list[range]:
+        """Return the base blocks of every block of a planning size; beyond the last: all."""
+        blocks = len(self.units) - bool(self._loose)
+        if level == len(self._sizes):
+            return [range(blocks)]
+        step = self._sizes[level] // self._sizes[0]
+        return [range(first, min(blocks, first + step)) for first in range(0, blocks, step)]
+
+    def _inside(self, free: int, group: range, level: int, nodes: int, required: int) -> int | None:
+        """Fill the blocks of the next smaller planning size, no more of them than needed."""
+        if not level:
+            return _take(free & ~required, required, nodes - required.bit_count())[0]
+        size = self._sizes[level - 1]
+        most = -(-nodes // size)
+        step = size // self._sizes[0]
+        parts = []
+        for first in range(group.start, group.stop, step):
+            mask = 0
+            for block in range(first, min(group.stop, first + step)):
+                mask |= self.units[block]
+            if free & mask:
+                parts.append((free & mask, range(first, min(group.stop, first + step))))
+        held = [part for part in parts if part[0] & required]
+        others = [part for part in parts if not part[0] & required]
+        if len(held) > most:
+            return None
+        ways = (_tight(others, held, nodes, size), held + sorted(others, key=_size, reverse=True))
+        for order in ways:
+            chosen = self._fill(order[:most], level - 1, nodes, required)
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _fill(
+        self, order: Sequence[tuple[int, range]], level: int, nodes: int, required: int
+    ) -> int | None:
+        """Take nodes from blocks in order; what a block has left over stays in few smaller ones."""
+        if sum(_size(part) for part in order) < nodes:
+            return None
+        chosen, left = 0, nodes
+        still = required.bit_count()
+        for free, group in order:
+            own = required & free
+            still -= own.bit_count()
+            give = min(free.bit_count(), left - still)
+            part: int | None = None
+            if give < free.bit_count():
+                part = self._inside(free, group, level, give, own)
+            if part is None:
+                part, _ = _take(free & ~own, own, give - own.bit_count())
+            chosen |= part
+            left -= part.bit_count()
+            if not left:
+                return chosen
+        return None
+
+
+def choose_shares(
+    layout: Layout, fits: Iterable[tuple[int, int]], tasks: int, nodes_max: int, place: Place
+) -> list[tuple[int, int]] | None:
+    """Return positions with the tasks each can hold, for a job that may choose its node count.
+
+    Args:
+        fits: (position, tasks that fit), each at least 1.
+        tasks: to hold in all.
+        nodes_max: nodes the job may have; `place.nodes` is the least.
+    """
+    held = dict(fits)
+    amounts = sorted(held.values(), reverse=True)
+    everything = sum(1 << position for position in held)
+    total = sizes = 0
+    for count, amount in enumerate(amounts[:nodes_max], 1):
+        total += amount
+        if count < place.nodes or total < tasks or (place.segment and count % place.segment):
+            continue
+        sizes += 1
+        if sizes > _MOST_SIZES:
+            break
+        share = -(-tasks // count)
+        roomy = sum(1 << position for position, fit in held.items() if fit >= share)
+        for candidates in (roomy | place.required, everything):
+            chosen = layout.pick(candidates, place._replace(nodes=count))
+            if chosen is not None:
+                shares = [(position, held[position]) for position in bits(chosen)]
+                if sum(fit for _, fit in shares) >= tasks:
+                    return shares
+    return None
+
+
+def layouts_of(
+    topologies: Sequence[Topology],
+    partitions: Iterable[Partition],
+    position: Mapping[int, int],
+    weights: Sequence[int] = (),
+) -> dict[str, Layout]:
+    """Return the layout of every partition that has a network model, by partition name."""
+    made: dict[str, Layout] = {}
+    found: dict[str, Layout] = {}
+    for partition in partitions:
+        topology = topology_of(topologies, partition)
+        if topology is None:
+            continue
+        layout = made.get(topology.name)
+        if layout is None:
+            layout = made[topology.name] = Layout(topology, position, weights)
+        found[partition.name] = layout
+    return found
+
+
+def unit_numbers(topology: Topology | None, specs: Sequence[NodeSpec | None]) -> list[int]:
+    """Return for each node id the number of its leaf switch or block; loose nodes come last."""
+    if topology is None:
+        return []
+    units = (
+        [switch.node_ids for switch in topology.switches if not switch.level]
+        if topology.kind == "tree"
+        else [block.node_ids for block in topology.blocks]
+    )
+    numbers = [len(units)] * len(specs)
+    for number, node_ids in enumerate(units):
+        for node_id in node_ids:
+            numbers[node_id] = number
+    return numbers
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Return the positions in a set, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _mask(position: Mapping[int, int], node_ids: Iterable[int]) -> int:
+    mask = 0
+    for node_id in node_ids:
+        mask |= 1 << position[node_id]
+    return mask
+
+
+def _weight_groups(weights: Sequence[int]) -> list[int]:
+    """Return growing sets of nodes: the lightest, those and the next ones, and so on to all."""
+    groups = []
+    for place in range(1, len(weights)):
+        if weights[place] != weights[place - 1]:
+            groups.append((1 << place) - 1)
+    groups.append(-1)
+    return groups
+
+
+def _fewest(counts: Sequence[int], leaves: Sequence[int], held: Sequence[int], nodes: int) -> int:
+    """Return how many leaves it takes, those with required nodes among them."""
+    left = nodes - sum(counts[leaf] for leaf in held)
+    used = len(held)
+    for count in sorted((counts[leaf] for leaf in leaves if leaf not in held), reverse=True):
+        if left <= 0:
+            break
+        left -= count
+        used += 1
+    return used
+
+
+def _take(free: int, chosen: int, left: int) -> tuple[int, int]:
+    """Add up to `left` of the first nodes of `free` to `chosen`; return what is still left."""
+    if free.bit_count() <= left:
+        return chosen | free, left - free.bit_count()
+    while left:
+        low = free & -free
+        chosen |= low
+        free ^= low
+        left -= 1
+    return chosen, 0
+
+
+def _size(part: tuple[int, range]) -> int:
+    return part[0].bit_count()
+
+
+def _tight(
+    others: Sequence[tuple[int, range]], held: Sequence[tuple[int, range]], nodes: int, size: int
+) -> list[tuple[int, range]]:
+    """Return blocks by best fit: each the smallest that still gives a full share of the rest."""
+    order = list(held)
+    left = nodes - sum(map(_size, held))
+    spare = sorted(others, key=_size)
+    while left > 0 and spare:
+        share = min(left, size)
+        best = next((part for part in spare if _size(part) >= share), spare[-1])
+        spare.remove(best)
+        order.append(best)
+        left -= min(_size(best), share)
+    return order

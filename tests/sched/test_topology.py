@@ -1,0 +1,220 @@
+"""Placement in trees and blocks, against exhaustive search."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.model.topology import Block, Switch, Topology
+from pyslurm_ng.sched.topology import Layout, Place, bits, choose_shares
+from tests.oracle import topology as oracle
+
+
+def tree_of(widths: list[list[int]]) -> Topology:
+    """Return a tree of two levels above the nodes: leaf sizes by spine, all below one top."""
+    switches: list[Switch] = []
+    spines, node = [], 0
+    for number, leaves in enumerate(widths):
+        names, first = [], node
+        for leaf, width in enumerate(leaves):
+            names.append(f"leaf{number}x{leaf}")
+            members = tuple(range(node, node + width))
+            switches.append(Switch(names[-1], 0, members, (), f"spine{number}"))
+            node += width
+        spines.append(Switch(f"spine{number}", 1, tuple(range(first, node)), tuple(names), "top"))
+    switches += spines
+    names = [spine.name for spine in spines]
+    return Topology("t", "tree", (*switches, Switch("top", 2, tuple(range(node)), tuple(names))))
+
+
+def blocks_of(widths: list[int], sizes: tuple[int, ...]) -> Topology:
+    """Return blocks of consecutive nodes."""
+    blocks, node = [], 0
+    for number, width in enumerate(widths):
+        blocks.append(Block(f"b{number}", tuple(range(node, node + width))))
+        node += width
+    return Topology("b", "block", (), tuple(blocks), sizes)
+
+
+def layout_of(topology: Topology, weights: tuple[int, ...] = ()) -> Layout:
+    """Number the nodes as they are named."""
+    total = 1 + max(
+        node
+        for unit in (*topology.switches, *topology.blocks)
+        for node in unit.node_ids  # type: ignore[attr-defined]
+    )
+    return Layout(topology, {node: node for node in range(total)}, weights)
+
+
+def plain(topology: Topology) -> oracle.Tree:
+    """Return a tree in the oracle's form."""
+    return [(switch.level, frozenset(switch.node_ids)) for switch in topology.switches]
+
+
+def mask(nodes: set[int] | frozenset[int] | list[int]) -> int:
+    """Return a set of positions as an integer."""
+    return sum(1 << node for node in nodes)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int, frozenset[int]]:
+    """Draw a small tree, the nodes that fit, a count, and some required ones."""
+    widths = draw(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1,
+                           max_size=3))  # fmt: skip
+    total = sum(map(sum, widths))
+    fits = draw(st.frozensets(st.integers(0, total - 1), max_size=11))
+    count = draw(st.integers(1, 6))
+    required = draw(st.frozensets(st.sampled_from(sorted(fits)), max_size=2)) if fits else fits
+    return tree_of(widths), fits, count, required
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees())
+def test_no_choice_uses_fewer_leaves_or_a_lower_switch(
+    case: tuple[Topology, frozenset[int], int, frozenset[int]],
+) -> None:
+    """Of all subsets none is better."""
+    topology, fits, count, required = case
+    found = layout_of(topology).pick(mask(fits), Place(count, mask(required)))
+    best = oracle.best_in_tree(plain(topology), fits, count, required)
+    if best is None:
+        assert found is None
+        return
+    assert found is not None
+    chosen = frozenset(bits(found))
+    assert required <= chosen <= fits and len(chosen) == count
+    tree = plain(topology)
+    assert (oracle.leaves_used(tree, chosen), oracle.lowest_level(tree, chosen)) == best
+
+
+def fewest_leaves(counts: list[int], nodes: int) -> int:
+    """Return how many leaves hold some nodes, the fullest taken first."""
+    used = 0
+    for count in sorted(counts, reverse=True):
+        if nodes <= 0:
+            break
+        nodes -= count
+        used += 1
+    return used
+
+
+def test_fragmented_trees_use_no_leaf_too_many() -> None:
+    """1,000 random states of 512 nodes below 32 leaves."""
+    topology = tree_of([[16] * 8] * 4)
+    layout, tree = layout_of(topology), plain(topology)
+    source = random.Random(20250101)
+    for _ in range(1000):
+        free = {node for node in range(512) if source.random() < source.choice((0.1, 0.4, 0.8))}
+        count = source.randint(1, 64)
+        found = layout.pick(mask(free), Place(count))
+        if len(free) < count:
+            assert found is None
+            continue
+        assert found is not None
+        counts = [len(below & free) for level, below in tree if not level]
+        assert oracle.leaves_used(tree, bits(found)) == fewest_leaves(counts, count)
+
+
+def test_the_tightest_leaf_that_holds_all_is_taken() -> None:
+    """Larger ones stay free for larger jobs."""
+    layout = layout_of(tree_of([[4, 4], [4]]))
+    assert layout.pick(mask({0, 1, 2, 4, 5, 8, 9, 10, 11}), Place(2)) == mask({4, 5})
+
+
+def test_lighter_nodes_come_first() -> None:
+    """A heavier node on the same leaf is no reason to take it."""
+    layout = layout_of(tree_of([[2, 2]]), (1, 1, 1, 5))
+    assert layout.pick(0b1111, Place(2)) == 0b0011
+    assert layout.pick(0b1101, Place(2)) == 0b0101
+
+
+def test_a_job_may_limit_its_leaf_switches() -> None:
+    """`--switches`: none rather than too many."""
+    layout = layout_of(tree_of([[2, 2]]))
+    assert layout.pick(0b0101, Place(2, most_leaves=1)) is None
+    assert layout.pick(0b0111, Place(2, most_leaves=1)) == 0b0011
+
+
+def test_trees_without_a_common_switch_do_not_share_a_job() -> None:
+    """Nor do nodes outside of all switches and those inside."""
+    parts = Topology("t", "tree", (Switch("a", 0, (0, 1)), Switch("b", 0, (2, 3))))
+    layout = Layout(parts, {node: node for node in range(6)})
+    assert layout.pick(0b111111, Place(3)) is None
+    assert layout.pick(0b111101, Place(2)) is not None
+    assert layout.pick(0b110101, Place(2)) == 0b110000
+
+
+@st.composite
+def block_cases(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int]:
+    """Draw blocks, the nodes that fit, and a count."""
+    base = draw(st.integers(1, 4))
+    steps = draw(st.sampled_from([(1,), (1, 2), (1, 4), (1, 2, 4)]))
+    widths = draw(st.lists(st.integers(base, base + 1), min_size=1, max_size=6))
+    total = sum(widths)
+    fits = draw(st.frozensets(st.integers(0, total - 1)))
+    count = draw(st.integers(1, 14))
+    return blocks_of(widths, tuple(base * step for step in steps)), fits, count
+
+
+@settings(max_examples=400, deadline=None)
+@given(block_cases())
+def test_jobs_in_blocks_fit_exactly_when_the_rule_allows(
+    case: tuple[Topology, frozenset[int], int],
+) -> None:
+    """Found when possible, and in as few blocks of the next size as are needed."""
+    topology, fits, count = case
+    blocks = [frozenset(block.node_ids) for block in topology.blocks]
+    found = layout_of(topology).pick(mask(fits), Place(count))
+    assert (found is not None) == oracle.block_possible(blocks, topology.block_sizes, fits, count)
+    if found is None:
+        return
+    chosen = frozenset(bits(found))
+    assert chosen <= fits and len(chosen) == count
+    if count <= topology.block_sizes[0]:
+        assert sum(1 for block in blocks if block & chosen) == 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(block_cases(), st.integers(1, 4), st.integers(1, 4))
+def test_a_segment_is_never_split(
+    case: tuple[Topology, frozenset[int], int], size: int, segments: int
+) -> None:
+    """Every segment in one block; placed whenever the free nodes allow."""
+    topology, fits, _ = case
+    size = min(size, topology.block_sizes[0])
+    blocks = [frozenset(block.node_ids) for block in topology.blocks]
+    found = layout_of(topology).pick(mask(fits), Place(size * segments, segment=size))
+    assert (found is not None) == oracle.segments_possible(blocks, fits, segments, size)
+    if found is not None:
+        chosen = frozenset(bits(found))
+        assert chosen <= fits and len(chosen) == size * segments
+        assert all(len(block & chosen) % size == 0 for block in blocks)
+
+
+def test_blocks_stay_whole_where_a_smaller_remainder_serves() -> None:
+    """The tightest block that holds a job, and whole blocks but for the rest."""
+    layout = layout_of(blocks_of([4, 4, 4, 4], (4, 8)))
+    assert layout.pick(mask({0, 1, 2, 3, 4, 5, 12, 13, 14, 15}), Place(2)) == mask({4, 5})
+    found = layout.pick(mask({0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}), Place(6))
+    assert found == mask({0, 1, 2, 3, 4, 5})
+
+
+def test_required_nodes_of_segments_are_placed_first() -> None:
+    """Each in a segment of its own block."""
+    layout = layout_of(blocks_of([4, 4], (4,)))
+    found = layout.pick(0xFF, Place(4, required=mask({1, 6}), segment=2))
+    assert found is not None and found & mask({1, 6}) == mask({1, 6})
+    assert (found & 0x0F).bit_count() == 2
+    assert layout.pick(0xFF, Place(4, required=mask({1, 6}))) is None
+
+
+@pytest.mark.parametrize(("tasks", "expected"), [(3, [0, 1]), (4, [0, 1]), (5, [2, 3])])
+def test_tasks_choose_the_node_count(tasks: int, expected: list[int]) -> None:
+    """Fewest nodes that hold the tasks, on one leaf if one leaf can."""
+    layout = layout_of(tree_of([[2, 2]]))
+    fits = [(0, 2), (1, 2), (2, 3), (3, 3)]
+    shares = choose_shares(layout, fits, tasks, 4, Place(2))
+    assert shares is not None
+    assert [place for place, _ in shares] == expected
