@@ -26,9 +26,11 @@ class Spool:
         self.directory = directory
         self.steps = f"{directory}/steps"
         self._prologs = f"{directory}/prologs"
-        os.makedirs(directory, mode=0o755, exist_ok=True)
-        # Users pass through it to their scripts, whatever our umask says.
-        os.chmod(directory, 0o755)
+        if not os.path.isdir(directory):
+            os.makedirs(directory, mode=0o755)
+            # Users pass through it to their scripts, whatever our umask says. A directory that
+            # was there is the administrator's business: it may be /tmp.
+            os.chmod(directory, 0o755)
         for inner in (self.steps, self._prologs):
             os.makedirs(inner, mode=0o700, exist_ok=True)
         if not os.access(self.steps, os.W_OK):

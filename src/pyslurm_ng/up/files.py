@@ -203,11 +203,13 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
 
     The key is kept: tokens and credentials from before stay good.
     """
-    for directory in (layout.directory, layout.etc, layout.log, layout.run, layout.spool):
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not layout.directory.exists():
+        layout.directory.mkdir(mode=0o755, parents=True)
+        # Others may look for their jobs' files below it, whatever the umask says.
+        layout.directory.chmod(0o755)
+    for directory in (layout.etc, layout.log, layout.run, layout.spool):
+        directory.mkdir(mode=0o755, exist_ok=True)
     layout.state.mkdir(mode=0o700, exist_ok=True)
-    # Others may look for their jobs' files below it, whatever the umask says.
-    layout.directory.chmod(0o755)
     if layout.run.stat().st_uid != os.geteuid():
         raise BadRequest(f"{layout.run} belongs to another user")
     layout.slurm_conf.write_text(slurm_conf(request, layout, ports, host))
