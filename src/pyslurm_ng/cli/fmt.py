@@ -222,6 +222,13 @@ def count_text(number: int) -> str:
     return f"{number}G"
 
 
+def signal_text(number: int) -> str:
+    """Return a signal's description as one word: `Segmentation_fault`."""
+    from _signal import strsignal  # type: ignore[import-not-found]  # `signal` loads enum
+
+    return (strsignal(number) or f"Unknown signal {number}").replace(" ", "_")
+
+
 def exit_text(status: int) -> str:
     """Return a wait status as `code:signal`."""
     signal = status & 0x7F

@@ -151,6 +151,13 @@ def step_name(step_id: int) -> str:
     return STEP_NAMES.get(step_id) or str(step_id)
 
 
+def _job_exit_text(job: "Row") -> str:
+    code: int = job["exit_code"]
+    # As Slurm shows it for jobs that ended without a process of theirs ending.
+    is_lost = code == 1 and job["state"] in ("NODE_FAIL", "DEADLINE")
+    return "1:0" if is_lost else exit_text(code)
+
+
 def state_text(row: "Row") -> str:
     """Return the state; a cancelled job or step names who did it."""
     if row["state"] == "CANCELLED" and row["kill_uid"] >= 0:
@@ -295,7 +302,7 @@ _add("JobIDRaw", ("job_id",), lambda job, _: job["job_id"], ("step_id",),
      lambda step, job, _: f"{job['job_id']}.{step_name(step['step_id'])}")  # fmt: skip
 _add("State", ("state", "kill_uid"), lambda job, _: state_text(job), ("state", "kill_uid"),
      lambda step, job, _: state_text(step))  # fmt: skip
-_add("ExitCode", ("exit_code",), lambda job, _: exit_text(job["exit_code"]),
+_add("ExitCode", ("exit_code", "state"), lambda job, _: _job_exit_text(job),
      ("exit_code", "end_us"),
      lambda step, job, _: exit_text(step["exit_code"]) if step["exit_code"] >= 0
      else "" if step["end_us"] else "0:0")  # fmt: skip

@@ -14,6 +14,7 @@ from pyslurm_ng.cli.fmt import (
     long_limit,
     long_time,
     mem_text,
+    signal_text,
     sluid_text,
 )
 from pyslurm_ng.wire.client import SlurmError
@@ -119,6 +120,9 @@ def job_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
     reason = row["reason"]
     if row["reason_text"]:
         reason = row["reason_text"].replace(" ", "_") if reason == "None" else reason
+    if reason == "RaisedSignal":
+        number = row["exit_code"] & 0x7F
+        reason += f":{number}({signal_text(number)})"
     lines.append(
         f"JobState={job_state(row['state'], row['flags'])} Reason={reason}{failed}"
         f" Dependency={null(row['dependency'])}"
@@ -227,7 +231,8 @@ def _job_place(row: "Row", detail: int) -> "list[str]":
     ]
     if row["batch_host"]:
         lines.append(f"BatchHost={row['batch_host']}")
-    tasks = "N/A" if row["state"] > SUSPENDED and not row["start_us"] else row["tasks"]
+    never_ran = row["state"] > SUSPENDED and not row["nodes"] and not row["attempt"]
+    tasks = "N/A" if never_ran else row["tasks"]
     lines.append(
         f"NumNodes={node_count_text(row)} NumCPUs={row['cpus']} NumTasks={tasks}"
         f" CPUs/Task={row['cpus_each']} ReqB:S:C:T=0:{row['sockets_per_node'] or 0}"
@@ -357,7 +362,7 @@ def _job_wishes(row: "Row") -> "list[str]":
     if row["burst_buffer"]:
         lines.append(f"BurstBuffer={row['burst_buffer']}")
     if row["request_flags"] & REQ_KILL_INVALID_DEP:
-        lines.append("KillOInInvalidDependent=Yes")
+        lines.append("KillOnInvalidDependent=Yes")
     if row["request_flags"] & REQ_SPREAD:
         lines.append("SpreadJob=Yes")
     per_gpu = row["mem_per_gpu_mib"]

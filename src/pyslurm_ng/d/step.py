@@ -564,7 +564,8 @@ class Step:
     def _finish(self) -> None:
         status = self._status
         for task in self._tasks:
-            status = status or task.status
+            # As in Slurm the highest counts, and any signal more than any exit code.
+            status = max(status, task.status, key=lambda one: (one & 0x7F, one))
         if self._flags & FLAG_OUT_OF_MEMORY:
             status = OOM_STATUS
         if self._cgroup is not None:

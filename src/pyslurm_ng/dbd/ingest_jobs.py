@@ -30,7 +30,16 @@ SUBMISSION_COLUMNS = (
 )  # fmt: skip
 """What a requeued job's new row and an array task's row take over."""
 
-_SOFT_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
+_SOFT_REASONS = (
+    Reason.NONE,
+    Reason.Priority,
+    Reason.Resources,
+    Reason.Dependency,
+    Reason.DependencyNeverSatisfied,
+    Reason.BeginTime,
+    Reason.JobHeldUser,
+    Reason.JobHeldAdmin,
+)
 
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
 
@@ -433,7 +442,7 @@ def _uid(value: int) -> int:
 
 
 def _reason(reason: int) -> str:
-    """Return the reason sacct remembers: not those every job has while it waits."""
+    """Return the reason sacct remembers: not those the user or the queue made."""
     return "None" if reason in _SOFT_REASONS else reason_text(reason)
 
 

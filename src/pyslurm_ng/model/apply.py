@@ -446,7 +446,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler, job.usage = NO_VAL, "", None
-    job.reservation = ""
+    job.reservation = job.failed_node = ""
     _move_state(cluster, job)
     cluster.index_dependencies(job)
 

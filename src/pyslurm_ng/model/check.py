@@ -124,6 +124,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "node_by_name",
         "pending",
         "ineligible",
+        "with_deadline",
         "active",
         "suspended",
         "ended",

@@ -183,6 +183,7 @@ class Cluster:
         self.columns = NodeColumns()
         self.pending: dict[int, None] = {}
         self.ineligible: dict[int, None] = {}  # pending, but begin time or dependency not reached
+        self.with_deadline: dict[int, None] = {}  # pending
         self.active: dict[int, None] = {}
         self.suspended: dict[int, None] = {}
         self.ended: dict[int, None] = {}
@@ -393,7 +394,10 @@ class Cluster:
         for index in (self.pending, self.ineligible, self.active, self.ended, self.suspended):
             index.pop(job_id, None)
         self.array_heads.pop(job_id, None)
+        self.with_deadline.pop(job_id, None)
         if job.state == JobState.PENDING:
+            if job.request.deadline_us:
+                self.with_deadline[job_id] = None
             self.pending[job_id] = None
             if job.array_pending:
                 self.array_heads[job_id] = None

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from msgspec import structs
+
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
@@ -135,7 +137,7 @@ def judge(
         return (() if MET in states else job.dependencies), is_never
     is_never = NEVER in states
     left = tuple(
-        term
+        term if state != NEVER or term.state == NEVER else structs.replace(term, state=NEVER)
         for term, state in zip(job.dependencies, states, strict=True)
         if state != MET or is_never
     )
@@ -213,12 +215,13 @@ def _settle(
     left, is_never = judge(cluster, job, settled, now_us)
     if is_never and job.request.flags & REQ_KILL_INVALID_DEP:
         return [
+            *_changed(job, job.job_id, left, now_us, True),
             ev.JobEnded(
                 time_us=now_us,
                 job_id=job.job_id,
                 state=JobState.CANCELLED,
                 reason=Reason.DependencyNeverSatisfied,
-            )
+            ),
         ]
     if left == job.dependencies and not is_never:
         return []

@@ -51,6 +51,7 @@ def nodes_down(
             job,
             JobState.NODE_FAIL,
             now_us,
+            exit_code=1,
             reason=Reason.NodeDown,
             flags=JobFlag.REQUEUED if may_requeue(job) else JobFlag.NONE,
             failed_node=cluster.node(first_lost).spec.name,

@@ -150,12 +150,15 @@ def release_fields(
         return Errno.ESLURM_ACCESS_DENIED
     if job.priority != 0:
         return {}
-    return {
+    fields: dict[str, object] = {
         "priority": NO_VAL,
         "reason": int(waiting_reason(job, context.now_us)),
         "reason_text": "",
         "flags": job.flags & ~int(SPECIAL_EXIT_FLAGS | JobFlag.RESV_DEL_HOLD),
     }
+    if not job.eligible_us and not job.dependencies and job.begin_us <= context.now_us:
+        fields |= {"eligible_us": context.now_us, "accrue_us": context.now_us}
+    return fields
 
 
 def waiting_reason(job: Job, now_us: int) -> Reason:

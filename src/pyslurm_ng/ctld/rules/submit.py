@@ -247,7 +247,7 @@ def _decide(
         reason=int(reason),
         priority=0 if is_held else request.priority,
         begin_us=begin_us,
-        eligible_us=0 if terms or begin_us else now_us,
+        eligible_us=0 if terms or begin_us or is_held else now_us,
         array_pending=found.array.ranges if found.array is not None else (),
         array_limit=found.array.limit if found.array is not None else 0,
         array_count=found.array.count if found.array is not None else 0,

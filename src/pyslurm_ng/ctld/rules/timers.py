@@ -33,6 +33,7 @@ def due(
     events: list[ev.AnyEvent] = []
     events += begin_times(cluster, now_us)
     events += dependency.due(cluster, now_us)
+    events += deadlines(cluster, now_us)
     events += time_limits(cluster, conf, now_us)
     events += silent_nodes(cluster, conf, last_seen_us, now_us)
     events += resume_after(cluster, now_us)
@@ -45,7 +46,8 @@ def begin_times(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     events: list[ev.AnyEvent] = []
     for job_id in cluster.ineligible:
         job = cluster.jobs[job_id]
-        if job.begin_us <= now_us and not job.dependencies:
+        is_held = job.priority == 0
+        if job.begin_us <= now_us and not job.dependencies and not is_held:
             events.append(ev.JobEligible(time_us=now_us, job_id=job_id))
     return events
 
@@ -62,6 +64,31 @@ def end_limit_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
     if over_min == INFINITE:
         return 0
     return job.start_us + job.suspended_us + (limit_min + over_min) * 60 * SECOND_US
+
+
+def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+    """Return the ends of waiting jobs that could not be over before their deadline any more."""
+    events: list[ev.AnyEvent] = []
+    for job_id in cluster.with_deadline:
+        job = cluster.jobs[job_id]
+        limit_min = job.request.time_min_min
+        if limit_min in (0, INFINITE, NO_VAL):
+            limit_min = job.time_limit_min
+        run_us = 0 if limit_min in (INFINITE, NO_VAL) else limit_min * 60 * SECOND_US
+        if now_us + run_us <= job.request.deadline_us:
+            continue
+        events.append(
+            ev.JobEnded(
+                time_us=now_us,
+                job_id=job_id,
+                state=JobState.DEADLINE,
+                exit_code=1,
+                reason=Reason.DeadLine,
+            )
+        )
+        events += dependency.after_end(cluster, job, JobState.DEADLINE, 1, now_us)
+        break  # what follows may have ended another of them; the next one has its turn in a second
+    return events
 
 
 def time_limits(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
