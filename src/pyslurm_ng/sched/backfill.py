@@ -19,6 +19,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import first_fit, reason
 from pyslurm_ng.sched.demand import Demand, Demands
+from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
@@ -58,10 +59,12 @@ class Planner:
         Args:
             budget: jobs to look at; those beyond it wait for `Priority`.
         """
-        if not policy.backfills:
+        if not policy.backfills or snapshot.reservations:  # time lines do not know those yet
             return first_fit.plan(snapshot, policy, budget, fairshare)
-        self._begin(snapshot, policy)
         outcome = Plan()
+        if snapshot.reservations:
+            outcome, snapshot = plan_inside(snapshot, policy, budget, fairshare)
+        self._begin(snapshot, policy)
         queue, wanted = self._queue(snapshot, Ranking(snapshot, policy, fairshare), outcome)
         if not queue:
             return outcome
@@ -131,7 +134,8 @@ class Planner:
         self, snapshot: Snapshot, policy: Policy, wanted: list[Demand]
     ) -> Pools | NodePlan:
         """Return the planner for these demands: counts where those are exact, else nodes."""
-        if self._pools.fit(snapshot, wanted):
+        # Nodes that are reserved at times are not alike.
+        if not snapshot.reservations and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools
         if self._nodes is None:
