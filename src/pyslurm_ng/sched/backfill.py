@@ -59,7 +59,7 @@ class Planner:
         Args:
             budget: jobs to look at; those beyond it wait for `Priority`.
         """
-        if not policy.backfills or snapshot.reservations:  # time lines do not know those yet
+        if not policy.backfills:
             return first_fit.plan(snapshot, policy, budget, fairshare)
         outcome = Plan()
         if snapshot.reservations:

@@ -28,13 +28,16 @@ def plan(
     policy: Policy,
     budget: int = 1 << 62,
     fairshare: Mapping[int, float] | None = None,
+    *,
+    only_inside: bool = False,
 ) -> Plan:
     """Return who starts now and why each other eligible job waits.
 
     Args:
         budget: node tests to spend; jobs beyond it wait for `Priority`.
+        only_inside: start jobs inside reservations only.
     """
-    return _Pass(snapshot, policy, budget, fairshare).run()
+    return _Pass(snapshot, policy, budget, fairshare, only_inside=only_inside).run()
 
 
 _ABOVE_TIERS = 1 << 16  # jobs with a reservation come before all others
@@ -52,7 +55,10 @@ class _Pass:
         policy: Policy,
         budget: int,
         fairshare: Mapping[int, float] | None,
+        *,
+        only_inside: bool,
     ) -> None:
+        self.only_inside = only_inside
         self.snapshot = snapshot
         self.policy = policy
         self.budget = budget
@@ -127,7 +133,7 @@ class _Pass:
         tasks = task_ranges.tasks(job.array_pending) if job.array_pending else iter((-1,))
         rooms = self._rooms(job, partition)
         if not rooms:
-            return Wait(Reason.Reservation, f"reservation {job.request.reservation} is not active")
+            return self._await_reservation(job)
         for _ in range(job.tasks_left):
             missing = self._missing_license(job)
             if missing:
@@ -158,11 +164,29 @@ class _Pass:
         end_us = begin_us + limit_us(job.time_limit_min, partition)
         rooms = []
         for place in reserved.places(reservations, job):
+            if place == reserved.OUTSIDE and self.only_inside:
+                continue
             allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
             if allowed is None or allowed:
                 blocked = reserved.blocked_nodes(reservations, place, begin_us, end_us)
                 rooms.append((allowed, blocked))
         return rooms
+
+    def _await_reservation(self, job: Waiting) -> Wait:
+        """Say which reservations a job waits for, and when the next of them begins."""
+        now_us = self.snapshot.now_us
+        names = reserved.places(self.snapshot.reservations, job)
+        begins = [
+            begin_us
+            for item in self.snapshot.reservations
+            if item.name in names
+            for begin_us, _ in item.occurrences()
+            if begin_us > now_us
+        ]
+        if begins:
+            self.plan.expected_start_us.setdefault(job.job_id, min(begins))
+        what = "is not in force for as long as it needs" if names else "is not for this job"
+        return Wait(Reason.Reservation, f"reservation {job.request.reservation} {what}")
 
     def _choose(
         self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]

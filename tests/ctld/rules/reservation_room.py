@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
@@ -18,12 +20,13 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeFlag
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sched.snapshot import Snapshot, snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import DeleteReservation, UpdateReservation
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
+PlanFunction = Callable[[Snapshot, Policy], Plan]
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
 DAY_US = 24 * HOUR_US
@@ -35,7 +38,10 @@ BOB = Caller(uid=1002, gid=1002, user_name="bob", group_name="bob")
 class Room:
     """A cluster of four nodes of sixteen cores, and its time."""
 
-    def __init__(self, more: str = "", calendar: Calendar = UTC) -> None:
+    def __init__(
+        self, more: str = "", calendar: Calendar = UTC, plan: PlanFunction = first_fit.plan
+    ) -> None:
+        self.plan = plan
         self.conf = conf_of(f"{FOUR_NODES}\n{more}\n")
         self.cluster = cluster_of(self.conf)
         self.now_us = START_US
@@ -130,7 +136,7 @@ class Room:
 
     def run_pass(self) -> Plan:
         """Plan and dispatch; every start the pass wants must still be allowed."""
-        plan = first_fit.plan(snapshot(self.cluster, self.now_us), policy(self.conf))
+        plan = self.plan(snapshot(self.cluster, self.now_us), policy(self.conf))
         for start in plan.starts:
             events = dispatch(self.cluster, start, self.now_us)
             assert events, start

@@ -1,0 +1,104 @@
+"""First the jobs inside reservations, then all others on what is left.
+
+Nodes of a reservation in force belong to its jobs alone, so those jobs are placed first, job by
+job, in the order of the queue. What is left, with the reserved times closed, is a timeline like
+any other and left to backfill.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.sched import first_fit, reserved
+from pyslurm_ng.sched.demand import limit_us
+from pyslurm_ng.sched.plan import Plan, Start
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.snapshot import Running, Snapshot, Waiting
+
+
+def plan_inside(
+    snapshot: Snapshot,
+    policy: Policy,
+    budget: int,
+    fairshare: Mapping[int, float] | None = None,
+) -> tuple[Plan, Snapshot]:
+    """Return a plan for jobs inside reservations and the snapshot that remains for the others.
+
+    A job that a magnetic reservation draws but cannot hold is among the others, too.
+    """
+    inside: list[Waiting] = []
+    others: list[Waiting] = []
+    drawn: dict[int, Waiting] = {}
+    for job in snapshot.waiting:
+        if job.request.reservation:
+            inside.append(job)
+        elif reserved.places(snapshot.reservations, job) == (reserved.OUTSIDE,):
+            others.append(job)
+        else:
+            inside.append(job)
+            drawn[job.job_id] = job
+    view = dataclasses.replace(snapshot, waiting=inside)
+    plan = first_fit.plan(view, policy, budget, fairshare, only_inside=True)
+    plan.tested = len(inside)  # backfill counts jobs, not node tests
+    by_id = {job.job_id: job for job in inside}
+    for job_id, job in drawn.items():
+        plan.waits.pop(job_id, None)
+        left = _left(job, [start.task_id for start in plan.starts if start.job_id == job_id])
+        if left is not None:
+            others.append(left)
+    rest = dataclasses.replace(_held(snapshot, plan.starts, by_id), waiting=others)
+    return plan, rest
+
+
+def _left(job: Waiting, task_ids: list[int]) -> Waiting | None:
+    """Return what of a job has not started: the other tasks of an array."""
+    if not task_ids:
+        return job
+    if not job.array_pending or job.tasks_left <= len(task_ids):
+        return None
+    ranges = job.array_pending
+    for task_id in task_ids:
+        ranges = task_ranges.remove(ranges, task_id)
+    left = job.tasks_left - len(task_ids)
+    return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
+
+
+def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> Snapshot:
+    """Return a snapshot in which what starts runs already."""
+    if not starts:
+        return snapshot
+    fresh = dataclasses.replace(
+        snapshot,
+        cpus_free=snapshot.cpus_free[:],
+        mem_free_mib=snapshot.mem_free_mib[:],
+        cores_busy=snapshot.cores_busy[:],
+        gres_busy=snapshot.gres_busy[:],
+        gres_used=snapshot.gres_used[:],
+        in_use=snapshot.in_use[:],
+        running=snapshot.running[:],
+        licenses_free=dict(snapshot.licenses_free),
+    )
+    for start in starts:
+        job = jobs[start.job_id]
+        for alloc in start.nodes:
+            node_id = alloc.node_id
+            fresh.in_use[node_id] = 1
+            fresh.cpus_free[node_id] -= alloc.cpus
+            fresh.mem_free_mib[node_id] -= alloc.mem_mib
+            fresh.cores_busy[node_id] |= int.from_bytes(alloc.cores, "little")
+            busy, used = dict(fresh.gres_busy[node_id]), dict(fresh.gres_used[node_id])
+            for held in alloc.gres:
+                key = f"{held.name}:{held.type}"
+                used[key] = used.get(key, 0) + held.count
+                busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+            fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
+        for name, count in license_counts(job.request.licenses):
+            fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count
+        end_us = snapshot.now_us + limit_us(
+            job.time_limit_min, snapshot.partitions[start.partition]
+        )
+        fresh.running.append(Running(job.job_id, end_us, start.nodes, job.request.licenses))
+    return fresh

@@ -1,0 +1,118 @@
+"""Backfill with reservations: inside first, the others around the reserved times."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill import Planner
+from tests.ctld.rules.reservation_room import (
+    ALICE,
+    BOB,
+    DAY_US,
+    HOUR_US,
+    MINUTE_US,
+    Room,
+)
+from tests.model.clusters import START_US
+
+
+def room() -> Room:
+    """Return a cluster planned by backfill."""
+    return Room(plan=Planner())
+
+
+def test_a_waiting_job_is_planned_behind_the_reservation() -> None:
+    """A long job waits for its end; a short one fills the time before."""
+    here = room()
+    here.make(nodes="ALL", starttime=START_US + HOUR_US, duration=60)
+    long = here.job(BOB, time_limit_min=90, nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE)
+    short = here.job(BOB, time_limit_min=60, ntasks=2)
+    plan = here.run_pass()
+    assert plan.expected_start_us[long.job_id] == START_US + 2 * HOUR_US
+    assert short.state == JobState.RUNNING
+
+
+def test_reservations_beyond_the_window_count() -> None:
+    """A job that would still run then takes other nodes; one that ends before does not."""
+    here = room()
+    here.make(nodes="n[3-4]", starttime=START_US + 20 * HOUR_US, duration=60)
+    here.make("far", nodes="n2", starttime=START_US + 400 * DAY_US, duration=60)
+    long = here.job(BOB, time_limit_min=21 * 60, nodes_min=2, nodes_max=2)
+    short = here.job(BOB, time_limit_min=20 * 60)
+    here.run_pass()
+    assert here.places(long) == ["n1", "n2"]
+    assert here.places(short) == ["n3"]
+
+
+def test_jobs_inside_come_first_and_are_held() -> None:
+    """Those behind them see what is left; the named start of a later reservation is expected."""
+    here = room()
+    here.make("now", nodes="n3", flags="FLEX")
+    here.make("later", nodes="n2", starttime=START_US + HOUR_US)
+    here.advance()
+    outside = here.job(BOB, ntasks=16, time_limit_min=60)
+    flex = here.job(reservation="now", nodes_min=2, nodes_max=2, flags=REQ_EXCLUSIVE)
+    waits = here.job(reservation="later", time_limit_min=30)
+    plan = here.run_pass()
+    assert (here.places(flex), flex.reservation) == (["n3", "n4"], "now")
+    assert here.places(outside) == ["n1"]
+    assert plan.expected_start_us[waits.job_id] == START_US + HOUR_US
+
+
+def test_an_array_drawn_by_a_magnet_goes_on_outside() -> None:
+    """What does not fit inside is not kept waiting."""
+    here = room()
+    here.make(nodes="n4", flags="MAGNETIC")
+    here.advance()
+    here.job(array="0-19", ntasks=8, time_limit_min=60)
+    here.run_pass()
+    jobs = [job for job in here.cluster.jobs.values() if job.state == JobState.RUNNING]
+    inside = [job for job in jobs if job.reservation == "r"]
+    assert (len(inside), len(jobs)) == (2, 8)
+    assert all(here.places(job) == ["n4"] for job in inside)
+
+
+_JOB = st.tuples(
+    st.sampled_from(["", "", "", "a", "b", "b,a"]),
+    st.integers(1, 20),  # tasks
+    st.integers(1, 3),  # nodes
+    st.integers(5, 300),  # minutes
+    st.sampled_from([ALICE, BOB]),
+)
+_RESERVATION = st.tuples(
+    st.sampled_from(["n1", "n[2-3]", "n4", "n[1-4]"]),
+    st.integers(0, 240),  # minutes from now
+    st.integers(10, 240),
+    st.sampled_from(["", "DAILY", "FLEX", "MAGNETIC", "MAINT", "IGNORE_JOBS,OVERLAP"]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_RESERVATION, min_size=2, max_size=2), st.lists(_JOB, max_size=12))
+def test_every_planned_start_is_allowed(
+    wanted: list[tuple[str, int, int, str]],
+    jobs: list[tuple[str, int, int, int, object]],
+) -> None:
+    """What the pass starts, dispatch starts; and without reservations all jobs have run."""
+    here = room()
+    for name, (nodes, after_min, minutes, flags) in zip("ab", wanted, strict=True):
+        start_us = START_US + after_min * MINUTE_US
+        here.answer(
+            name, create=True, starttime=start_us, duration=minutes, nodes=nodes, users="alice",
+            flags=flags,
+        )  # fmt: skip
+    made: list[Job] = []
+    for reservation, tasks, nodes, minutes, who in jobs:
+        found = here.submit(
+            who, reservation=reservation, ntasks=max(tasks, nodes), nodes_min=nodes,
+            nodes_max=4, time_limit_min=minutes,
+        )  # type: ignore[arg-type]  # fmt: skip
+        if isinstance(found, Job):
+            made.append(found)
+    for _ in range(40):
+        here.advance(15 * MINUTE_US)
+        here.run_pass()
+    waiting = [job for job in made if job.state == JobState.PENDING and job.priority]
+    assert all(job.request.reservation for job in waiting)
