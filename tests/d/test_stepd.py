@@ -126,6 +126,21 @@ def test_usage_is_counted(template: Template) -> None:
     assert used["rss_kib"] > 80 << 10
 
 
+def test_over_memory_kill(template: Template) -> None:
+    """JobAcctGatherParams=OverMemoryKill, without control groups; recorded in jobend."""
+    spec = template.spec(
+        "#!/bin/sh\nexec python3 -c 'x=bytearray(200<<20); import time; time.sleep(60)'\n",
+        memory_limit_kib=50 << 10,
+        acct_every=1,
+    )
+    end = template.start(spec).end()
+    said = Path(spec["tasks"][0]["out"]).read_text()
+    assert f"error: StepId={spec['name']} exceeded memory limit (" in said
+    assert "> 52428800), being killed\n" in said
+    assert said.endswith("error: Exceeded job memory limit\n")
+    assert end["status"] == 9
+
+
 def test_limits(template: Template) -> None:
     _, out = template.run("ulimit -n; ulimit -c", rlimits=[(7, 99, 200), (4, 0, 0)])
     assert out.split() == ["99", "0"]

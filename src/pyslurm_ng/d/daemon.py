@@ -65,7 +65,6 @@ class Daemon:
         self.setup = setup
         self.log = log
         self._background: bg.Background | None = None
-        self._credentials_seen: dict[bytes, int] = {}
         self._tickets: dict[int, tuple[nm.LaunchStep, Any]] = {}
         self._ticket = 0
         self._flush_due = False
