@@ -29,3 +29,12 @@ def refused_options(command: str) -> set[str]:
     known = {row[0] for row in getattr(module, "OPTIONS", ())}
     missing = documented - known if known else set()
     return set(getattr(module, "REFUSED", ())) | missing
+
+
+def recorded_options(command: str) -> set[str]:
+    """Return long names of options that are kept with the job and shown, and not yet obeyed."""
+    if command not in JOB_COMMANDS:
+        return set()
+    from pyslurm_ng.cli.options import RECORDED
+
+    return {option["long"] for option in FACTS[command]["option"]} & RECORDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.cli import options
 from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
 from pyslurm_ng.conf.tables import keys
 
@@ -88,3 +90,29 @@ def test_compatibility_of_keys_is_what_the_code_knows(table: list[str]) -> None:
     found = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", "\n".join(table), re.MULTILINE))
     for key in keys.PARAMETERS:
         assert found[key.name] == ("same" if key.name in EFFECTIVE_KEYS else "accepted")
+
+
+def _section(table: list[str], command: str) -> dict[str, str]:
+    """Return what the table says of each option of a command, by long name."""
+    text = "\n".join(table).split(f"\n### {command}\n", 1)[1].split("\n### ", 1)[0]
+    rows = re.findall(r"^\| (?:`-\w`, )?`--([\w-]+)` \| ([^|]+) \|", text, re.MULTILINE)
+    return dict(rows)
+
+
+def test_options_refused_by_name_are_shown_as_refused(table: list[str]) -> None:
+    """The table is what users decide by; an option that ends in an error is not `same`."""
+    for command in ("scancel", "sdiag", "scontrol", "squeue"):
+        module = importlib.import_module(f"pyslurm_ng.cli.{command}")
+        here = _section(table, command)
+        assert module.REFUSED
+        for name in set(module.REFUSED) & here.keys():
+            assert here[name] == "refused", (command, name)
+
+
+def test_recorded_options_are_not_promised(table: list[str]) -> None:
+    """An option that only is stored must not look as if it were obeyed."""
+    assert options.RECORDED
+    here = _section(table, "sbatch")
+    for name in options.RECORDED:
+        assert here[name] == "ignored (recorded)"
+    assert here["time"] == "same"

@@ -71,9 +71,7 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`, its commands read them."""
 
-RECORDED = frozenset(
-    "acctg-freq gpu-bind mail-type mail-user mcs-label no-kill tres-bind wckey".split()
-)
+RECORDED = frozenset("mail-type mail-user mcs-label wckey".split())
 """Options that are kept with the job and shown, before all of their effect exists."""
 
 CHECKED_THEN_REFUSED = frozenset(

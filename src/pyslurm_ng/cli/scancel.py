@@ -59,6 +59,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("wckey", "", REQUIRED),
 )
+REFUSED = ("autocomplete", "cron", "sibling", "admin-comment")
 _ALIASES = {"cluster": "clusters", "jobname": "name"}
 _ENVIRONMENT = (
     ("SCANCEL_ACCOUNT", "account"),
@@ -116,7 +117,7 @@ def main(argv: "list[str]") -> int:
             if name == "help":
                 print("\nHelp options:\n  --help       show this help\n  --usage      short help")
             return 0
-    for name in ("autocomplete", "cron", "sibling", "admin-comment"):
+    for name in REFUSED:
         if name in given:
             fail(f"scancel: error: --{name} is not supported yet")
     ids = [text for word in operands for text in split_job_ids(word)]

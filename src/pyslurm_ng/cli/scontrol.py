@@ -48,6 +48,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
+REFUSED = ("yaml", "autocomplete", "federation", "sibling", "uid")
 USAGE = """\
 Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
   Commands: check cancel completing create delete exit help hold ping quit reconfigure release
@@ -137,7 +138,7 @@ def main(argv: "list[str]") -> int:
     if "help" in given or "usage" in given:
         print(USAGE)
         return 0
-    for name in ("yaml", "autocomplete", "federation", "sibling", "uid"):
+    for name in REFUSED:
         if name in given:
             fail(f"scontrol: error: --{name} is not supported yet")
     session = Session(given, argv)

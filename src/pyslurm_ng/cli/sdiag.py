@@ -38,6 +38,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
+REFUSED = ("yaml", "autocomplete")
 USAGE = "Usage: sdiag [-M cluster] [-aritT] [--json[=data_parser]] [--no-trunc] [--usage] [-V]"
 _RULE = "*" * 55
 
@@ -59,7 +60,7 @@ def main(argv: "list[str]") -> int:
         return 0
     if operands:
         fail(f"sdiag: error: Unrecognized option: {operands[0]}")
-    for name in ("yaml", "autocomplete"):
+    for name in REFUSED:
         if name in given:
             fail(f"sdiag: error: --{name} is not supported yet")
     client = connect(read_conf("sdiag"))
