@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pyslurm_ng.model.duty import (
     SIGNAL_BATCH_ONLY,
     SIGNAL_CANCELLED,
+    SIGNAL_NODE_FAIL,
     SIGNAL_PREEMPTED,
     SIGNAL_STEPS_ONLY,
     SIGNAL_TIME_LIMIT,
@@ -174,6 +175,9 @@ class NodeCore:
             return self._tell_all(order, {"do": word})
         if isinstance(order, nm.TerminateStep):
             return self._terminate_step(order)
+        if isinstance(order, nm.TellJob):
+            words = {"do": "say", "text": order.text}
+            return self._tell(order.job_id, order.attempt, [STEP_BATCH], words)
         self.reports.append(nm.DutyDone(0, 0, order.duty_id))
         return [Reboot()]
 
@@ -511,4 +515,6 @@ def why(flags: int) -> str:
         return "DUE TO PREEMPTION"
     if flags & SIGNAL_CANCELLED:
         return "DUE to SIGNAL Terminated"
+    if flags & SIGNAL_NODE_FAIL:
+        return "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     return ""

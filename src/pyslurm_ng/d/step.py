@@ -9,6 +9,7 @@ wait_s), suspend, resume, pids, usage. Answers go back on the channel.
 """
 
 import os
+import resource  # noqa: F401 - os.wait4 would load it in every supervisor anew, at a millisecond
 import select
 import time
 from _signal import (  # type: ignore[import-not-found]
@@ -361,6 +362,8 @@ class Step:
             self._terminate(command["why"], command["wait_s"])
         elif what in ("suspend", "resume"):
             self._suspend(suspended=what == "suspend")
+        elif what == "say":
+            self._tell_user(command["text"])
         elif what == "pids":
             pids = {task.task: task.pid for task in self._tasks if not task.is_over}
             answer = {"did": what, "tag": command["tag"], "tasks": pids, "all": self._processes()}
@@ -490,6 +493,14 @@ class Step:
         elif stderr >= 0:
             try:
                 os.write(stderr, line)
+            except OSError:
+                return
+
+    def _tell_user(self, text: str) -> None:
+        """Write what somebody wants the job's owner to read (`scontrol notify`)."""
+        if self._stderr >= 0:
+            try:
+                os.write(self._stderr, f"{text}\n".encode("utf-8", "surrogateescape"))
             except OSError:
                 return
 
