@@ -11,11 +11,14 @@ from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.credentials import Credentials
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
 from pyslurm_ng.ctld.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState
@@ -286,3 +289,21 @@ def test_a_node_of_another_name_is_refused(room: Room) -> None:
     (answer,) = room.register("n9")
     assert answer.text == "Invalid node name specified"  # type: ignore[attr-defined]
     assert "n9 is not in the configuration" in room.log.lines[-1]
+
+
+def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: Room) -> None:
+    """DOWN by an operator's word, yet alive: its job must not run on beside its repetition."""
+    job_id = room.start_job()
+    room.sync()
+    name = room.orders()[0][0]
+    node_id = room.cluster.node_by_name[name]
+    room.wire.sent.clear()
+    room.writer.record(nodes_down(room.cluster, (node_id,), "power supply", START_US))
+    assert room.wire.sent == []
+    room.sync()
+    assert [peer for peer, _ in room.wire.sent] == [name]
+    assert isinstance(room.wire.sent[0][1], nm.NodeRegisterAgain)
+    room.register(name, [nm.RunningJob(job_id, 0, [STEP_BATCH])])
+    room.sync()
+    ((peer, order),) = room.orders()
+    assert (peer, order) == (name, nm.TerminateJob(0, job_id, 0, SIGNAL_NODE_FAIL))

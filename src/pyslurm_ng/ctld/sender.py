@@ -20,12 +20,13 @@ from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.duty import Duty, DutyKind
+from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL, Duty, DutyKind
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.node_messages import (
     ORDER_BYTES,
     ORDERS_AT_ONCE,
     NodeOrders,
+    NodeRegisterAgain,
     Order,
     TerminateJob,
 )
@@ -90,6 +91,20 @@ class Sender:
                 pairs = event.done if isinstance(event, ev.DutiesDone) else event.dropped
                 for _, duty_id in pairs:
                     self._sent_us.pop(duty_id, None)
+            elif isinstance(event, (ev.NodesDown, ev.NodesReturned)):
+                self._ask_for_strays(event.node_ids)
+
+    def _ask_for_strays(self, node_ids: Iterable[int]) -> None:
+        """Have nodes say what they run: no duty is left there for jobs that were taken from them.
+
+        One that is really away hears nothing, and registers when it is back.
+        """
+        cluster = self._writer.cluster
+        for node_id in node_ids:
+            name = cluster.node(node_id).spec.name
+            if name in self.nodes:
+                again = NodeRegisterAgain(cluster.epoch)
+                self._writer.when_durable(partial(self.tell, name, again))
 
     def registered(self, node_id: int) -> None:
         """A node is here (again): tell it all that it owes, once that is durable."""
@@ -99,7 +114,9 @@ class Sender:
     def end_strays(self, node_id: int, strays: Iterable[tuple[int, int]]) -> None:
         """Have a node end attempts of jobs that it must not have; no duty stands for this."""
         name = self._writer.cluster.node(node_id).spec.name
-        orders: list[Order] = [TerminateJob(0, job_id, attempt) for job_id, attempt in strays]
+        orders: list[Order] = [
+            TerminateJob(0, job_id, attempt, SIGNAL_NODE_FAIL) for job_id, attempt in strays
+        ]
         if orders:
             self._writer.when_durable(partial(self._queue, name, orders))
 
