@@ -191,6 +191,7 @@ cdef enum:
     MOST_RESOURCES = 32
     MOST_SLOTS = 4096
     BLOCK = 8  # slots that share a summary word
+    PARENTS = 4
 
 
 cdef struct Shape:
@@ -210,6 +211,10 @@ cdef struct Kind:
     int64_t duration_us
     int cursor  # -1 before the first search
     int limited  # something else than nodes has put it off
+    int searches
+    int parents
+    int parent[PARENTS]  # easier kinds of one node: where they fit nowhere, neither does this
+    bint is_open  # the caller chooses among the nodes that fit
     int mask_index
     uint64_t *mask
     uint64_t *required  # NULL if none
@@ -245,12 +250,17 @@ cdef class Grid:
     cdef Shape *_shape
     cdef Kind *_job
     cdef uint64_t *_fits  # per word of the kind at work
+    cdef uint8_t *_fresh  # per word: `_fits` is of this slot
     cdef int32_t *_found
     cdef int _found_count
     cdef int _found_slot
     cdef int32_t *_leaf
     cdef int32_t *_leaf_count
-    cdef int32_t *_leaf_order
+    cdef int32_t *_leaf_order  # leaves by free nodes, most first
+    cdef int32_t *_leaf_bucket
+    cdef int _switches
+    cdef int32_t *_switch_level
+    cdef uint8_t *_below  # [switch * leaves + leaf]
     cdef public long long scans
 
     def __cinit__(self, times_us, node_kinds, int kinds, int resources):
@@ -267,9 +277,10 @@ cdef class Grid:
         self._node_kind = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
         self._row_of = <int32_t *>malloc((self._nodes * resources + 1) * sizeof(int32_t))
         self._fits = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        self._fresh = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
         self._found = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
         if (self._time == NULL or self._node_kind == NULL or self._row_of == NULL
-                or self._fits == NULL or self._found == NULL):
+                or self._fits == NULL or self._fresh == NULL or self._found == NULL):
             raise MemoryError
         for index in range(self._slots):
             self._time[index] = times_us[index]
@@ -306,10 +317,14 @@ cdef class Grid:
         free(self._row_of)
         free(self._free)
         free(self._fits)
+        free(self._fresh)
         free(self._found)
         free(self._leaf)
         free(self._leaf_count)
         free(self._leaf_order)
+        free(self._leaf_bucket)
+        free(self._switch_level)
+        free(self._below)
 
     def set_leaves(self, leaves):
         """Say below which leaf switch each node is, so that wide jobs use few of them."""
@@ -326,8 +341,29 @@ cdef class Grid:
             self._leaves = max(self._leaves, self._leaf[index] + 1)
         self._leaf_count = <int32_t *>calloc(self._leaves + 1, sizeof(int32_t))
         self._leaf_order = <int32_t *>calloc(self._leaves + 1, sizeof(int32_t))
-        if self._leaf_count == NULL or self._leaf_order == NULL:
+        self._leaf_bucket = <int32_t *>calloc(self._nodes + 2, sizeof(int32_t))
+        if self._leaf_count == NULL or self._leaf_order == NULL or self._leaf_bucket == NULL:
             raise MemoryError
+
+    def set_switches(self, switches):
+        """Say which leaves are below each higher switch: (level, leaves), lowest level first.
+
+        From then on no job is spread over leaves without a common switch.
+        """
+        cdef int switch, leaf
+        if self._leaf == NULL or self._below != NULL:
+            raise ValueError("leaves have to be set, and switches once")
+        self._switches = len(switches)
+        self._switch_level = <int32_t *>calloc(self._switches + 1, sizeof(int32_t))
+        self._below = <uint8_t *>calloc(<size_t>self._switches * self._leaves + 1, 1)
+        if self._switch_level == NULL or self._below == NULL:
+            raise MemoryError
+        for switch in range(self._switches):
+            self._switch_level[switch] = switches[switch][0]
+            for leaf in switches[switch][1]:
+                if not 0 <= leaf < self._leaves:
+                    raise IndexError(leaf)
+                self._below[<size_t>switch * self._leaves + leaf] = 1
 
     def set_amounts(self, int resource, amounts):
         """Set what each node has of a resource when no job runs; 0 makes no row."""
@@ -550,48 +586,140 @@ cdef class Grid:
             raise MemoryError
         return kind
 
+    def leave_open(self, int kind):
+        """Let the caller choose among `fitting` whenever jobs of a kind are found."""
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        self._job[kind].is_open = True
+
+    def fitting(self):
+        """Return the nodes that fit a job of an open kind found last: a bit each, first lowest."""
+        return (<const unsigned char *>self._fits)[:self._words * 8]
+
+    def choose(self, int kind, nodes):
+        """Settle for some of the nodes that fit the job found last."""
+        cdef int node
+        if not 0 <= kind < self._jobs or len(nodes) != self._job[kind].nodes:
+            raise ValueError("as many nodes as the job needs")
+        self._found_count = 0
+        for node in nodes:
+            if not 0 <= node < self._nodes or not self._fits[node >> 6] >> (node & 63) & 1:
+                raise IndexError(node)
+            self._found[self._found_count] = node
+            self._found_count += 1
+
+    def place_chosen(self, int kind):
+        """Hold what was chosen for the job found last; return the number of the placing."""
+        if not 0 <= kind < self._jobs or self._found_slot < 0:
+            raise ValueError("nothing was found")
+        self._make_room(self._job[kind].nodes)
+        with nogil:
+            self._hold_found(self._job + kind)
+        return self._note_placing()
+
+    cdef int _make_room(self, int nodes) except -1:
+        if self._placed_count + nodes + 1 > self._placed_room:
+            self._placed_room = max(1024, 2 * (self._placed_room + nodes))
+            self._placed = <int32_t *>realloc(
+                self._placed, self._placed_room * sizeof(int32_t))
+            if self._placed == NULL:
+                raise MemoryError
+        return 0
+
+    cdef Py_ssize_t _note_placing(self) noexcept:
+        cdef Py_ssize_t number = self._placed_count
+        self._placed[number] = self._found_count
+        memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
+        self._placed_count += self._found_count + 1
+        return number
+
     cdef bint _is_easier(self, Kind *other, Kind *job) noexcept nogil:
         """Return whether wherever a job fits on a node the other one would."""
-        cdef Shape *theirs = self._shape + other.shape
-        cdef Shape *ours = self._shape + job.shape
-        cdef int place, at, kind, word
-        if other.duration_us > job.duration_us:
-            return False
-        if other.shape != job.shape:
-            for place in range(theirs.resources):
-                at = 0
-                while at < ours.resources and ours.resource[at] != theirs.resource[place]:
-                    at += 1
-                for kind in range(self._kinds):
-                    if theirs.amount[kind * theirs.resources + place] > (
-                        0 if at == ours.resources else ours.amount[kind * ours.resources + at]
-                    ):
-                        return False
-        if other.mask_index != job.mask_index:
-            for word in range(self._words):
-                if job.mask[word] & ~other.mask[word]:
+        return (
+            other.duration_us <= job.duration_us
+            and (other.shape == job.shape or self._is_less(other.shape, job.shape))
+            and (other.mask_index == job.mask_index
+                 or self._is_within(job.mask_index, other.mask_index))
+        )
+
+    cdef bint _is_less(self, int low, int high) noexcept nogil:
+        """Return whether one shape needs no more than another of anything."""
+        cdef Shape *theirs = self._shape + low
+        cdef Shape *ours = self._shape + high
+        cdef int place, at, kind
+        for place in range(theirs.resources):
+            at = 0
+            while at < ours.resources and ours.resource[at] != theirs.resource[place]:
+                at += 1
+            for kind in range(self._kinds):
+                if theirs.amount[kind * theirs.resources + place] > (
+                    0 if at == ours.resources else ours.amount[kind * ours.resources + at]
+                ):
                     return False
         return True
 
+    cdef bint _is_within(self, int small, int large) noexcept nogil:
+        """Return whether one set of nodes is part of another."""
+        cdef int word
+        for word in range(self._words):
+            if self._mask[small][word] & ~self._mask[large][word]:
+                return False
+        return True
+
     cdef void _begin(self, Kind *job) noexcept nogil:
-        """Let a kind's first search begin where easier kinds have found nothing before."""
-        cdef int index, word
-        cdef Kind *other
+        """Prepare a kind's first search."""
+        cdef int word
         job.cursor = 0
         for word in range(self._words):
             if not job.mask[word]:
                 job.gain[word] = self._slots
+
+    cdef void _adopt(self, Kind *job) noexcept nogil:
+        """Choose as parents the easier kinds that have come farthest."""
+        cdef int index, word, place, lowest_place
+        cdef int64_t total, score[PARENTS]
+        cdef Kind *other
+        job.parents = 0
         for index in range(self._jobs):
             other = self._job + index
-            if other == job or other.cursor < 0 or other.limited or not self._is_easier(other, job):
+            if (other == job or other.cursor < 0 or other.limited or other.required != NULL
+                    or other.nodes > job.nodes or not self._is_easier(other, job)):
                 continue
-            if other.nodes <= job.nodes and other.cursor > job.cursor and (
-                    other.required == NULL):
+            if other.cursor > job.cursor:
                 job.cursor = other.cursor
-            if other.nodes == 1 and other.required == NULL:
+            if other.nodes > 1:
+                continue
+            total = 0
+            for word in range(self._words):
+                total += other.gain[word] if other.gain[word] > job.gain[word] else job.gain[word]
+            if job.parents < PARENTS:
+                job.parent[job.parents] = index
+                score[job.parents] = total
+                job.parents += 1
+                continue
+            lowest_place = 0
+            for place in range(1, PARENTS):
+                if score[place] < score[lowest_place]:
+                    lowest_place = place
+            if total > score[lowest_place]:
+                score[lowest_place] = total
+                job.parent[lowest_place] = index
+
+    cdef void _inherit(self, Kind *job) noexcept nogil:
+        """Do not look where an easier kind has found nothing."""
+        cdef int place, word
+        cdef int16_t *theirs
+        cdef int16_t *ours = job.gain
+        for place in range(job.parents):
+            theirs = self._job[job.parent[place]].gain
+            if job.nodes == 1:
                 for word in range(self._words):
-                    if other.gain[word] > job.gain[word]:
-                        job.gain[word] = other.gain[word]
+                    ours[word] = theirs[word] if theirs[word] > ours[word] else ours[word]
+                continue
+            for word in range(self._words):
+                if theirs[word] > ours[word]:
+                    ours[word] = theirs[word]
+                    job.count[word] = 0
 
     cdef uint64_t _scan(self, Kind *job, int word, int start, int end) noexcept nogil:
         """Return which nodes of a word are free over a window; note when more may be."""
@@ -704,7 +832,7 @@ cdef class Grid:
     cdef int _search(self, Kind *job) noexcept nogil:
         if job.cursor < 0:
             self._begin(job)
-        if job.nodes == 1 and job.required == NULL:
+        if job.nodes == 1 and job.required == NULL and not job.is_open:
             return self._find_one(job)
         return self._find_many(job)
 
@@ -714,17 +842,11 @@ cdef class Grid:
         Returns (start, number of the placing): the number is -1 when nothing was held.
         """
         cdef int slot
-        cdef Py_ssize_t number
         cdef Kind *job
-        if not 0 <= kind < self._jobs:
+        if not 0 <= kind < self._jobs or self._job[kind].is_open:
             raise IndexError(kind)
         job = self._job + kind
-        if self._placed_count + job.nodes + 1 > self._placed_room:
-            self._placed_room = max(1024, 2 * (self._placed_room + job.nodes))
-            self._placed = <int32_t *>realloc(
-                self._placed, self._placed_room * sizeof(int32_t))
-            if self._placed == NULL:
-                raise MemoryError
+        self._make_room(job.nodes)
         with nogil:
             slot = self._search(job)
             self._found_slot = slot
@@ -732,11 +854,7 @@ cdef class Grid:
                 self._hold_found(job)
         if slot <= 0:
             return (self._time[0] if slot == 0 else NEVER), -1
-        number = self._placed_count
-        self._placed[number] = self._found_count
-        memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
-        self._placed_count += self._found_count + 1
-        return self._time[slot], number
+        return self._time[slot], self._note_placing()
 
     def placed(self, Py_ssize_t number):
         """Return the nodes of a placing."""
@@ -772,42 +890,72 @@ cdef class Grid:
             return slot
 
     cdef int _find_many(self, Kind *job) noexcept nogil:
-        cdef int slot = job.cursor, next_slot, end, place, most, seen
+        """Return the first slot at which enough nodes fit, and choose among them."""
+        cdef int slot = job.cursor, next_slot, end, word, most, seen
         cdef bint has_required
+        # Without a topology the first nodes in order do; else all that fit are to be known.
+        cdef bint may_stop = (
+            self._leaf == NULL and job.required == NULL and not job.is_open)
         while slot < self._slots:
             end = self._end(slot, job.duration_us)
             most = 0
             next_slot = self._slots
-            for place in range(self._words):
-                if job.gain[place] <= slot:
-                    self._scan(job, place, slot, end)
-                most += job.count[place]
-                if job.gain[place] < next_slot:
-                    next_slot = job.gain[place]
+            memset(self._fresh, 0, self._words)
+            for word in range(self._words):
+                if job.gain[word] <= slot:
+                    self._fits[word] = self._scan(job, word, slot, end)
+                    self._fresh[word] = 1
+                most += job.count[word]
+                if job.gain[word] < next_slot:
+                    next_slot = job.gain[word]
+                if may_stop and most >= job.nodes:
+                    # There may be words not looked at.
+                    next_slot = slot
+                    break
             if most < job.nodes:
                 slot = next_slot if next_slot > slot else slot + 1
                 continue
             # Others may have taken nodes since these were counted.
             seen = 0
             has_required = True
-            next_slot = self._slots
-            for place in range(self._words):
-                self._fits[place] = 0
-                if job.count[place]:
-                    self._fits[place] = self._exact(
-                        job, place, self._scan(job, place, slot, end), slot, end, False)
-                    if popcount(self._fits[place]) < job.count[place]:
-                        job.gain[place] = slot + 1
-                    seen += popcount(self._fits[place])
-                if job.required != NULL and (self._fits[place] & job.required[place]
-                                             != job.required[place]):
+            for word in range(self._words):
+                if may_stop and seen >= job.nodes:
+                    self._fits[word] = 0
+                    continue
+                if not job.count[word]:
+                    self._fits[word] = 0
+                else:
+                    if not self._fresh[word]:
+                        self._fits[word] = self._scan(job, word, slot, end)
+                    self._fits[word] = self._exact(
+                        job, word, self._fits[word], slot, end, False)
+                    if popcount(self._fits[word]) < job.count[word]:
+                        job.gain[word] = slot + 1
+                        job.count[word] = popcount(self._fits[word])
+                    seen += job.count[word]
+                if job.required != NULL and (self._fits[word] & job.required[word]
+                                             != job.required[word]):
                     has_required = False
-                if job.gain[place] < next_slot:
-                    next_slot = job.gain[place]
             if seen >= job.nodes and has_required:
-                job.cursor = slot
-                self._choose(job)
-                return slot
+                if job.is_open:
+                    self._found_count = 0
+                    job.cursor = slot
+                    return slot
+                if self._choose(job):
+                    job.cursor = slot
+                    return slot
+                job.limited = 1
+            if next_slot == slot:
+                # Look at the words that were left out; those known by now have their counts.
+                most = 0
+                for word in range(self._words):
+                    most += job.gain[word] <= slot
+                if most:
+                    continue
+            next_slot = self._slots
+            for word in range(self._words):
+                if job.gain[word] < next_slot:
+                    next_slot = job.gain[word]
             slot = next_slot if next_slot > slot else slot + 1
         job.cursor = self._slots
         return -1
@@ -816,7 +964,7 @@ cdef class Grid:
         self._found[self._found_count] = place * 64 + lowest(bit)
         self._found_count += 1
 
-    cdef void _choose(self, Kind *job) noexcept nogil:
+    cdef bint _choose(self, Kind *job) noexcept nogil:
         """Choose among `_fits`: required ones, then below few leaf switches, then in order."""
         cdef int place, leaf, best, left, node
         cdef uint64_t fits, bit
@@ -832,6 +980,8 @@ cdef class Grid:
         left = job.nodes - self._found_count
         if self._leaf != NULL and left > 1:
             self._count_leaves(job)
+            if self._below != NULL and not self._keep_one_switch(left):
+                return False
             while left > 0:
                 # The tightest leaf that holds the rest, else the one with most nodes.
                 best = -1
@@ -846,9 +996,9 @@ cdef class Grid:
                     elif self._leaf_count[leaf] > self._leaf_count[best]:
                         best = leaf
                 if best < 0:
-                    return
+                    return False
                 left = self._take_leaf(job, best, left)
-            return
+            return True
         for place in range(self._words):
             fits = self._fits[place]
             while fits and left > 0:
@@ -856,6 +1006,52 @@ cdef class Grid:
                 fits ^= bit
                 self._pick(job, place, bit)
                 left -= 1
+        return True
+
+    cdef bint _keep_one_switch(self, int nodes) noexcept nogil:
+        """Forget leaves outside the switch to use: fewest leaves, lowest level, fewest free.
+
+        Returns whether any leaf or switch holds so many nodes.
+        """
+        cdef int leaf, place, most = 0, used, switch, sum_of, total, at = 0
+        cdef int least = 2147483647, best = -1, best_total = 0
+        for leaf in range(self._leaves):
+            if self._leaf_count[leaf] >= nodes:
+                return True
+            most = max(most, self._leaf_count[leaf])
+        # Leaves by free nodes, sorted by counting.
+        memset(self._leaf_bucket, 0, (most + 2) * sizeof(int32_t))
+        for leaf in range(self._leaves):
+            self._leaf_bucket[self._leaf_count[leaf]] += 1
+        for place in range(most, -1, -1):
+            used = self._leaf_bucket[place]
+            self._leaf_bucket[place] = at
+            at += used
+        for leaf in range(self._leaves):
+            place = self._leaf_bucket[self._leaf_count[leaf]]
+            self._leaf_bucket[self._leaf_count[leaf]] += 1
+            self._leaf_order[place] = leaf
+        for switch in range(self._switches):
+            used = sum_of = total = 0
+            for place in range(self._leaves):
+                leaf = self._leaf_order[place]
+                if not self._leaf_count[leaf]:
+                    break
+                if self._below[<size_t>switch * self._leaves + leaf]:
+                    total += self._leaf_count[leaf]
+                    if sum_of < nodes:
+                        sum_of += self._leaf_count[leaf]
+                        used += 1
+            if sum_of >= nodes and (used < least or (
+                    used == least and self._switch_level[switch] == self._switch_level[best]
+                    and total < best_total)):
+                least, best, best_total = used, switch, total
+        if best < 0:
+            return False
+        for leaf in range(self._leaves):
+            if not self._below[<size_t>best * self._leaves + leaf]:
+                self._leaf_count[leaf] = 0
+        return True
 
     cdef void _count_leaves(self, Kind *job) noexcept nogil:
         cdef int place, node
@@ -926,6 +1122,32 @@ cdef class Grid:
         cdef int start = self._slot_at(start_us + 1) - 1
         cdef int end = self._slot_at(end_us)
         self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
+
+    def close(self, nodes, int64_t begin_us, int64_t end_us):
+        """Keep nodes from all jobs during a time."""
+        cdef int node, resource, plane, slot, row
+        cdef int start = max(0, self._slot_at(begin_us + 1) - 1)
+        cdef int end = max(self._slot_at(end_us), start + 1)
+        cdef int32_t *cells
+        cdef size_t word
+        cdef uint64_t bit
+        if end_us <= self._time[0]:
+            return
+        for node in nodes:
+            if not 0 <= node < self._nodes:
+                raise IndexError(node)
+            bit = <uint64_t>1 << (node & 63)
+            word = node >> 6
+            for resource in range(self._resources):
+                row = self._row_of[resource * self._nodes + node]
+                if row >= 0:
+                    cells = self._free + <size_t>row * self._slots
+                    for slot in range(start, end):
+                        cells[slot] = min(cells[slot], -1)
+            for plane in range(self._planes):
+                for slot in range(start, end):
+                    self._plane[plane][word * self._slots + slot] &= ~bit
+                    self._summary[plane][word * self._blocks + slot // BLOCK] &= ~bit
 
     cdef void _subtract(self, int node, int resource, int32_t amount, int start,
                         int end) noexcept nogil:

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng._select import NEVER, Grid
 from pyslurm_ng.model.topology import Block, Switch, Topology
 from pyslurm_ng.sched.topology import Layout, Place, bits, choose_shares
 from tests.oracle import topology as oracle
@@ -218,3 +219,60 @@ def test_tasks_choose_the_node_count(tasks: int, expected: list[int]) -> None:
     shares = choose_shares(layout, fits, tasks, 4, Place(2))
     assert shares is not None
     assert [place for place, _ in shares] == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees())
+def test_the_kernel_places_wide_jobs_as_its_twin(
+    case: tuple[Topology, frozenset[int], int, frozenset[int]],
+) -> None:
+    """As many leaves, as low a switch."""
+    topology, fits, count, _ = case
+    layout, tree = layout_of(topology), plain(topology)
+    total = len(layout.unit_of)
+    count = max(2, count)
+    grid = Grid([0, 10], [0] * total, 1, 1)
+    grid.set_amounts(0, [1] * total)
+    grid.set_leaves(layout.unit_of)
+    grid.set_switches(layout.trees())
+    shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
+    mask_number = grid.add_mask(bytes(node in fits for node in range(total)))
+    kind = grid.add_kind(shape, mask_number, count, 5)
+    expected = layout.pick(mask(fits), Place(count))
+    if expected is None:
+        assert grid.find(kind) == NEVER
+        return
+    assert grid.find(kind) == 0
+    found = grid.found()
+    assert len(set(found)) == count and fits.issuperset(found)
+    for judge in (oracle.leaves_used, oracle.lowest_level):
+        assert judge(tree, found) == judge(tree, bits(expected))
+
+
+def test_the_kernel_joins_no_separate_trees() -> None:
+    """A job waits until one of them has room."""
+    grid = Grid([0, 10], [0] * 4, 1, 1)
+    grid.set_amounts(0, [1] * 4)
+    grid.hold([1, 0, 1, 3, 0, 1], 10)
+    grid.set_leaves([0, 0, 1, 1])
+    grid.set_switches([])
+    shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
+    kind = grid.add_kind(shape, grid.add_mask(b"\1" * 4), 2, 5)
+    assert grid.find(kind) == 10
+
+
+def test_the_caller_of_an_open_kind_chooses() -> None:
+    """What fits is told, what was chosen is held."""
+    grid = Grid([0, 10], [0] * 4, 1, 1)
+    grid.set_amounts(0, [1] * 4)
+    shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
+    kind = grid.add_kind(shape, grid.add_mask(b"\1\1\0\1"), 2, 5)
+    grid.leave_open(kind)
+    assert grid.find(kind) == 0
+    assert int.from_bytes(grid.fitting(), "little") == 0b1011
+    with pytest.raises(IndexError):
+        grid.choose(kind, [1, 2])
+    grid.choose(kind, [1, 3])
+    assert grid.placed(grid.place_chosen(kind)) == [1, 3]
+    assert [grid.free_at(node, 0)[0] for node in range(4)] == [1, 0, 1, 0]
+    assert grid.find(kind) == 10
