@@ -10,14 +10,14 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
-from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog, level_number
+from pyslurm_ng.base.daemon_log import ERROR, FATAL, LEVELS, QUIET, DaemonLog, level_number
 from pyslurm_ng.ctld.allocations import Allocations
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_configuration
@@ -29,12 +29,14 @@ from pyslurm_ng.ctld.job_watch import JobWatch
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.loop_edges import LoopEdges
 from pyslurm_ng.ctld.node_service import NodeService
+from pyslurm_ng.ctld.notices import Notices
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -55,8 +57,10 @@ from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, Peer, load_i
 from pyslurm_ng.wire.client import run_directory, socket_file
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.endpoint import Endpoint, zmq_port
+from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.node_messages import NodeReconfigure, NodeShutdown
-from pyslurm_ng.wire.stream import StreamServer
+from pyslurm_ng.wire.query_messages import SetDebugLevel
+from pyslurm_ng.wire.stream import Call, StreamServer
 
 T = TypeVar("T")
 
@@ -338,6 +342,8 @@ class Daemon:
         self._writer.observe(self._steps.applied)
         service.more["AllocateJob"] = self._allocations.handle
         service.more["CreateStep"] = self._steps.handle
+        service.more["NotifyJob"] = Notices(self._writer, self._allocations, self._sender).handle
+        service.more["SetDebugLevel"] = self._set_debug_level
 
     def _begin_epoch(self) -> None:
         """Take command: a new epoch, the state as the options and files want it."""
@@ -495,6 +501,19 @@ class Daemon:
         self.log.info("reconfigured from " + conf.path)
         names = ", ".join(key.title().replace("_", "") for key in kept)
         return [f"{names}: a change needs a restart of slurmctld"] if kept else []
+
+    def _set_debug_level(self, call: Call, caller: Caller) -> None:
+        """`scontrol setdebug`: log more or less until the files are read again."""
+        level = cast(SetDebugLevel, call.request).level
+        if self.log.file_level:
+            self.log.file_level = max(FATAL, level)
+        if self.options.foreground:
+            self.log.stderr_level = max(FATAL, level)
+        conf = replace(self.configuration.conf, slurmctld_debug=LEVELS[level])
+        self.configuration = replace(self.configuration, conf=conf)
+        self._service.configuration = self.configuration
+        self.log.info(f"Set debug level to '{LEVELS[level]}'")
+        self._writer.when_durable(lambda: call.reply(Done()))
 
     def bug(self, text: str, error: BaseException) -> None:
         """Log an error that nobody foresaw."""

@@ -69,6 +69,7 @@ class Daemon:
         self._ticket = 0
         self._flush_due = False
         self._started_us = time.time_ns() // 1000
+        self._last_order_us = 0
 
     @property
     def node(self) -> NodeSetup:
@@ -265,6 +266,29 @@ class Daemon:
             addr=node.address,
         )
 
+    def status(self) -> nm.NodeDaemonStatus:
+        """Return what `scontrol show slurmd` prints."""
+        facts = self._facts()
+        running = sorted(self.runner.running())
+        return nm.NodeDaemonStatus(
+            node=self.node.node_name,
+            hostname=facts.hostname,
+            steps=[(job_id, step_id) for job_id, step_id, _ in running],
+            cpus=facts.cpus,
+            boards=facts.boards,
+            sockets=facts.sockets,
+            cores_per_socket=facts.cores_per_socket,
+            threads_per_core=facts.threads_per_core,
+            real_memory_mib=facts.real_memory_mib,
+            tmp_disk_mib=facts.tmp_disk_mib,
+            started_us=self._started_us,
+            last_order_us=self._last_order_us,
+            pid=os.getpid(),
+            log_level=self.log.level,
+            log_file=self.options.log_path or self.setup.log_file,
+            version=__version__,
+        )
+
     # Messages of controllers --------------------------------------------------------------------
 
     def _on_message(self, message: msgspec.Struct, peer: Peer, answer: Answer) -> None:
@@ -280,6 +304,7 @@ class Daemon:
         if not self.core.accept_epoch(epoch):
             self.log.error(f"orders of epoch {epoch} refused: epoch {newest} is in command")
             return
+        self._last_order_us = time.time_ns() // 1000
         if epoch > newest:
             self.spool.keep_epoch(epoch)
         if isinstance(message, nm.NodeOrders):

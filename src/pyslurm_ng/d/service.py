@@ -66,6 +66,8 @@ class NodeStreams:
             self._spawn(self._list_pids(call, request))
         elif isinstance(request, nm.StepStatus):
             self._spawn(self._status(call, request))
+        elif isinstance(request, nm.ShowNodeDaemon):
+            call.reply(self._daemon.status())
         elif call.kind == "Ping":
             name, now_us = self._daemon.node.node_name, time.time_ns() // 1000
             call.reply(Pong(name, "node", f"slurm {__version__}", now_us))

@@ -5,7 +5,7 @@ over its channel (`commands` below) and, for a step of srun, srun over its own c
 act is the `end` record in the step's file, so it never waits for slurmd.
 
 Commands on the channel, msgpack maps by "do": signal (number, scope script|all), terminate (why,
-wait_s), suspend, resume, pids, usage. Answers go back on the channel.
+wait_s), suspend, resume, say (text, to stderr), pids, usage. Answers go back on the channel.
 """
 
 import os

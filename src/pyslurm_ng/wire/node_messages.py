@@ -201,6 +201,14 @@ class RebootNode(_Order, tag=8, frozen=True, array_like=True, gc=False):
     reason: _Text = ""
 
 
+class TellJob(_Order, tag=9, frozen=True, array_like=True, gc=False):
+    """Write a line into the stderr of a job's script; no duty stands for it."""
+
+    job_id: int
+    attempt: int
+    text: _Text
+
+
 Order = (
     PrepareJob
     | LaunchBatch
@@ -210,6 +218,7 @@ Order = (
     | ResumeJob
     | TerminateStep
     | RebootNode
+    | TellJob
 )
 
 
@@ -478,3 +487,30 @@ class StepUsage(Struct, frozen=True):
     node: str
     usage: Usage
     pids: list[int]
+
+
+@message(kind="ShowNodeDaemon", roles="user", max_bytes=4096)
+class ShowNodeDaemon(Struct, frozen=True, forbid_unknown_fields=True):
+    """`scontrol show slurmd`: what a node daemon says of itself."""
+
+
+@reply("NodeDaemonStatus")
+class NodeDaemonStatus(Struct, frozen=True):
+    """Facts of the host or, with config_overrides, of the configuration; steps as job and step."""
+
+    node: str
+    hostname: str
+    steps: list[tuple[int, int]]
+    cpus: int
+    boards: int
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    real_memory_mib: int
+    tmp_disk_mib: int
+    started_us: int
+    last_order_us: int
+    pid: int
+    log_level: int
+    log_file: str
+    version: str

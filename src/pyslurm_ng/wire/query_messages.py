@@ -335,3 +335,20 @@ class DeleteReservation(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
 
     request_id: RequestId
     name: Text
+
+
+@message(kind="NotifyJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16,
+         audit=True)  # fmt: skip
+class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol notify`: a line for the stderr of a batch script, srun or salloc."""
+
+    job: Text
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+
+
+@message(kind="SetDebugLevel", roles="user", owner_rule="operator", rate="change", max_bytes=1024,
+         audit=True)  # fmt: skip
+class SetDebugLevel(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol setdebug`: how much slurmctld logs, 0 (quiet) to 9 (debug5), until reconfigured."""
+
+    level: Annotated[int, msgspec.Meta(ge=0, le=9)]
