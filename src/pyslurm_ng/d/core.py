@@ -16,6 +16,7 @@ from pyslurm_ng.model.duty import (
     SIGNAL_CANCELLED,
     SIGNAL_NODE_FAIL,
     SIGNAL_PREEMPTED,
+    SIGNAL_REQUEUED,
     SIGNAL_STEPS_ONLY,
     SIGNAL_TIME_LIMIT,
 )
@@ -513,6 +514,8 @@ def why(flags: int) -> str:
         return "DUE TO TIME LIMIT"
     if flags & SIGNAL_PREEMPTED:
         return "DUE TO PREEMPTION"
+    if flags & SIGNAL_REQUEUED:
+        return "DUE TO JOB REQUEUE"
     if flags & SIGNAL_CANCELLED:
         return "DUE to SIGNAL Terminated"
     if flags & SIGNAL_NODE_FAIL:

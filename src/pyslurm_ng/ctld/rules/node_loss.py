@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
 from pyslurm_ng.model.job import REQ_NO_KILL, Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
@@ -56,6 +57,7 @@ def nodes_down(
             flags=JobFlag.REQUEUED if may_requeue(job) else JobFlag.NONE,
             failed_node=cluster.node(first_lost).spec.name,
             clean_nodes=lost,
+            duty_flags=SIGNAL_NODE_FAIL,
             first_duty_id=duty_id,
         )
         duty_id += len(job.nodes)

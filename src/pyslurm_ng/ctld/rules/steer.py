@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import SIGNAL_REQUEUED
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
@@ -213,6 +214,7 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
             JobState.CANCELLED,
             now_us,
             flags=flags | JobFlag.REQUEUED,
+            duty_flags=SIGNAL_REQUEUED,
             first_duty_id=steering.duty_id,
         )
         steering.duty_id += len(job.nodes)
