@@ -9,6 +9,7 @@ from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.dbd import amounts
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
+from pyslurm_ng.model.amounts import allocated_tres
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 
@@ -257,7 +258,7 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
 
 def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc, ...]) -> None:
     weights = session.billing_weights.get(row["partition"], "")
-    held = amounts.allocated_tres(nodes, session.tracked, weights)
+    held = allocated_tres(nodes, session.tracked, weights)
     row.update(
         node_list=_node_list(session, nodes),
         nodes_allocated=len(nodes),
@@ -367,7 +368,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
         return
     step = event.step
     row = session.step(job["job_index"], _step_id(step.step_id))
-    held = amounts.allocated_tres(step.nodes, session.tracked, None)
+    held = allocated_tres(step.nodes, session.tracked, None)
     row.update(
         name=step.name[:255],
         state=JobState(step.state).name,
