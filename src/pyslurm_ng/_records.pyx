@@ -643,6 +643,17 @@ cdef inline Py_ssize_t _cut(const uint8_t *start, Py_ssize_t size, Py_ssize_t wi
     return i
 
 
+cdef inline bint _is_plain(const uint8_t *start, Py_ssize_t size) noexcept:
+    """Return whether no byte can belong to a control character or a mark of writing direction."""
+    cdef Py_ssize_t i
+    for i in range(size):
+        if start[i] < 0x20 or start[i] == 0x7F or start[i] == 0xC2:
+            return False
+        if start[i] == 0xE2 and i + 1 < size and (start[i + 1] & 0xFE) == 0x80:
+            return False
+    return True
+
+
 cdef int _cell(Buffer *b, object cell, Py_ssize_t width, int flags) except -1:
     cdef Py_ssize_t size = 0
     cdef Py_ssize_t shown = 0
@@ -650,6 +661,10 @@ cdef int _cell(Buffer *b, object cell, Py_ssize_t width, int flags) except -1:
     cdef const uint8_t *start
     text = cell if isinstance(cell, str) else "" if cell is None else str(cell)
     start = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &size)
+    if not _is_plain(start, size) and not text.isprintable():
+        # A user's text must not break the table, nor command somebody else's terminal.
+        text = "".join([char if char.isprintable() else "?" for char in text])
+        start = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &size)
     if width <= 0:
         return _raw(b, start, size)
     taken = _cut(start, size, width, &shown)
@@ -683,6 +698,8 @@ def render(rows, columns, str head="", str end="\n"):
             alignment. The text `tail` follows the cell: a separator, or literal text of a format.
         head: text at the beginning of each line.
         end: text at the end of each line.
+
+    Control characters and marks of writing direction in cells become `?`.
 
     Errors: ValueError for a row that is too short, or text that has no UTF-8 form.
     """

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyslurm_ng._records import MARK, RIGHT, pack, project, render, unpack
 
@@ -193,7 +192,26 @@ def test_width_zero_is_as_long_as_the_text() -> None:
     assert render([("abc", 5)], [(0, 0, "|"), (0, RIGHT, "")], head="<", end=">") == b"<abc|5>"
 
 
-@given(st.text(max_size=12), st.integers(1, 10), st.booleans())
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb", "a?b"),
+        ("\x1b[31mred", "?[31mred"),
+        ("\x7f\x00\x9b", "???"),
+        ("left\u202eright\u2066", "left?right?"),
+        ("caf\u00e9 \u2020 \U0001f600", "caf\u00e9 \u2020 \U0001f600"),
+    ],
+)
+def test_cells_hold_no_control_characters(text: str, shown: str) -> None:
+    """Nobody's job name breaks somebody else's table or terminal."""
+    assert render([(text,)], [(0, 0, "")]).decode() == shown + "\n"
+
+
+@given(
+    st.text(st.characters(exclude_categories=["C", "Z"]), max_size=12),
+    st.integers(1, 10),
+    st.booleans(),
+)
 def test_width_counts_characters(text: str, width: int, right: bool) -> None:
     """A multi-byte character is never split, and takes one place."""
     line = render([(text,)], [(width, RIGHT if right else 0, "")], end="").decode()

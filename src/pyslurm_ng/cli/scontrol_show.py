@@ -59,11 +59,19 @@ def star(count: int) -> "str | int":
 
 
 def print_record(session: "Session", lines: "list[str]") -> None:
-    """Print one record: lines indented under the first, or all in one."""
+    """Print one record: lines indented under the first, or all in one.
+
+    What users wrote cannot begin a line of its own nor command the reader's terminal.
+    """
+    lines = [line if line.isprintable() else _printable(line) for line in lines]
     if session.oneliner:
         print(" ".join(lines))
     else:
         print("\n   ".join(lines) + "\n")
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in line)
 
 
 # Jobs -----------------------------------------------------------------------------------------
@@ -203,11 +211,14 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
             f"PreemptEligibleTime={text(job_start_us(row))}"
             f" PreemptTime={text(row['preempt_us'], 'None')}"
         )
+    # A star: planned, not started.
+    waits = row["state"] == PENDING and row["reason"] in ("Priority", "Resources")
+    scheduler = "Backfill:*" if waits else row["scheduler"] or "Main"
     before_s = row["elapsed_before_us"] // SECOND_US if row["state"] == SUSPENDED else 0
     lines.append(
         f"SuspendTime={text(row['suspend_us'], 'None')} SecsPreSuspend={before_s}"
         f" LastSchedEval={text(row['last_eval_us'] or row['submit_us'], 'Unknown')}"
-        f" Scheduler={row['scheduler'] or 'Main'}"
+        f" Scheduler={scheduler}"
     )
     return lines
 
@@ -708,7 +719,7 @@ def show_hostnames(session: "Session", words: "list[str]") -> int:
     try:
         names = expand(text)
     except HostlistError as problem:
-        say(f"Invalid hostlist: {text}: {problem}")
+        say(str(problem))
         return 1
     if names:
         print("\n".join(names))
@@ -731,7 +742,7 @@ def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = Fa
     try:
         names = expand(text)
     except HostlistError as problem:
-        say(f"Invalid hostlist: {words[0]}: {problem}")
+        say(str(problem))
         return 1
     print(fold_sorted(names) if in_order else fold(names))
     return 0

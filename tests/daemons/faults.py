@@ -1,0 +1,112 @@
+"""What the tests that break a cluster on purpose share: daemons to kill, users, ends of jobs."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.daemons.live import BIN, LiveCluster, missing_programs
+
+USERS = ("nobody", "games")
+
+
+def why_not_as_others() -> str:
+    """Return why commands cannot be run as two ordinary users here; "" when they can."""
+    missing = missing_programs()
+    if missing:
+        return f"not built: {' '.join(missing)}"
+    if os.geteuid() != 0:
+        return "only root can act as two users"
+    for user in USERS:
+        try:
+            pwd.getpwnam(user)
+        except KeyError:
+            return f"there is no user {user}"
+    words = ["setpriv", "--reuid=nobody", "--clear-groups", str(BIN / "sbatch"), "-V"]
+    try:
+        done = subprocess.run(words, check=False, capture_output=True)
+    except OSError as error:
+        return f"setpriv: {error.strerror}"
+    return f"other users may not enter {BIN}" if done.returncode else ""
+
+
+def as_user(
+    cluster: LiveCluster, user: str, *words: str, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as an ordinary user with that user's own groups."""
+    group = str(pwd.getpwnam(user).pw_gid)
+    start = ["setpriv", f"--reuid={user}", f"--regid={group}", "--init-groups", "--"]
+    return cluster.run(*start, *words, cwd=cwd, **environment)
+
+
+def submit_as(cluster: LiveCluster, user: str, *words: str, cwd: Path | None = None) -> int:
+    done = as_user(cluster, user, "sbatch", "--parsable", *words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def pid_of(cluster: LiveCluster, daemon: str) -> int:
+    """Return the process id of slurmctld, slurmdbd or slurmd-NODE."""
+    return int((cluster.directory / "run" / f"{daemon}.pid").read_text())
+
+
+def kill(cluster: LiveCluster, daemon: str) -> None:
+    """Kill a daemon as a crash would and wait until it is gone."""
+    pid = pid_of(cluster, daemon)
+    os.kill(pid, signal.SIGKILL)
+    cluster.wait_until(f"end of {daemon}", lambda: not is_running(pid), 10)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat[stat.rindex(")") + 2] != "Z"
+
+
+def start_daemon(cluster: LiveCluster, daemon: str) -> None:
+    """Start a daemon as an administrator would; it returns when it can be talked to."""
+    words = {"slurmctld": ["slurmctld"], "slurmdbd": ["slurmdbd"]}
+    done = cluster.run(*words.get(daemon, ["slurmd", "-N", daemon.removeprefix("slurmd-")]))
+    assert done.returncode == 0, done.stderr
+
+
+def wait_for_text(cluster: LiveCluster, *paths: Path, limit_s: float = 40.0) -> None:
+    """Wait until each of these files has something in it: the job has begun."""
+    cluster.wait_until(
+        f"text in {paths[0]}",
+        lambda: all(path.exists() and path.stat().st_size for path in paths),
+        limit_s,
+    )
+
+
+def tracebacks(cluster: LiveCluster) -> list[str]:
+    """Return every line of the logs that shows a bug instead of an error."""
+    lines = []
+    for path in (cluster.directory / "log").iterdir():
+        for line in path.read_text(errors="replace").splitlines():
+            if "Traceback" in line or "AssertionError" in line:
+                lines.append(f"{path.name}: {line}")
+    bugs = (cluster.directory / "spool").rglob("*.bug")
+    return lines + [str(path) for path in bugs]
+
+
+def accounted(cluster: LiveCluster, jobs: list[int], fields: str) -> dict[int, str]:
+    """Return sacct's line about each job once all of them have ended in accounting."""
+    chosen = ",".join(map(str, jobs))
+
+    def lines(shown: str) -> dict[int, str]:
+        words = ("sacct", "-X", "-n", "-P", "-j", chosen, "-o", f"JobIDRaw,{shown}")
+        rows = (line.split("|", 1) for line in cluster.out(*words).splitlines())
+        return {int(job_id): rest for job_id, rest in rows}
+
+    def is_complete() -> bool:
+        ends = lines("End")
+        return len(ends) == len(jobs) and "Unknown" not in ends.values()
+
+    cluster.wait_until(f"accounting of {len(jobs)} jobs", is_complete, 30)
+    return lines(fields)

@@ -1,0 +1,335 @@
+"""Jobs that misbehave on a node: RELIABILITY rows 29, 30, 33, 37, 38, 61, 64."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.faults import (
+    accounted,
+    as_user,
+    submit_as,
+    tracebacks,
+    wait_for_text,
+    why_not_as_others,
+)
+from tests.daemons.live import LiveCluster, start
+
+REASON = why_not_as_others()
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.root,
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """One node with room for many jobs at once; no task gets away with ignoring SIGTERM."""
+    directory = Path(str(tmp_path_factory.mktemp("tasks")))
+    for parent in (directory, *directory.parents[:2]):
+        parent.chmod(0o755)
+    extra = directory / "extra.conf"
+    extra.write_text("KillWait=1\nDefMemPerCPU=1\nOverTimeLimit=0\n")
+    made = start(directory / "c", "--nodes", "1", "--cpus", "400", "--conf", str(extra))
+    yield made
+    left = tracebacks(made)
+    made.down()
+    assert left == []
+
+
+@pytest.fixture
+def work(cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
+    """Return a directory for one test that every user may write to."""
+    name = "".join(c if c.isalnum() else "_" for c in request.node.name)
+    place = cluster.directory.parent / name
+    place.mkdir()
+    place.chmod(0o777)
+    return place
+
+
+def nothing_left(marker: str) -> bool:
+    return subprocess.run(["pgrep", "-f", marker], check=False, stdout=-3).returncode == 1
+
+
+# What people do to outlive their job, each with its own mark in the argument of sleep.
+ESCAPES = (
+    "setsid sleep {m}1 &",
+    "nohup sleep {m}2 >/dev/null 2>&1 &",
+    "(setsid setsid sleep {m}3 &) &",
+    "setsid sh -c 'setsid sh -c \"sleep {m}4 & exit\" & exit' &",
+    "python3 -c 'import os\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n"
+    '  os.closerange(0,64); os.execlp("sleep","sleep","{m}5")\' &',
+    "trap '' TERM HUP INT QUIT; sleep {m}6 &",
+    "unshare -r sleep {m}7 2>/dev/null || sleep {m}7 &",
+    "unshare -rpf sleep {m}8 2>/dev/null || sleep {m}8 &",
+    "sh -c 'kill -STOP $$; sleep {m}9' sleep-{m}9 &",
+)
+
+
+def test_nothing_escapes(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 29: whatever a script leaves behind dies with it, and it is COMPLETED."""
+    marker = f"88{os.getpid()}"
+    script = work / "escape.sh"
+    script.write_text(
+        "#!/bin/bash\n" + "\n".join(line.format(m=marker) for line in ESCAPES)
+        + f"\nuntil [ $(pgrep -fc 'sleep.{marker}') -ge {len(ESCAPES)} ]; do sleep 0.1; done\n"
+        "echo all\n"
+    )  # fmt: skip
+    job_id = submit_as(cluster, "nobody", "-t", "1", "-o", "out", str(script), cwd=work)
+    cluster.wait_for_jobs(job_id)
+    assert (work / "out").read_text() == "all\n"
+    assert nothing_left(f"sleep.{marker}")
+    assert cluster.accounted(job_id) == "COMPLETED|0:0"
+
+
+def test_every_exit_code_and_signal(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 37: what a script ends with is what sacct shows, 0..255 and each signal."""
+    script = work / "end.sh"
+    script.write_text(
+        "#!/usr/bin/env python3\nimport os, resource, signal, sys\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "n = int(os.environ['SLURM_ARRAY_TASK_ID'])\n"
+        "if n < 256: sys.exit(n)\n"
+        "number = n - 256\n"
+        "if number not in (9, 19):\n"
+        "    signal.signal(number, signal.SIG_DFL) if number in (1, 2, 3, 13, 15) else None\n"
+        "os.kill(os.getpid(), number)\n"
+    )
+    signals = [n for n in range(1, 65) if n not in (17, 18, 19, 20, 21, 22, 23, 25, 28, 32, 33)]
+    tasks = [*range(256), *(256 + n for n in signals)]
+    chosen = "0-255," + ",".join(str(256 + n) for n in signals)
+    job_id = cluster.submit("--array", chosen, "-o", "none", str(script), cwd=work)
+    cluster.wait_for_jobs(job_id, limit_s=120)
+    words = ("sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", "JobID,State,ExitCode")
+    cluster.wait_until("accounting", lambda: cluster.out(*words).count("RUNNING") == 0, 20)
+    found = {}
+    for line in cluster.out(*words).splitlines():
+        name, state, code = line.split("|")
+        found[int(name.partition("_")[2])] = (state, code)
+    expected = {}
+    for task in tasks:
+        code = f"{task}:0" if task < 256 else f"0:{task - 256}"
+        expected[task] = ("COMPLETED" if task == 0 else "FAILED", code)
+    assert found == expected
+
+
+def test_scripts_that_cannot_run(cluster: LiveCluster, work: Path) -> None:
+    """No interpreter: the shell's 127 or the errno; the node stays in service."""
+    bodies = {
+        "missing": "#!/no/such/interpreter\ntrue\n",
+        "directory": "#!/tmp\ntrue\n",
+        "crlf": "#!/bin/sh\r\ntrue\r\n",
+    }
+    jobs = {}
+    for name, body in bodies.items():
+        (work / name).write_bytes(body.encode())
+        done = cluster.run("sbatch", "--parsable", "-o", f"{name}.out", str(work / name), cwd=work)
+        if name == "crlf":
+            assert done.returncode == 1
+            assert "DOS line breaks" in done.stderr
+        else:
+            assert done.returncode == 0, done.stderr
+            jobs[name] = int(done.stdout)
+    cluster.wait_for_jobs(*jobs.values())
+    ends = accounted(cluster, list(jobs.values()), "State,ExitCode")
+    assert ends[jobs["missing"]] == "FAILED|2:0"
+    assert ends[jobs["directory"]] == "FAILED|13:0"
+    assert cluster.out("sinfo", "-h", "-o", "%t").strip() in ("idle", "mix")
+
+
+def test_tasks_that_do_not_want_to_end(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 30: ignores SIGTERM, stops itself, makes zombies: all end soon after KillWait."""
+    scripts = {
+        "ignores": "trap '' TERM; echo b; while :; do sleep 0.1; done",
+        "stops": "echo b; kill -STOP $$",
+        "zombies": "echo b; exec python3 -c 'import os,time\n"
+        "for i in range(50):\n if os.fork()==0: os._exit(0)\ntime.sleep(600)'",
+    }
+    jobs = [
+        submit_as(cluster, "games", "-o", name, "--wrap", script, cwd=work)
+        for name, script in scripts.items()
+    ]
+    wait_for_text(cluster, *(work / name for name in scripts))
+    assert as_user(cluster, "games", "scancel", *map(str, jobs)).returncode == 0
+    cluster.wait_for_jobs(*jobs, limit_s=8)
+    uid = pwd.getpwnam("games").pw_uid
+    for line in accounted(cluster, jobs, "State").values():
+        assert line == f"CANCELLED by {uid}"
+
+
+def test_output_that_cannot_be_opened(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 61: a directory, another's file, a FIFO without reader: 0:53, and no hang."""
+    (work / "folder").mkdir()
+    os.mkfifo(work / "fifo", 0o666)
+    (work / "fifo").chmod(0o666)
+    (work / "roots").write_text("root's own\n")
+    (work / "link").symlink_to(work / "roots")
+    (work / "dangling").symlink_to("/root/of/all/evil")
+    names = ["folder", "fifo", "roots", "link", "dangling", "/etc/passwd", "no/dir", "/proc/1/mem"]
+    before = (work / "roots").stat()
+    jobs = [submit_as(cluster, "nobody", "-o", n, "--wrap", "echo no", cwd=work) for n in names]
+    cluster.wait_for_jobs(*jobs)
+    ends = accounted(cluster, jobs, "State,ExitCode")
+    shown = {name: ends[job_id] for name, job_id in zip(names, jobs, strict=True)}
+    assert shown == dict.fromkeys(names, "FAILED|0:53")
+    after = (work / "roots").stat()
+    assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
+        before.st_ino, before.st_mode, before.st_mtime_ns,
+    )  # fmt: skip
+
+
+def test_devices_as_output(cluster: LiveCluster, work: Path) -> None:
+    """/dev/null is usual; /dev/full is a full disk that the script sees and survives."""
+    null = submit_as(cluster, "nobody", "-o", "/dev/null", "--wrap", "echo x; exit 3", cwd=work)
+    full = submit_as(cluster, "nobody", "-o", "/dev/full", "--wrap", "echo x || exit 5", cwd=work)
+    cluster.wait_for_jobs(null, full)
+    ends = accounted(cluster, [null, full], "State,ExitCode")
+    assert ends == {null: "FAILED|3:0", full: "FAILED|5:0"}
+
+
+def test_symlink_swapped_under_output(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 61: root's file is never touched whatever the path is at the moment."""
+    canary = work / "canary"
+    canary.write_text("untouched\n")
+    canary.chmod(0o600)
+    swap = work / "swap"
+    loop = subprocess.Popen(
+        ["python3", "-c",
+         "import os,sys\nwhile True:\n"
+         " for target in (sys.argv[1], sys.argv[3]):\n"
+         "  os.symlink(target, sys.argv[2]+'~'); os.rename(sys.argv[2]+'~', sys.argv[2])",
+         str(canary), str(swap), str(work / "mine")]
+    )  # fmt: skip
+    try:
+        jobs = [
+            submit_as(cluster, "nobody", "-o", str(swap), "--wrap", "echo mine", cwd=work)
+            for _ in range(25)
+        ]
+        cluster.wait_for_jobs(*jobs)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert canary.read_text() == "untouched\n"
+    assert canary.stat().st_uid == 0
+    assert (work / "mine").stat().st_uid == pwd.getpwnam("nobody").pw_uid
+
+
+def test_full_output_disk(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 32: the script's write fails and it ends as it likes; nothing else suffers."""
+    disk = work / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=777", "none", str(disk)]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        job_id = submit_as(
+            cluster, "nobody", "-o", str(disk / "out"), "--wrap",
+            "head -c 1000000 /dev/zero || exit 9", cwd=work,
+        )  # fmt: skip
+        cluster.wait_for_jobs(job_id)
+        assert cluster.accounted(job_id) == "FAILED|9:0"
+        # Some jobs more on the full disk: their own output is lost, they are not.
+        jobs = [
+            submit_as(cluster, "nobody", "-o", str(disk / f"o{n}"), "--wrap", "true", cwd=work)
+            for n in range(3)
+        ]
+        cluster.wait_for_jobs(*jobs)
+        assert set(accounted(cluster, jobs, "State").values()) <= {"COMPLETED", "FAILED"}
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert cluster.out("sinfo", "-h", "-o", "%t").strip() in ("idle", "mix")
+
+
+def test_working_directory_removed(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 33: the job starts in /tmp and says so."""
+    gone = work / "gone"
+    gone.mkdir(mode=0o777)
+    job_id = submit_as(
+        cluster, "nobody", "-D", str(gone), "-o", str(work / "out"), "--begin=now+2", "--wrap",
+        "pwd; echo $SLURM_SUBMIT_DIR", cwd=work,
+    )  # fmt: skip
+    shutil.rmtree(gone)
+    cluster.wait_for_jobs(job_id)
+    said = (work / "out").read_text()
+    assert "going to /tmp instead" in said
+    assert said.splitlines()[-2] == "/tmp"
+    assert cluster.accounted(job_id) == "COMPLETED|0:0"
+
+
+IDENTITY = """#!/bin/bash
+grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|SigBlk|SigIgn):' /proc/self/status
+umask
+ulimit -a | grep -v '^pipe'
+pwd
+python3 - <<END
+import os
+print("descriptors", *sorted(map(int, os.listdir("/proc/%d/fd" % os.getppid()))))
+try:
+    os.setuid(0)
+    print("root again")
+except PermissionError:
+    print("stays")
+END
+"""
+
+
+def test_tasks_are_exactly_their_user(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 64: ids, groups, capabilities, descriptors, umask, limits as at submission."""
+    script = work / "who.sh"
+    script.write_text(IDENTITY)
+    script.chmod(0o755)
+    words = ("bash", "-c", f"umask 027; ulimit -S -n 77; ulimit -c 0; {script} > login; "
+             f"sbatch --parsable -o job {script}")  # fmt: skip
+    for user in ("nobody", "games"):
+        place = work / user
+        place.mkdir()
+        place.chmod(0o777)
+        done = as_user(cluster, user, *words, cwd=place)
+        assert done.returncode == 0, done.stderr
+        cluster.wait_for_jobs(int(done.stdout))
+        login = [_plain(line) for line in (place / "login").read_text().splitlines()]
+        job = [_plain(line) for line in (place / "job").read_text().splitlines()]
+        assert "stays" in job
+        # The last is the script that bash reads; nothing of the daemon's is open.
+        assert [line for line in job if line.startswith("descr")] == ["descriptors 0 1 2 76"]
+        assert job == login
+
+
+def _plain(line: str) -> str:
+    """Even out blanks; soft and hard limits stay."""
+    return " ".join(line.split())
+
+
+def test_time_limit_and_warning_signal(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 38: --signal comes first, then the limit; an ignored TERM gains KillWait."""
+    warned = submit_as(
+        cluster, "nobody", "-t", "1", "--signal=B:USR1@59", "-o", "warned", "--wrap",
+        "trap 'echo usr1; exit 0' USR1; echo b; while :; do sleep 0.1; done", cwd=work,
+    )  # fmt: skip
+    cluster.wait_for_jobs(warned, limit_s=70)
+    assert (work / "warned").read_text() == "b\nusr1\n"
+    assert cluster.accounted(warned) == "COMPLETED|0:0"
+
+
+@pytest.mark.soak
+def test_time_limit_is_kept(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 38: TIMEOUT at the limit; KillWait later the stubborn one is dead too."""
+    jobs = [
+        submit_as(cluster, "nobody", "-t", "1", "-o", f"o{n}", "--wrap", script, cwd=work)
+        for n, script in enumerate(("sleep 300", "trap '' TERM; while :; do sleep 0.1; done"))
+    ]
+    cluster.wait_for_jobs(*jobs, limit_s=90)
+    ends = accounted(cluster, jobs, "State,ElapsedRaw")
+    for job_id in jobs:
+        state, elapsed_s = ends[job_id].split("|")
+        assert state == "TIMEOUT"
+        assert 60 <= int(elapsed_s) <= 64
+    for n in range(2):
+        assert "DUE TO TIME LIMIT ***" in (work / f"o{n}").read_text()
