@@ -48,6 +48,7 @@ class ScriptStore:
             (directory / f"{number:02x}").mkdir(mode=0o700, exist_ok=True)
         self._users: dict[str, int] = {}
         self._of_job: dict[int, tuple[str, ...]] = {}
+        self._pairs: dict[tuple[str, ...], tuple[str, ...]] = {}  # each held once
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._cached_bytes = 0
 
@@ -127,17 +128,19 @@ class ScriptStore:
         named = tuple(digest for digest in digests if digest)
         if not named:
             return
-        self._of_job[job_id] = named
+        self._of_job[job_id] = self._pairs.setdefault(named, named)
         for digest in named:
             self._users[digest] = self._users.get(digest, 0) + 1
 
     def _drop(self, job_id: int) -> None:
-        for digest in self._of_job.pop(job_id, ()):
+        named = self._of_job.pop(job_id, ())
+        for digest in named:
             left = self._users[digest] - 1
             if left:
                 self._users[digest] = left
                 continue
             del self._users[digest]
+            self._pairs.pop(named, None)
             self.when_durable(partial(self._remove, digest))
 
     def _remove(self, digest: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
-from .job import Job, JobRequest, NodeAlloc
+from .job import Job, JobRequest, NodeAlloc, share_values as share_request_values
 from .node import Node, NodeSpec
 from .partition import Partition
 from .replies import Replies
@@ -135,6 +135,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
 
 
 IMAGE_FORMAT = 1
+_MOST_SHARED = 5000
 _SHARED_WORDS = (
     "user_name",
     "group_name",
@@ -199,7 +200,7 @@ class Cluster:
         # Answers that follow from nodes and partitions alone; emptied when one of them changes.
         self.memo: dict[object, object] = {}
         self._requests: dict[JobRequest, JobRequest] = {}
-        self._words: dict[str, str] = {}
+        self._words: dict[Any, Any] = {}
 
     # Look-ups ---------------------------------------------------------------------------------
 
@@ -348,10 +349,15 @@ class Cluster:
 
     def share_values(self, job: Job) -> None:
         """Let equal requests and words of many jobs be one object: most of a job's memory."""
-        if len(self._requests) > 2 * len(self.jobs) + 1000:
-            self._requests = {other.request: other.request for other in self.jobs.values()}
-            self._words = {}
-        job.request = self._requests.setdefault(job.request, job.request)
+        # Equal requests come in runs; a table of all would itself take much of what is saved.
+        if len(self._requests) > _MOST_SHARED:
+            self._requests.clear()
+        if len(self._words) > _MOST_SHARED:
+            self._words.clear()
+        known = self._requests.setdefault(job.request, job.request)
+        if known is job.request:
+            share_request_values(known, self._words)
+        job.request = known
         share = self._words.setdefault
         for name in _SHARED_WORDS:
             word = getattr(job, name)

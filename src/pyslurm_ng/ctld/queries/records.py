@@ -65,7 +65,8 @@ class RecordCache:
                 self.job_details.clear()
                 self.live_generation = -1
             else:
-                self.stale.update(job_ids)
+                if self.live_generation >= 0:
+                    self.stale.update(job_ids)
                 for job_id in job_ids:
                     self.jobs.pop(job_id, None)
                     self.job_details.pop(job_id, None)

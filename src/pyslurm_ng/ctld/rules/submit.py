@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from sys import intern
 
 import msgspec
 
@@ -66,7 +67,8 @@ def script_limit(context: Context) -> int:
 
 def digest_of(content: bytes) -> str:
     """Return the name a script or environment is kept under; "" for none."""
-    return blake2b(content, digest_size=16).hexdigest() if content else ""
+    # Many jobs have the same content, so they share its name.
+    return intern(blake2b(content, digest_size=16).hexdigest()) if content else ""
 
 
 def _parameter(context: Context, name: str, default: int) -> int:
