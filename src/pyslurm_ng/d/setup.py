@@ -15,6 +15,9 @@ from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.model.node import NodeGres
 
 
+_USUAL_PORT = 6818
+
+
 class BadSetup(Exception):
     """The node cannot be set up so; `lines` name every problem."""
 
@@ -86,7 +89,7 @@ def load_setup(options: Options) -> Setup:
         conf=conf,
         cgroup_conf=groups,
         devices=_devices(line, gres_conf, warnings),
-        tree=_tree(conf, groups, line.name, warnings),
+        tree=_tree(conf, groups, _group_name(line), warnings),
         host=binding.host_cores(),
     )
     return Setup(
@@ -140,6 +143,15 @@ def _devices(line: NodeConf, conf: GresConf, warnings: list[str]) -> tuple[NodeG
         return gres.node_gres(line, conf, detected)
     except gres.GresError as error:
         raise BadSetup([str(error)]) from None
+
+
+def _group_name(line: NodeConf) -> str:
+    """Return what tells this node's control groups from all others of the host.
+
+    Clusters side by side may have nodes and jobs of the same names, but not the same port; and
+    whoever ends a step ends everything in its group.
+    """
+    return line.name if line.port == _USUAL_PORT else f"{line.name}_{line.port}"
 
 
 def _tree(
