@@ -90,7 +90,6 @@ class NodePlan:
             of_kind = [totals[resource] for totals in hardware.totals]
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
         self._hold_running()
-        self._close_reserved()
         for held, end_us in self._started:
             grid.hold(held, end_us)
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
@@ -99,6 +98,7 @@ class NodePlan:
         self._plain: dict[int, int] = {}  # demands for `place` alone, and their kind
         self._singles: dict[int, tuple[int, list[list[int]]] | None] = {}
         self._add_planes()
+        self._close_reserved()  # planes are made of what only grows; this they must see
 
     def _hold_running(self) -> None:
         """Enter running jobs; what each holds is worked out once in its life."""
