@@ -109,6 +109,20 @@ def _updated(cluster: Cluster, event: ev.NodeUpdated) -> str:
     return f"update_node: node {_names(cluster, event.node_ids)} reason set to: {reason}"
 
 
+def _reservation_created(cluster: Cluster, event: ev.ReservationCreated) -> str:
+    item = event.reservation
+    who = "".join(
+        f" {word}={','.join(names)}"
+        for word, names in (("users", item.users), ("accounts", item.accounts))
+        if names
+    )
+    return f"sched: Created reservation={item.name}{who} nodes={_names(cluster, item.node_ids)}"
+
+
+def _reservation_deleted(cluster: Cluster, event: ev.ReservationDeleted) -> str:
+    return f"sched: Deleted reservation={event.name}"
+
+
 _LINES: dict[type, Callable[..., str]] = {
     ev.JobSubmitted: _submitted,
     ev.JobAllocated: _allocated,
@@ -119,4 +133,6 @@ _LINES: dict[type, Callable[..., str]] = {
     ev.NodesSilent: _silent,
     ev.NodesReturned: _returned,
     ev.NodeUpdated: _updated,
+    ev.ReservationCreated: _reservation_created,
+    ev.ReservationDeleted: _reservation_deleted,
 }

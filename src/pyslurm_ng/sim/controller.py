@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules import reservation_due, timers
+from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.scheduler import Outcome, PlanFunction, Scheduler
 from pyslurm_ng.ctld.soft import Soft
@@ -100,6 +101,7 @@ class SimController:
         self.writer.record(
             timers.due(self.cluster, self.conf, self.soft.last_seen_us, self.world.now_us)
         )
+        self.writer.record(reservation_due.due(self.cluster, self.conf, self.world.now_us, UTC))
 
 
 def _fresh_cluster(conf: SlurmConf, now_us: int) -> Cluster:
