@@ -56,6 +56,22 @@ def topology_of(topologies: Iterable[Topology], partition: Partition | None) -> 
     return default if default is not None and default.kind != "flat" else None
 
 
+def units_in_order(topology: Topology) -> list[tuple[int, ...]]:
+    """Return the nodes of each leaf switch or block, neighbours in the network side by side."""
+    if topology.kind == "block":
+        return [block.node_ids for block in topology.blocks]
+    by_name = {switch.name: switch for switch in topology.switches}
+    units: list[tuple[int, ...]] = []
+    todo = [switch.name for switch in reversed(topology.switches) if not switch.parent]
+    while todo:
+        switch = by_name[todo.pop()]
+        if switch.level:
+            todo += reversed(switch.children)
+        else:
+            units.append(switch.node_ids)
+    return units
+
+
 def unit_paths(topology: Topology) -> dict[int, tuple[str, ...]]:
     """Return the names of the units above each node, the highest first."""
     paths: dict[int, tuple[str, ...]] = {}

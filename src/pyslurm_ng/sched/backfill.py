@@ -258,7 +258,7 @@ class _Pass:
         """Reserve room for a job that cannot start now, and say why it waits."""
         name = demand.partition.name
         if start_us == NEVER:
-            return reason.never(demand)
+            return reason.topology(demand.need) if self.planner.lies_badly else reason.never(demand)
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
         if (
@@ -275,6 +275,8 @@ class _Pass:
         wait = self.behind.get(name)
         if wait is None:
             self.behind[name] = reason.behind(job.job_id, name)
+            if self.planner.lies_badly:
+                return reason.topology(demand.need)
             return reason.resources(demand)
         return wait
 

@@ -7,6 +7,7 @@ once per shape and kept from pass to pass, as long as nodes and partitions stay 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import NO_VAL
@@ -80,7 +81,7 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.licenses, request.flags,
+        request.constraint, request.licenses, request.flags, request.segment,
     )  # fmt: skip
 
 
@@ -90,7 +91,7 @@ class Demands:
     def __init__(self) -> None:
         self._shapes: dict[int, tuple[JobRequest, int]] = {}  # by identity of the request
         self._shape_ids: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[int, str, int], Demand] = {}
+        self._known: dict[tuple[int, str, int, int], Demand] = {}
         self._masks: dict[tuple[str, str, str], bytes] = {}
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
@@ -126,7 +127,7 @@ class Demands:
 
     def of(self, job: Waiting, shape_id: int, partition: Partition) -> Demand:
         """Return the demand of a job in one of its partitions."""
-        key = (shape_id, partition.name, job.time_limit_min)
+        key = (shape_id, partition.name, job.time_limit_min, job.switches)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._judge(job, partition)
@@ -136,6 +137,8 @@ class Demands:
         assert self._snapshot is not None and self._policy is not None
         snapshot, request = self._snapshot, job.request
         need = need_of(request, partition, snapshot.node_by_name, self._policy.memory_consumable)
+        if job.switches:
+            need = replace(need, switches=job.switches)
         mask = self._mask(request, partition, need)
         return Demand(
             partition,

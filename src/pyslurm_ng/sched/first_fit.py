@@ -7,12 +7,13 @@ partition wait for priority. Backfill replaces this one function; the interface 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched import reserved
+from pyslurm_ng.sched import reason as why_wait, reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.features import matches
 from pyslurm_ng.sched.need import Need, need_of
@@ -21,6 +22,7 @@ from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.select import FreeNode, allot, choose, free_node
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.topology import Layout, layouts_of
 
 
 def plan(
@@ -67,6 +69,15 @@ class _Pass:
         self.free: dict[int, FreeNode] = {}
         self.closed: dict[tuple[str, str], Wait] = {}  # by partition and reservation
         self.licenses = dict(snapshot.licenses_free)
+        self.layouts: dict[str, Layout] = {}
+        if snapshot.topologies:
+            ids = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
+            ids.sort(key=lambda node_id: (snapshot.weights[node_id], node_id))
+            position = {node_id: place for place, node_id in enumerate(ids)}
+            weights = [snapshot.weights[node_id] for node_id in ids]
+            self.layouts = layouts_of(
+                snapshot.topologies, snapshot.partitions.values(), position, weights
+            )
 
     def run(self) -> Plan:
         queue = sorted(self._entries(), key=lambda entry: entry[:5])
@@ -121,6 +132,8 @@ class _Pass:
         need = need_of(
             job.request, partition, self.snapshot.node_by_name, self.policy.memory_consumable
         )
+        if job.switches:
+            need = replace(need, switches=job.switches)
         if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
             return Wait(
                 Reason.PartitionNodeLimit,
@@ -198,7 +211,7 @@ class _Pass:
                 if node.node_id not in blocked and (allowed is None or node.node_id in allowed)
             ]
             self.plan.tested += len(candidates)
-            chosen = choose(need, candidates)
+            chosen = choose(need, candidates, self.layouts.get(partition.name))
             if chosen is not None:
                 return chosen
         return None
@@ -248,6 +261,11 @@ class _Pass:
         self.closed[partition.name, job.request.reservation] = Wait(
             Reason.Priority, f"job {job.job_id} of higher priority waits in {partition.name}"
         )
+        if (
+            partition.name in self.layouts
+            and choose(need, self._candidates(job, partition, need)) is not None
+        ):
+            return why_wait.topology(need)
         idle = sum(1 for node_id in partition.node_ids if snapshot.usable[node_id])
         return Wait(
             Reason.Resources,

@@ -47,6 +47,8 @@ class Need:
     overcommit: bool
     required_nodes: frozenset[int]
     excluded_nodes: frozenset[int]
+    segment: int = 0  # nodes that have to be in one block
+    switches: int = 0  # leaf switches it wants at most; 0: any, or it has waited enough
 
 
 def need_of(
@@ -88,6 +90,7 @@ def need_of(
         overcommit=bool(flags & REQ_OVERCOMMIT),
         required_nodes=frozenset(required),
         excluded_nodes=frozenset(_node_ids(request.exclude, node_by_name)),
+        segment=request.segment,
     )
 
 

@@ -7,17 +7,26 @@ tells it what enough is. What starts now is chosen core by core from the same no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pyslurm_ng._select import NEVER, Grid, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.reserved import OUTSIDE, closed_times
-from pyslurm_ng.sched.select import FreeNode, allot, free_node, share_tasks, tasks_that_fit
+from pyslurm_ng.sched.select import (
+    FreeNode,
+    allot,
+    free_node,
+    place_of,
+    share_tasks,
+    tasks_that_fit,
+)
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.topology import Layout, bits, choose_shares, layouts_of, unit_numbers
 
 _SECOND_US = 1_000_000
 _MOST_SLOTS = 4096  # of a grid
@@ -53,8 +62,20 @@ def slot_times(now_us: int, window_s: int, most: int) -> list[int]:
 class NodePlan:
     """The planner of single nodes; planning anew with each `begin`."""
 
-    def __init__(self, snapshot: Snapshot, leaves: Sequence[int] = ()) -> None:
-        self.hardware = Hardware(snapshot, leaves)
+    lies_badly = False  # the last job looked for has enough nodes now, but not near one another
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        topologies, partitions = snapshot.topologies, snapshot.partitions
+        default = topology_of(topologies, None)
+        self.hardware = Hardware(snapshot, unit_numbers(default, snapshot.specs))
+        weights = [snapshot.weights[node_id] for node_id in self.hardware.order]
+        self._layouts = layouts_of(topologies, partitions.values(), self.hardware.position, weights)
+        layouts = {id(layout): layout for layout in self._layouts.values()}
+        # The kernel knows one tree; what else there is of topologies is looked after here.
+        self._tree: Layout | None = None
+        if len(layouts) == 1 and len(self._layouts) == len(partitions):
+            layout = next(iter(layouts.values()))
+            self._tree = layout if layout.kind == "tree" else None
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
 
@@ -84,8 +105,9 @@ class NodePlan:
         self._grid = grid = Grid(
             times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
         )
-        if hardware.leaves:
-            grid.set_leaves(hardware.leaves)
+        if self._tree is not None:
+            grid.set_leaves(self._tree.unit_of)
+            grid.set_switches(self._tree.trees())
         for resource in range(hardware.resources):
             of_kind = [totals[resource] for totals in hardware.totals]
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
@@ -188,7 +210,31 @@ class NodePlan:
             shape = self._shapes[key] = self._add_shape(variant)
         required = self._mask_number(variant.required) if variant.required else -1
         mask = self._mask_number(variant.mask)
-        return self._grid.add_kind(shape, mask, variant.nodes, demand.duration_us, required)
+        kind = self._grid.add_kind(shape, mask, variant.nodes, demand.duration_us, required)
+        if self._is_open(demand, variant):
+            self._grid.leave_open(kind)
+        return kind
+
+    def _is_open(self, demand: Demand, variant: Variant) -> bool:
+        """Return whether where nodes lie is judged here and not in the kernel."""
+        layout = self._layouts.get(demand.partition.name)
+        if layout is None or layout.kind == "block":
+            return layout is not None
+        need = demand.need
+        is_usual = layout is self._tree and not need.switches and not need.required_nodes
+        return variant.nodes > 1 and not is_usual
+
+    def _lies_well(self, demand: Demand, kind: int, variant: Variant) -> bool:
+        """Choose among the nodes found by the topology; return whether any choice will do."""
+        if not self._is_open(demand, variant):
+            return True
+        layout = self._layouts[demand.partition.name]
+        place = place_of(demand.need, layout)._replace(nodes=variant.nodes)
+        chosen = layout.pick(int.from_bytes(self._grid.fitting(), "little"), place)
+        if chosen is None:
+            return False
+        self._grid.choose(kind, list(bits(chosen)))
+        return True
 
     def _mask_number(self, mask: bytes) -> int:
         number = self._masks.get(mask)
@@ -266,6 +312,7 @@ class NodePlan:
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
         self._uneven = []
+        self.lies_badly = False
         now_us = self._snapshot.now_us
         if self._fills_nodes(demand) and self._find_uneven(demand):
             return now_us
@@ -280,35 +327,47 @@ class NodePlan:
         return start_us
 
     def _find(self, demand: Demand) -> int:
-        best = NEVER
-        for kind, variant in self._kinds_of(demand):
-            start_us = self._find_kind(demand, kind)
+        best, best_at = NEVER, -1
+        kinds = self._kinds_of(demand)
+        for at, (kind, variant) in enumerate(kinds):
+            start_us = self._find_kind(demand, kind, variant)
             if start_us != NEVER and (best == NEVER or start_us < best):
-                best = start_us
-                self._chosen = kind, variant, self._grid.found()
+                best, best_at = start_us, at
+        if best_at < 0:
+            return NEVER
+        kind, variant = kinds[best_at]
+        if best_at < len(kinds) - 1:
+            # The grid remembers one finding; a second look may only find something earlier.
+            best = self._find_kind(demand, kind, variant)
+        self._chosen = kind, variant, self._grid.found()
         return best
 
-    def _find_kind(self, demand: Demand, kind: int) -> int:
+    def _find_kind(self, demand: Demand, kind: int, variant: Variant) -> int:
         start_us = self._grid.find(kind)
-        if not demand.licenses or self._profile is None:
-            return start_us
-        kinds, amounts = self._license_need(demand)
         while start_us != NEVER:
-            self._profile.mark(start_us)
-            free_us = self._profile.find(kinds, amounts, demand.duration_us, start_us)
-            if free_us == start_us:
+            free_us = self._licenses_free_us(demand, start_us)
+            if free_us != start_us:
+                # Licences only become scarcer in a pass: there is nothing before that.
+                self._grid.skip(kind, NO_END_US if free_us == NEVER else free_us)
+            elif self._lies_well(demand, kind, variant):
                 break
-            # Licences only become scarcer in a pass: there is nothing before that.
-            self._grid.skip(kind, NO_END_US if free_us == NEVER else free_us)
+            else:
+                self.lies_badly = self.lies_badly or start_us == self._snapshot.now_us
+                self._grid.skip(kind, start_us + 1)
             start_us = self._grid.find(kind)
         return start_us
 
+    def _licenses_free_us(self, demand: Demand, start_us: int) -> int:
+        """Return when from `start_us` on the licences are free for as long as the job lasts."""
+        if not demand.licenses or self._profile is None:
+            return start_us
+        self._profile.mark(start_us)
+        kinds, amounts = self._license_need(demand)
+        return self._profile.find(kinds, amounts, demand.duration_us, start_us)
+
     def take(self, demand: Demand, start_us: int) -> None:
         """Keep room for the job that was found last."""
-        kind, _, _ = self._chosen
-        placed_us, number = self._grid.place(kind)
-        assert placed_us == start_us, (placed_us, start_us)
-        self._reserved.append(number)
+        self._reserved.append(self._grid.take_found(self._chosen[0]))
         self._take_licenses(demand, start_us)
 
     def place(self, demand: Demand) -> int:
@@ -326,6 +385,7 @@ class NodePlan:
                 self._is_deep
                 and len(kinds) == 1
                 and not demand.licenses
+                and not self._is_open(demand, kinds[0][1])
                 and (id(demand) in self._blocked or self._single(demand) is None)
             ):
                 self._plain[id(demand)] = kinds[0][0]
@@ -352,7 +412,8 @@ class NodePlan:
             for node_id, share in sorted((order[place], share) for place, share in shares)
         ]
         fits = [(node, min(share, tasks_that_fit(need, node))) for node, share in nodes]
-        chosen = share_tasks(need, fits) if all(fit > 0 for _, fit in fits) else None
+        layout = self._layouts.get(demand.partition.name)
+        chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
         if chosen is None:
             return None
         allocs = allot(need, chosen)
@@ -392,6 +453,15 @@ class NodePlan:
         kind, each = single
         need = demand.need
         most = need.tasks_per_node or need.tasks
+        layout = self._layouts.get(demand.partition.name)
+        if layout is not None:
+            every = self._grid.capacity(kind, each, most, 1 << 40)
+            nodes_max = min(need.nodes_max, _MOST_UNEVEN)
+            near = choose_shares(layout, every, need.tasks, nodes_max, place_of(need, layout))
+            if near is None:
+                self._blocked.add(id(demand))
+            self._uneven = near or []
+            return near is not None
         enough = need.tasks if need.nodes_min == 1 else 1 << 40
         fits = self._grid.capacity(kind, each, most, enough)
         if len(fits) > need.nodes_max or need.nodes_min > 1:

@@ -37,6 +37,8 @@ class Pool:
 class Pools:
     """The pools of one state of nodes and partitions; planning anew with each `begin`."""
 
+    lies_badly = False  # here no node is better than another
+
     def __init__(self, most_slots: int = 4096) -> None:
         self._most_slots = most_slots
         self._pools: dict[bytes, Pool] = {}
@@ -46,6 +48,8 @@ class Pools:
     def fit(self, snapshot: Snapshot, demands: Iterable[Demand]) -> bool:
         """Sort all demands into pools; False if one of them needs single nodes planned."""
         self._snapshot = snapshot
+        if any(topology.kind != "flat" for topology in snapshot.topologies):
+            return False  # nodes are not interchangeable
         for demand in demands:
             if demand.verdict is not None:
                 continue

@@ -46,6 +46,18 @@ def resources(demand: Demand) -> Wait:
     )
 
 
+def topology(need: Need) -> Wait:
+    """Return the reason of a job with enough nodes free, but not near one another."""
+    whole = need.segment or need.nodes_min
+    words = f"room for {plural(whole, 'node')} in one block"
+    if need.switches:
+        words = f"{plural(need.nodes_min, 'node')} below {plural(need.switches, 'leaf switch')}"
+    elif need.segment:
+        words += f", {plural(need.nodes_min // need.segment, 'time')}"
+    text = f"needs {needs(need)}; as many are free, but it needs {words}"
+    return Wait(Reason.No_suitable_topology_unit_found, text)
+
+
 def licenses(demand: Demand, free: dict[str, int]) -> Wait:
     """Return the reason of a job that has to wait for licences."""
     for name, count in demand.licenses:

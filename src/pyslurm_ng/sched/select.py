@@ -13,6 +13,7 @@ from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, is_indexed
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.topology import Layout, Place, choose_shares
 
 MANY = 1 << 30  # more tasks than any node could run
 
@@ -125,7 +126,9 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     return max(0, limit)
 
 
-def choose(need: Need, candidates: Iterable[FreeNode]) -> list[tuple[FreeNode, int]] | None:
+def choose(
+    need: Need, candidates: Iterable[FreeNode], layout: Layout | None = None
+) -> list[tuple[FreeNode, int]] | None:
     """Return the nodes for a job with the tasks each gets, or None if it does not fit now.
 
     Lighter nodes first; among equals the fewest that hold all tasks, fuller nodes filled first
@@ -138,6 +141,8 @@ def choose(need: Need, candidates: Iterable[FreeNode]) -> list[tuple[FreeNode, i
     fitting.sort(key=lambda pair: (pair[0].node_id not in need.required_nodes, pair[0].weight))
     if len(fitting) < need.nodes_min:
         return None
+    if layout is not None:
+        return _choose_near(need, fitting, layout)
     if need.nodes_min == need.nodes_max and len(fitting) > need.nodes_min:
         fitting = _narrow(need, fitting)
     chosen: list[tuple[FreeNode, int]] = []
@@ -163,6 +168,33 @@ def choose(need: Need, candidates: Iterable[FreeNode]) -> list[tuple[FreeNode, i
     return share_tasks(need, chosen)
 
 
+def place_of(need: Need, layout: Layout) -> Place:
+    """Return what a job asks of the network at its least number of nodes."""
+    required = sum(1 << layout.position[node_id] for node_id in need.required_nodes)
+    return Place(need.nodes_min, required, need.segment, need.switches)
+
+
+def _choose_near(
+    need: Need, fitting: list[tuple[FreeNode, int]], layout: Layout
+) -> list[tuple[FreeNode, int]] | None:
+    """Choose by where nodes lie in the network."""
+    nodes = {layout.position[node.node_id]: node for node, _ in fitting}
+
+    def has_devices(positions: list[int]) -> bool:
+        return all(
+            sum(_count(nodes[place], name, kind) for place in positions) >= count
+            for name, kind, count in need.gres_total
+        )
+
+    fits = [(layout.position[node.node_id], fit) for node, fit in fitting]
+    shares = choose_shares(
+        layout, fits, need.tasks, need.nodes_max, place_of(need, layout), has_devices
+    )
+    if shares is None:
+        return None
+    return share_tasks(need, [(nodes[place], fit) for place, fit in shares], layout)
+
+
 def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeNode, int]]:
     """Drop nodes too small for their share where a fixed node count makes the share known."""
     share = -(-need.tasks // need.nodes_min)
@@ -177,10 +209,16 @@ def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeN
 
 
 def share_tasks(
-    need: Need, chosen: list[tuple[FreeNode, int]]
+    need: Need, chosen: list[tuple[FreeNode, int]], layout: Layout | None = None
 ) -> list[tuple[FreeNode, int]] | None:
-    """Give each chosen node one task at least, then fill in order; nodes stay in cluster order."""
+    """Give each chosen node one task at least, then fill in order.
+
+    Nodes stay in cluster order, those of one leaf switch or block together: ranks follow them.
+    """
     chosen = sorted(chosen, key=lambda pair: pair[0].node_id)
+    if layout is not None:
+        unit_of, position = layout.unit_of, layout.position
+        chosen.sort(key=lambda pair: unit_of[position[pair[0].node_id]])
     if need.tasks_per_node and need.fixed_tasks_per_node:
         return [(node, need.tasks_per_node) for node, _ in chosen]
     left = need.tasks - len(chosen)

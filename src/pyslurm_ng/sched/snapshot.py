@@ -19,6 +19,7 @@ from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from pyslurm_ng.model.topology import Topology
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
@@ -47,6 +48,7 @@ class Waiting:
     array_pending: tuple[tuple[int, int, int], ...]
     tasks_left: int
     user_name: str = ""
+    switches: int = 0  # at most so many leaf switches; 0 once it has waited long enough
 
 
 _UNKNOWN = Waiting(0, JobRequest(), (), 0, 0, 0, 0, 0, 0, "", "", 0, 0, (), 0)
@@ -90,6 +92,7 @@ class Snapshot:
     total_cpus: int
     total_nodes: int
     reservations: tuple[Reservation, ...] = ()  # in order of creation; see `reserved`
+    topologies: tuple[Topology, ...] = ()
 
 
 class Views:
@@ -138,7 +141,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         in_use=columns.in_use[:],
         partitions=dict(cluster.partitions),
         node_by_name=static.node_by_name,
-        waiting=_all_waiting(cluster, views or Views()),
+        waiting=_all_waiting(cluster, views or Views(), now_us),
         running=[_running(cluster.jobs[job_id], now_us) for job_id in cluster.active],
         licenses_free={
             name: total - cluster.licenses_used.get(name, 0)
@@ -148,6 +151,35 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         total_cpus=static.total_cpus,
         total_nodes=static.total_nodes,
         reservations=tuple(cluster.reservations.values()),
+        topologies=cluster.topologies,
+    )
+
+
+def outline(cluster: Cluster, now_us: int) -> Snapshot:
+    """Return a snapshot without nodes and jobs: what priorities depend on."""
+    static = cluster.memo.get("snapshot")
+    if not isinstance(static, _Static):
+        static = cluster.memo["snapshot"] = _static(cluster)
+    return Snapshot(
+        now_us=now_us,
+        specs=(),
+        weights=array("q"),
+        features=(),
+        usable=bytearray(),
+        cpus_free=array("i"),
+        mem_free_mib=array("q"),
+        cores_busy=[],
+        gres_busy=[],
+        gres_used=[],
+        in_use=bytearray(),
+        partitions=dict(cluster.partitions),
+        node_by_name={},
+        waiting=[],
+        running=[],
+        licenses_free={},
+        qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
+        total_cpus=static.total_cpus,
+        total_nodes=static.total_nodes,
     )
 
 
@@ -163,7 +195,7 @@ def _static(cluster: Cluster) -> _Static:
     )
 
 
-def _all_waiting(cluster: Cluster, views: Views) -> list[Waiting]:
+def _all_waiting(cluster: Cluster, views: Views, now_us: int) -> list[Waiting]:
     known, jobs = views.of_job, cluster.jobs
     if len(known) > 2 * len(cluster.pending) + 1000:
         known.clear()
@@ -172,9 +204,9 @@ def _all_waiting(cluster: Cluster, views: Views) -> list[Waiting]:
         view = known.get(job_id, _UNKNOWN)
         if view is _UNKNOWN:
             job = jobs[job_id]
-            view = _waiting(cluster, job) if may_be_considered(job) else None
-            # How many tasks an array may start changes with its running tasks.
-            if not job.array_pending:
+            view = _waiting(cluster, job, now_us) if may_be_considered(job) else None
+            # How many tasks an array may start changes with its running tasks, and patience ends.
+            if not job.array_pending and not job.request.switches:
                 known[job_id] = view
         if view is not None:
             waiting.append(view)
@@ -202,7 +234,12 @@ def may_be_considered(job: Job) -> bool:
     return bool(job.eligible_us) and job.priority != 0 and job.reason not in HELD_REASONS
 
 
-def _waiting(cluster: Cluster, job: Job) -> Waiting:
+def waiting_record(cluster: Cluster, job: Job) -> Waiting:
+    """Return a pending job as a pass would see it, whether it may be considered or not."""
+    return _waiting(cluster, job, cluster.time_us)
+
+
+def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
     left = 1
     if job.array_pending:
         left = task_ranges.count(job.array_pending)
@@ -226,4 +263,14 @@ def _waiting(cluster: Cluster, job: Job) -> Waiting:
         array_pending=job.array_pending,
         tasks_left=left,
         user_name=job.user_name,
+        switches=_switches(job, now_us),
     )
+
+
+def _switches(job: Job, now_us: int) -> int:
+    """Return how few leaf switches a job still waits for."""
+    request = job.request
+    if not request.switches:
+        return 0
+    waited_us = now_us - (job.eligible_us or job.submit_us)
+    return request.switches if waited_us < request.switches_wait_s * 1_000_000 else 0

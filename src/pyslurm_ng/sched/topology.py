@@ -10,12 +10,12 @@ the one with the fewest free nodes, so that the largest ones stay whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.topology import Topology, topology_of
+from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
 
 _MOST_SIZES = 64  # node counts to try for a job that leaves the choice
 
@@ -46,6 +46,7 @@ class Layout:
         kind: tree or block.
         units: the nodes of each leaf switch or base block; nodes in none of them are one more.
         unit_of: the unit of each position.
+        position: of each node id.
     """
 
     def __init__(
@@ -58,13 +59,11 @@ class Layout:
             weights: of every position, ascending; empty when all are equal.
         """
         self.kind = topology.kind
-        self.units: list[int] = []
+        self.position = position
+        self.units = [_mask(position, node_ids) for node_ids in units_in_order(topology)]
         self._switches: list[_Switch] = []
-        if topology.kind == "tree":
-            self._add_switches(topology, position)
-        else:
-            self.units = [_mask(position, block.node_ids) for block in topology.blocks]
-            self._sizes = topology.block_sizes
+        self._sizes = topology.block_sizes
+        self._add_switches(topology)
         everything = (1 << len(position)) - 1
         known = 0
         for unit in self.units:
@@ -79,14 +78,14 @@ class Layout:
                 self.unit_of[place] = number
         self._groups = _weight_groups(weights)
 
-    def _add_switches(self, topology: Topology, position: Mapping[int, int]) -> None:
+    def _add_switches(self, topology: Topology) -> None:
         leaf_at: dict[str, tuple[int, ...]] = {}
+        number_of = {unit: number for number, unit in enumerate(self.units)}
         by_level = sorted(topology.switches, key=lambda switch: switch.level)
         for switch in by_level:
-            mask = _mask(position, switch.node_ids)
+            mask = _mask(self.position, switch.node_ids)
             if not switch.level:
-                leaf_at[switch.name] = (len(self.units),)
-                self.units.append(mask)
+                leaf_at[switch.name] = (number_of[mask],)
             else:
                 leaf_at[switch.name] = tuple(
                     leaf for child in switch.children for leaf in leaf_at[child]
@@ -257,7 +256,12 @@ class Layout:
 
 
 def choose_shares(
-    layout: Layout, fits: Iterable[tuple[int, int]], tasks: int, nodes_max: int, place: Place
+    layout: Layout,
+    fits: Iterable[tuple[int, int]],
+    tasks: int,
+    nodes_max: int,
+    place: Place,
+    is_enough: Callable[[list[int]], bool] | None = None,
 ) -> list[tuple[int, int]] | None:
     """Return positions with the tasks each can hold, for a job that may choose its node count.
 
@@ -265,6 +269,7 @@ def choose_shares(
         fits: (position, tasks that fit), each at least 1.
         tasks: to hold in all.
         nodes_max: nodes the job may have; `place.nodes` is the least.
+        is_enough: whether some positions hold what else is asked for.
     """
     held = dict(fits)
     amounts = sorted(held.values(), reverse=True)
@@ -283,7 +288,9 @@ def choose_shares(
             chosen = layout.pick(candidates, place._replace(nodes=count))
             if chosen is not None:
                 shares = [(position, held[position]) for position in bits(chosen)]
-                if sum(fit for _, fit in shares) >= tasks:
+                if sum(fit for _, fit in shares) >= tasks and (
+                    is_enough is None or is_enough([position for position, _ in shares])
+                ):
                     return shares
     return None
 
@@ -312,11 +319,7 @@ def unit_numbers(topology: Topology | None, specs: Sequence[NodeSpec | None]) ->
     """Return for each node id the number of its leaf switch or block; loose nodes come last."""
     if topology is None:
         return []
-    units = (
-        [switch.node_ids for switch in topology.switches if not switch.level]
-        if topology.kind == "tree"
-        else [block.node_ids for block in topology.blocks]
-    )
+    units = units_in_order(topology)
     numbers = [len(units)] * len(specs)
     for number, node_ids in enumerate(units):
         for node_id in node_ids:
