@@ -192,6 +192,7 @@ cdef enum:
     MOST_SLOTS = 4096
     BLOCK = 8  # slots that share a summary word
     PARENTS = 4
+    MOST_CLIMBS = 12  # words to bring up to date for one job of a long queue
 
 
 cdef struct Shape:
@@ -261,6 +262,7 @@ cdef class Grid:
     cdef int _switches
     cdef int32_t *_switch_level
     cdef uint8_t *_below  # [switch * leaves + leaf]
+    cdef uint64_t _left_over  # what was free until the slot that left nothing
     cdef public long long scans
 
     def __cinit__(self, times_us, node_kinds, int kinds, int resources):
@@ -610,28 +612,7 @@ cdef class Grid:
 
     def place_chosen(self, int kind):
         """Hold what was chosen for the job found last; return the number of the placing."""
-        if not 0 <= kind < self._jobs or self._found_slot < 0:
-            raise ValueError("nothing was found")
-        self._make_room(self._job[kind].nodes)
-        with nogil:
-            self._hold_found(self._job + kind)
-        return self._note_placing()
-
-    cdef int _make_room(self, int nodes) except -1:
-        if self._placed_count + nodes + 1 > self._placed_room:
-            self._placed_room = max(1024, 2 * (self._placed_room + nodes))
-            self._placed = <int32_t *>realloc(
-                self._placed, self._placed_room * sizeof(int32_t))
-            if self._placed == NULL:
-                raise MemoryError
-        return 0
-
-    cdef Py_ssize_t _note_placing(self) noexcept:
-        cdef Py_ssize_t number = self._placed_count
-        self._placed[number] = self._found_count
-        memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
-        self._placed_count += self._found_count + 1
-        return number
+        return self.take_found(kind)
 
     cdef bint _is_easier(self, Kind *other, Kind *job) noexcept nogil:
         """Return whether wherever a job fits on a node the other one would."""
@@ -677,7 +658,8 @@ cdef class Grid:
     cdef void _adopt(self, Kind *job) noexcept nogil:
         """Choose as parents the easier kinds that have come farthest."""
         cdef int index, word, place, lowest_place
-        cdef int64_t total, score[PARENTS]
+        cdef int64_t total
+        cdef int64_t score[PARENTS]
         cdef Kind *other
         job.parents = 0
         for index in range(self._jobs):
@@ -765,6 +747,7 @@ cdef class Grid:
                 for plane in range(3, shape.planes):
                     now &= self._plane[shape.plane[plane]][offset + slot]
                 if now != fits:
+                    self._left_over = fits
                     fits, last, block = now, slot, -1
                     if not fits:
                         break
@@ -842,19 +825,31 @@ cdef class Grid:
         Returns (start, number of the placing): the number is -1 when nothing was held.
         """
         cdef int slot
-        cdef Kind *job
         if not 0 <= kind < self._jobs or self._job[kind].is_open:
             raise IndexError(kind)
-        job = self._job + kind
-        self._make_room(job.nodes)
         with nogil:
-            slot = self._search(job)
-            self._found_slot = slot
-            if slot > 0:
-                self._hold_found(job)
+            slot = self._search(self._job + kind)
+        self._found_slot = slot
         if slot <= 0:
             return (self._time[0] if slot == 0 else NEVER), -1
-        return self._time[slot], self._note_placing()
+        return self._time[slot], self._record(self._job + kind)
+
+    cdef Py_ssize_t _record(self, Kind *job) except -1:
+        """Hold what was found and remember its nodes."""
+        cdef Py_ssize_t number = self._placed_count
+        cdef int32_t *nodes
+        if number + self._found_count + 1 > self._placed_room:
+            self._placed_room = max(1024, 2 * (self._placed_room + self._found_count))
+            nodes = <int32_t *>realloc(self._placed, self._placed_room * sizeof(int32_t))
+            if nodes == NULL:
+                raise MemoryError
+            self._placed = nodes
+        with nogil:
+            self._hold_found(job)
+        self._placed[number] = self._found_count
+        memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
+        self._placed_count += self._found_count + 1
+        return number
 
     def placed(self, Py_ssize_t number):
         """Return the nodes of a placing."""
@@ -863,31 +858,85 @@ cdef class Grid:
             raise IndexError(number)
         return [self._placed[number + 1 + index] for index in range(self._placed[number])]
 
-    cdef int _find_one(self, Kind *job) noexcept nogil:
-        """Return the first slot at which any node fits; `gain` is where each word may first."""
-        cdef int place, best, slot, end
+    cdef uint64_t _free_in(self, Kind *job, int word, int start, int end) noexcept nogil:
+        """Return which nodes of a word are free in all slots of a short stretch."""
+        cdef Shape *shape = self._shape + job.shape
+        cdef uint64_t fits = job.mask[word]
+        cdef uint64_t *bits
+        cdef int plane, slot
+        for plane in range(shape.planes):
+            bits = self._plane[shape.plane[plane]] + <size_t>word * self._slots
+            for slot in range(start, end):
+                fits &= bits[slot]
+        return fits
+
+    cdef uint64_t _climb(self, Kind *job, int word) noexcept nogil:
+        """Go to the first slot at which a node of a word fits; return those that do.
+
+        `gain` is that slot, or the number of slots if there is none.
+        """
+        cdef int slot = job.gain[word], end, later_end
         cdef uint64_t fits
+        while slot < self._slots:
+            end = self._end(slot, job.duration_us)
+            fits = self._scan(job, word, slot, end)
+            while not fits:
+                # Nothing is free across slot - 1; from slot on something is, until `end`.
+                slot = job.gain[word]
+                if slot >= self._slots:
+                    return 0
+                later_end = self._end(slot, job.duration_us)
+                if slot >= end:
+                    break
+                fits = self._left_over
+                if later_end > end:
+                    fits &= self._free_in(job, word, end, later_end)
+                if fits:
+                    break
+                fits = self._scan(job, word, slot, later_end)
+                end = later_end
+            if not fits:
+                continue
+            fits = self._exact(job, word, fits, slot, self._end(slot, job.duration_us), True)
+            if fits:
+                job.gain[word] = slot
+                return fits
+            slot += 1
+            job.gain[word] = slot
+        return 0
+
+    cdef int _find_one(self, Kind *job) noexcept nogil:
+        """Return the first slot at which any node fits; `gain` is where each word may first.
+
+        In a long queue others have taken what was free in most words since the last job of this
+        kind. Whether a node fits now is always found out; beyond that, after some words have been
+        brought up to date the earliest place among them is taken: on thousands of nodes it is as
+        good as the earliest of all, for a fraction of the work.
+        """
+        cdef int word, best, slot, climbs = 0, found_word = -1, found_slot = self._slots
+        cdef uint64_t fits, found = 0
         while True:
             best = -1
             slot = self._slots
-            for place in range(self._words):
-                if job.gain[place] < slot:
-                    slot = job.gain[place]
-                    best = place
+            for word in range(self._words):
+                if job.gain[word] < slot:
+                    slot = job.gain[word]
+                    best = word
             if best < 0:
                 return -1
-            end = self._end(slot, job.duration_us)
-            fits = self._scan(job, best, slot, end)
+            if found_word >= 0 and (slot >= found_slot or (climbs >= MOST_CLIMBS and slot > 0)):
+                break
+            # A word is brought to where it fits for sure while it is in the cache.
+            climbs += 1
+            fits = self._climb(job, best)
             if not fits:
-                continue
-            fits = self._exact(job, best, fits, slot, end, True)
-            if not fits:
-                job.gain[best] = slot + 1
-                continue
-            job.gain[best] = slot
-            self._found[0] = best * 64 + lowest(fits)
-            self._found_count = 1
-            return slot
+                job.gain[best] = self._slots
+            elif job.gain[best] < found_slot or (
+                    job.gain[best] == found_slot and best < found_word):
+                found, found_word, found_slot = fits, best, job.gain[best]
+        self._found[0] = found_word * 64 + lowest(found)
+        self._found_count = 1
+        return found_slot
 
     cdef int _find_many(self, Kind *job) noexcept nogil:
         """Return the first slot at which enough nodes fit, and choose among them."""
@@ -1099,11 +1148,10 @@ cdef class Grid:
         return [self._found[index] for index in range(self._found_count)]
 
     def take_found(self, int kind):
-        """Hold what was found last for a job of this kind."""
+        """Hold what was found last, for a job of this kind; return the number of the placing."""
         if not 0 <= kind < self._jobs or self._found_slot < 0:
             raise ValueError("nothing was found")
-        with nogil:
-            self._hold_found(self._job + kind)
+        return self._record(self._job + kind)
 
     cdef void _hold_found(self, Kind *job) noexcept nogil:
         cdef int index, place, node, amount_at, end = self._end(self._found_slot, job.duration_us)

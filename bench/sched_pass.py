@@ -1,0 +1,205 @@
+"""One full conservative pass over a long queue: seconds, jobs placed, memory.
+
+A cluster of shared nodes (three quarters CPU nodes of 64 cores, a quarter with eight GPUs; two
+features) is filled by a first pass and then has `--jobs` jobs of more than a thousand different
+requests waiting, a fifth of them for several nodes. Nothing is measured but the product's own
+snapshot and plan. "cold" is the first pass over that queue, "warm" one that knows its requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeState
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import Views, snapshot
+
+BEGIN_US = 1_000_000_000_000_000
+LIMITS_MIN = (5, 10, 20, 30, 60, 90, 120, 240, 360, 480, 720, 1440, 2880)
+LIMIT_S = 1.0  # the bar for 10,000 nodes and 100,000 jobs
+PEER_JOBS_PER_S = 4626 / 109  # Slurm 26.11 on 10,000 nodes, as once measured elsewhere
+
+
+def conf_of(nodes: int) -> SlurmConf:
+    """Return the cluster's configuration."""
+    gpu_nodes = max(1, nodes // 4)
+    cpu_nodes = max(2, nodes - gpu_nodes)
+    half = cpu_nodes // 2
+    return parse_slurm_conf(
+        f"""
+ClusterName=bench
+SlurmctldHost=bench
+AuthType=auth/slurm
+CredType=cred/slurm
+GresTypes=gpu
+SelectTypeParameters=CR_Core_Memory
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+PriorityWeightJobSize=1000
+PriorityWeightPartition=1000
+NodeName=c[1-{half}] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=256000 Feature=ib,old
+NodeName=c[{half + 1}-{cpu_nodes}] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=512000 \
+Feature=ib,new
+NodeName=g[1-{gpu_nodes}] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=1024000 \
+Gres=gpu:a100:8 Feature=ib,new
+PartitionName=cpu Nodes=c[1-{cpu_nodes}] Default=YES MaxTime=3-0 DefMemPerCPU=3000
+PartitionName=gpu Nodes=g[1-{gpu_nodes}] MaxTime=3-0 DefMemPerCPU=3000
+PartitionName=short Nodes=c[1-{cpu_nodes}],g[1-{gpu_nodes}] MaxTime=4:00:00 DefMemPerCPU=3000 \
+PriorityJobFactor=10
+"""
+    )
+
+
+def random_request(chance: random.Random) -> tuple[JobRequest, int]:
+    """Return a request and its time limit in minutes."""
+    limit_min = chance.choice(LIMITS_MIN)
+    nodes = 1 if chance.random() < 0.8 else chance.choice((2, 2, 3, 4, 4, 6, 8, 12, 16, 32))
+    kind = chance.random()
+    gpus, partition = "", "cpu"
+    if kind < 0.25:
+        gpus, partition = str(chance.choice((1, 1, 1, 2, 4, 8))), "gpu"
+    elif kind < 0.35 and limit_min <= 240:
+        partition = "short"
+    cpus = chance.choice((1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64))
+    if gpus:
+        cpus = min(cpus, 8 * int(gpus))
+    return (
+        JobRequest(
+            nodes_min=nodes,
+            nodes_max=nodes,
+            ntasks=nodes,
+            cpus_per_task=cpus,
+            mem_per_node_mib=chance.choice((0, 4000, 16000, 64000, 128000)) if nodes == 1 else 0,
+            gpus_per_node=gpus,
+            constraint=chance.choice(("", "", "", "ib", "new")),
+            partition=partition,
+        ),
+        limit_min,
+    )
+
+
+def submit_all(cluster: Cluster, count: int, chance: random.Random, now_us: int) -> None:
+    """Enter waiting jobs of about 2,000 kinds of request."""
+    kinds = [random_request(chance) for _ in range(2000)]
+    for number in range(count):
+        request, limit_min = chance.choice(kinds)
+        user = chance.randint(1, 300)
+        apply(
+            cluster,
+            ev.JobSubmitted(
+                time_us=now_us - 1_000_000 * (count - number),
+                job_id=cluster.next_job_id,
+                request=request,
+                uid=1000 + user,
+                gid=1000,
+                user_name=f"user{user}",
+                group_name="users",
+                account="acct",
+                qos="normal",
+                assoc_id=1,
+                partition=request.partition,
+                time_limit_min=limit_min,
+                script_hash="0" * 32,
+                eligible_us=now_us - 1_000_000 * (count - number),
+            ),
+        )
+
+
+def fill(cluster: Cluster, conf: SlurmConf, chance: random.Random, nodes: int) -> int:
+    """Start jobs until the cluster is full; return how many run."""
+    submit_all(cluster, nodes * 4, chance, BEGIN_US)
+    plan = Planner()(snapshot(cluster, BEGIN_US), policy(conf))
+    for start in plan.starts:
+        apply_all(cluster, dispatch(cluster, start, BEGIN_US))
+    for job_id in list(cluster.pending):
+        apply(cluster, ev.JobEnded(BEGIN_US, job_id, 4))
+    return len(plan.starts)
+
+
+def memory_mib() -> float:
+    """Return the largest resident size so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(nodes: int, jobs: int, seed: int, passes: int) -> dict[str, object]:
+    """Return the measures of one run."""
+    chance = random.Random(seed)
+    conf = conf_of(nodes)
+    cluster = Cluster()
+    apply_all(cluster, configure(cluster, conf, BEGIN_US))
+    for node in cluster.living_nodes():
+        apply(cluster, ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    running = fill(cluster, conf, chance, nodes)
+    now_us = BEGIN_US + 60_000_000
+    submit_all(cluster, jobs, chance, now_us)
+    before_mib = memory_mib()
+    planner, views, rules = Planner(), Views(), policy(conf)
+    snapshots, plans, cpu = [], [], []
+    plan = Plan()
+    for _ in range(passes + 1):
+        begun = time.perf_counter()
+        view = snapshot(cluster, now_us, views)
+        taken, used = time.perf_counter(), time.process_time()
+        plan = planner(view, rules)
+        snapshots.append(taken - begun)
+        plans.append(time.perf_counter() - taken)
+        cpu.append(time.process_time() - used)
+        now_us += 1_000_000
+    return {
+        "nodes": nodes,
+        "jobs": jobs,
+        "running": running,
+        "kinds": len({(job.request, job.time_limit_min) for job in view.waiting}),
+        "started": len(plan.starts),
+        "placed": len(plan.expected_start_us) + len(plan.starts),
+        "cold_s": round(plans[0], 3),
+        "seconds": round(statistics.median(plans[1:]), 3),
+        "cpu_seconds": round(statistics.median(cpu[1:]), 3),
+        "snapshot_s": round(statistics.median(snapshots[1:]), 4),
+        "memory_mib": round(memory_mib() - before_mib, 1),
+        "memory_total_mib": round(memory_mib(), 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = measure(options.nodes, options.jobs, options.seed, max(1, options.passes))
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:<18} {value}")
+    seconds = found["seconds"]
+    assert isinstance(seconds, float)
+    print(f"{'jobs per second':<18} {options.jobs / seconds:,.0f}; Slurm {PEER_JOBS_PER_S:,.0f}")
+    if (options.nodes, options.jobs) == (10_000, 100_000):
+        print(f"{'limit':<18} {LIMIT_S} s, {'kept' if seconds <= LIMIT_S else 'MISSED'}")
+
+
+if __name__ == "__main__":
+    main()
