@@ -307,7 +307,7 @@ def _completing(session: Session, event: ev.JobCompleting) -> None:
     else:
         row["state"] = state.name
     row.update(
-        end_us=event.time_us,
+        end_us=event.end_us or event.time_us,
         exit_code=event.exit_code,
         kill_uid=_uid(event.cancelled_by),
         failed_node=event.failed_node,

@@ -380,7 +380,7 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job.flags = (job.flags | JobFlag.COMPLETING | event.flags) & ~JobFlag.CONFIGURING
     job.exit_code = event.exit_code
     job.reason, job.reason_text = event.reason, event.reason_text
-    job.end_us = event.time_us
+    job.end_us = event.end_us or event.time_us
     job.cancelled_by = event.cancelled_by
     job.failed_node = event.failed_node
     job.kill_us = 0

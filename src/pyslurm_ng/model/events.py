@@ -174,6 +174,7 @@ class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
     failed_node: str = ""
     derived_exit_code: int = -1  # -1: unchanged
     duty_flags: int = 0  # SIGNAL_* bits for the terminate duties: why, so that nodes can say it
+    end_us: int = 0  # when its script ended, if earlier than this event: nobody was there to hear
 
 
 class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):

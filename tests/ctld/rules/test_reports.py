@@ -86,6 +86,26 @@ def test_end_of_a_script(
     assert not cluster.use[0].allocs
 
 
+@pytest.mark.parametrize(
+    ("reported_us", "end_us"),
+    [
+        (LATER_US - 3_000_000, LATER_US - 3_000_000),
+        # Clocks that disagree give no end before the start and none in the future.
+        (START_US - 9_000_000, START_US),
+        (LATER_US + 9_000_000, LATER_US),
+    ],
+)
+def test_end_is_when_it_was_not_when_it_was_heard_of(reported_us: int, end_us: int) -> None:
+    """RELIABILITY 3 and 14: an outage of the controller does not prolong a run."""
+    cluster = cluster_of()
+    job = running(cluster)
+    report = nm.BatchEnded(
+        job.job_id, job.attempt, launch_duty(cluster, job), 0, START_US, reported_us, nm.END_CLEAN
+    )
+    tell(cluster, job.batch_node_id, report)
+    assert job.end_us == end_us
+
+
 def test_unclean_node_is_terminated_first() -> None:
     cluster = cluster_of()
     job = running(cluster)

@@ -32,6 +32,7 @@ def complete(
     duty_flags: int = 0,
     first_duty_id: int = 0,
     ended_steps: frozenset[int] = frozenset(),
+    end_us: int = 0,
 ) -> list[ev.AnyEvent]:
     """Return the events that end a running or suspended job's run.
 
@@ -40,6 +41,7 @@ def complete(
         duty_flags: SIGNAL_* bits that tell nodes why.
         first_duty_id: where to number duties from; 0 for the cluster's next.
         ended_steps: steps whose end is in the same batch of events already.
+        end_us: when the run ended, if a node knows better than the moment it is heard of.
     """
     dirty = tuple(
         alloc.node_id
@@ -60,6 +62,7 @@ def complete(
             reason_text=reason_text,
             failed_node=failed_node,
             duty_flags=duty_flags,
+            end_us=end_us,
         )
     ]
     if not dirty:

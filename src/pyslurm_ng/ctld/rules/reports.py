@@ -138,8 +138,19 @@ def _batch_ended(
         flags=_requeue_flags(job, report.status, state, conf),
         clean_nodes=clean,
         ended_steps=frozenset({STEP_BATCH}),
+        end_us=_end_us(job, report.end_us, now_us),
     )
     return events
+
+
+def _end_us(job: Job, reported_us: int, now_us: int) -> int:
+    """Return when a run ended by its node's clock, within what ours allows; 0 for now.
+
+    Time in suspension is counted by our clock only, so no other is mixed in there.
+    """
+    if not reported_us or job.state != JobState.RUNNING:
+        return 0
+    return min(max(reported_us, job.start_us), now_us)
 
 
 def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> JobFlag:
