@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from pyslurm_ng.ctld.rules import reservation_due
+from pyslurm_ng.ctld.rules.calendar import UTC
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
 from tests.cli.run_command import Printed, run_command
 
@@ -129,3 +131,18 @@ def test_overlap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert run(monkeypatch, reference, line) == Printed("", text, 1)
     assert run(monkeypatch, reference, f"{line} flags=OVERLAP").code == 0
+
+
+def test_nodes_show_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scontrol names the reservation and its flags, sinfo marks maintenance."""
+    reference = queue()
+    line = "scontrol create res start=now duration=60 nodes=n2 users=root flags=maint reservation=m"
+    monkeypatch.setattr("time.time", lambda: reference.now_us / 1e6)
+    assert run(monkeypatch, reference, line) == Printed("Reservation created: m\n", "", 0)
+    due = reservation_due.due(reference.cluster, reference.conf, reference.now_us, UTC)
+    reference.apply(due)
+    shown = run(monkeypatch, reference, "scontrol show node n2").stdout
+    assert "State=IDLE+RESERVED+MAINTENANCE" in shown
+    assert "\n   ReservationName=m" in shown
+    states = run(monkeypatch, reference, "sinfo -h -N -n n2 -o %T").stdout
+    assert set(states.split()) == {"maint"}

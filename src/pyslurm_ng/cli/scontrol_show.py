@@ -534,7 +534,8 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
         stamp = f" [{user_name(row['reason_uid'])}@{dates.text(row['reason_us'])}]"
         lines.append(f"Reason={row['reason']}{stamp if row['reason_us'] else ''}")
     for key, field in (("Comment", "comment"), ("Extra", "extra"), ("InstanceId", "instance_id"),
-                       ("InstanceType", "instance_type"), ("Topology", "topology")):  # fmt: skip
+                       ("InstanceType", "instance_type"), ("ReservationName", "reservation"),
+                       ("Topology", "topology")):  # fmt: skip
         if row[field]:
             lines.append(f"{key}={row[field]}")
     return lines
