@@ -51,10 +51,11 @@ OPTIONS: "tuple[Option, ...]" = (
 REFUSED = ("yaml", "autocomplete", "federation", "sibling", "uid")
 USAGE = """\
 Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
-  Commands: check cancel completing create delete exit help hold ping quit reconfigure release
-            requeue requeuehold resume show shutdown suspend top uhold update version write
-  show ENTITY: config daemons federation hostlist hostlistsorted hostnames job licenses node
-            partition reservation step topology"""
+  Commands: check completing create delete errnumstr exit help hold listpids notify pidinfo ping
+            quit reconfigure release requeue requeuehold resume setdebug show shutdown suspend
+            top uhold update version wait_job write
+  show ENTITY: assoc_mgr config daemons federation hostlist hostlistsorted hostnames job licenses
+            node partition reservation slurmd step topology"""
 # In the order in which an abbreviation finds them.
 COMMANDS = (
     "abort all cancel_reboot check cluster completing create delete details errnumstr exit "
@@ -64,8 +65,8 @@ COMMANDS = (
     "top update verbose version wait_job write !!"
 ).split()
 _NOT_YET = (
-    "abort cancel_reboot fsdampeningfactor getaddrs getent gethost listjobs listpids liststeps "
-    "notify pidinfo power reboot schedloglevel setdebug setdebugflags takeover token"
+    "abort cancel_reboot fsdampeningfactor getaddrs getent gethost listjobs liststeps "
+    "power reboot schedloglevel setdebugflags takeover token"
 ).split()
 ENTITIES = (
     "aliases assoc_mgr bbstat burstbuffer config daemons dwstat federation hostlist "
@@ -269,6 +270,7 @@ def _show(session: Session, arguments: "list[str]") -> int:
         "nodes": show.show_node,
         "partitions": show.show_partition,
         "reservations": scontrol_reservation.show,
+        "slurmd": _of_nodes("show_slurmd"),
         "steps": show.show_step,
         "topology": show.show_topology,
     }
@@ -334,6 +336,18 @@ def _completing(session: Session, arguments: "list[str]") -> int:
             f"Nodes(COMPLETING)={nodes}"
         )
     return 0
+
+
+def _of_nodes(name: str) -> "Callable[[Session, list[str]], int]":
+    """Return an action of `scontrol_nodes`, which is loaded when it is used."""
+
+    def act(session: Session, arguments: "list[str]") -> int:
+        from pyslurm_ng.cli import scontrol_nodes
+
+        action: Callable[[Session, list[str]], int] = getattr(scontrol_nodes, name)
+        return action(session, arguments)
+
+    return act
 
 
 def _ping(session: Session, arguments: "list[str]") -> int:
@@ -467,9 +481,10 @@ def _write(session: Session, arguments: "list[str]") -> int:
     what = arguments[0].lower()
     if not "batch_script".startswith(what) or len(what) < 2:
         if "config".startswith(what):
-            say("scontrol: error: write config is not supported yet")
-        else:
-            say(f"invalid write operation:{arguments[0]}")
+            from pyslurm_ng.cli.scontrol_write import write_config
+
+            return write_config(session, arguments[1:])
+        say(f"invalid write operation:{arguments[0]}")
         return 1
     if len(arguments) < 2:
         fail("too few arguments for keyword:write batch_script")
@@ -551,12 +566,16 @@ _ACTIONS: "dict[str, Callable[[Session, list[str]], int]]" = {
     "hold": _hold,
     "holdu": _uhold,
     "uhold": _uhold,
+    "listpids": _of_nodes("list_pids"),
+    "notify": _of_nodes("notify"),
+    "pidinfo": _of_nodes("pid_info"),
     "ping": _ping,
     "reconfigure": _control("Reconfigure", "slurm_reconfigure"),
     "release": _release,
     "requeue": _steer("RequeueJobs", "requeue"),
     "requeuehold": _steer("RequeueJobs", "requeuehold", hold=True),
     "resume": _steer("SuspendJobs", "resume", resume=True),
+    "setdebug": _of_nodes("set_debug"),
     "show": _show,
     "shutdown": _control("Shutdown", "slurm_shutdown"),
     "suspend": _steer("SuspendJobs", "suspend"),

@@ -1,0 +1,65 @@
+"""scontrol's commands that reach node daemons and supervisors, against real ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import LiveCluster
+
+pytestmark = pytest.mark.daemons
+
+
+def test_processes_of_a_script(live_cluster: LiveCluster, tmp_path: Path) -> None:
+    """listpids names them, pidinfo tells whose a process is, notify reaches the script's stderr."""
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\nsleep 300\n")
+    job = live_cluster.submit("-w", "n1", "-t", "10", "-o", "out", str(script))
+    try:
+
+        def pids() -> list[list[str]]:
+            done = live_cluster.run("scontrol", "listpids", str(job), "n1")
+            return [line.split() for line in done.stdout.splitlines()[1:]]
+
+        live_cluster.wait_until("the script runs", lambda: len(pids()) > 1)
+        first = pids()[0]
+        assert first[1:] == [str(job), "batch", "0", "0"]
+        told = live_cluster.out("scontrol", "pidinfo", first[0])
+        assert re.match(rf"Slurm JobId={job} ends at .*\nJob remaining time is 5\d\d\n$", told)
+        shown = live_cluster.out("scontrol", "show", "slurmd", "n1")
+        assert f"Active Steps             = {job}.batch" in shown
+        live_cluster.out("scontrol", "notify", str(job), "look", "here")
+        out = live_cluster.directory / "out"
+        live_cluster.wait_until("the line", lambda: out.read_text() == "look here\n")
+    finally:
+        live_cluster.run("scancel", str(job))
+
+
+def test_nobody_there(live_cluster: LiveCluster) -> None:
+    """One line each, exit 1."""
+    for words, line in (
+        (("listpids", "9999", "n1"), "JobId=9999 does not exist on node n1.\n"),
+        (("listpids", "9999.3", "n1"), "StepId=9999.3 does not exist on node n1.\n"),
+        (("pidinfo", "1"), "scontrol: error: process 1 belongs to no job on this host\n"),
+        (("notify", "9999", "x"), "slurm_notify_job error: Invalid job id specified\n"),
+        (("token",), "scontrol: error: token is not supported yet\n"),
+        (("reboot", "n1"), "scontrol: error: reboot is not supported yet\n"),
+    ):
+        done = live_cluster.run("scontrol", *words)
+        assert (done.stderr, done.stdout, done.returncode) == (line, "", 1)
+
+
+def test_debug_level(live_cluster: LiveCluster) -> None:
+    """It holds until the files are read again."""
+
+    def level() -> str:
+        lines = live_cluster.out("scontrol", "show", "config").splitlines()
+        return next(line for line in lines if line.startswith("SlurmctldDebug")).split()[-1]
+
+    before = level()
+    live_cluster.out("scontrol", "setdebug", "debug3")
+    assert level() == "debug3"
+    live_cluster.out("scontrol", "reconfigure")
+    assert level() == before
