@@ -14,11 +14,13 @@ from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.plan import Plan, Start
 from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import Snapshot, Views, snapshot
+from pyslurm_ng.sched.priority import Ranking
+from pyslurm_ng.sched.snapshot import Snapshot, Views, outline, snapshot, waiting_record
 
 Reasons = Mapping[int, tuple[Reason, str]]
 PlanFunction = Callable[[Snapshot, Policy], Plan]
@@ -26,6 +28,7 @@ PlanFunction = Callable[[Snapshot, Policy], Plan]
 # Starts applied before the loop may look at messages again.
 _STARTS_PER_TURN = 64
 _LONGEST_PAUSE_S = 1.0
+_RANKING_LIFE_US = 1_000_000
 _SHORT_PAUSE_S = 0.005  # not worth waiting for
 
 # After any other event the last plan still holds.
@@ -111,6 +114,19 @@ class Scheduler:
         self._pause_s = 0.0
         self._snapshot_us = 0
         self._views = Views()
+        self._ranking: Ranking | None = None
+        self._ranking_us = 0
+        soft.rank = self._rank
+
+    def _rank(self, job: Job) -> int:
+        """Return the priority that a job would have now, for those that passes leave out."""
+        cluster, now_us = self._writer.cluster, self._edges.now_us()
+        if self._ranking is None or now_us - self._ranking_us > _RANKING_LIFE_US:
+            self._ranking = Ranking(outline(cluster, now_us), self.policy)
+            self._ranking_us = now_us
+        waiting = waiting_record(cluster, job)
+        partition = cluster.partitions.get(waiting.partitions[0])
+        return self._ranking.priority(waiting, partition) if partition is not None else 0
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """See whether events make a pass due, and what they change for it."""

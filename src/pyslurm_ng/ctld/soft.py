@@ -6,12 +6,13 @@ Heartbeats and loads of nodes, counters for sdiag, and the last scheduling pass'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyslurm_ng.ctld.queries.records import RecordCache
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.plan import Plan
 
@@ -88,6 +89,7 @@ class Soft:
     expected_start_us: Mapping[int, int] = field(default_factory=dict)
     sched_nodes: Mapping[int, Sequence[int]] = field(default_factory=dict)
     plan_generation: int = 0
+    rank: Callable[[Job], int] = lambda job: 0  # the priority of a job that no pass considers yet
     dbd_queue: int = 0
     dbd_connected: bool = False
     agent_queue: int = 0

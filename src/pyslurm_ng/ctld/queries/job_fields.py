@@ -225,6 +225,8 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     priority = job.priority
     if priority == NO_VAL:
         priority = soft.priority.get(job_id) or soft.last_priority.get(job_id, 0)
+        if not priority and job.state == JobState.PENDING:
+            priority = soft.rank(job)
     if job.state != JobState.PENDING:
         return (priority, reason_text(job.reason), job.reason_text, 0, "")
     reason, text = job.reason, job.reason_text
