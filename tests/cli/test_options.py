@@ -261,3 +261,26 @@ def test_any_directive_is_split_or_refused(text: str) -> None:
     except ov.OptionError as problem:
         said = problem.text
     assert not said or "Unmatched" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "count", "wait_s"),
+    [
+        (["--switches=2"], 2, 2**32 - 1),
+        (["--switches=1@10"], 1, 600),
+        (["--switches=1@1-0"], 1, 86400),
+    ],
+)
+def test_leaf_switches_and_how_long_to_wait(words: list[str], count: int, wait_s: int) -> None:
+    """No time given: as long as the configuration allows."""
+    options = op.Options("sbatch")
+    pairs, _ = options.split_words(words)
+    options.apply_all(pairs, op.COMMAND_LINE)
+    assert (options.request["switches"], options.request["switches_wait_s"]) == (count, wait_s)
+
+
+def test_leaf_switches_of_the_environment() -> None:
+    """The count and the time have a variable each."""
+    options = op.Options("sbatch")
+    options.apply_environment({"SBATCH_REQ_SWITCH": "1", "SBATCH_WAIT4SWITCH": "5:30"})
+    assert options.request == {"switches": 1, "switches_wait_s": 330}

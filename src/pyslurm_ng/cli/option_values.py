@@ -235,6 +235,22 @@ def signal_number(word: str) -> int:
 # Switches and choices -------------------------------------------------------------------------
 
 
+def switches(options: "Options", name: str, value: str) -> None:
+    """`count[@time]`: leaf switches at most, and how long to wait for so few of them."""
+    count, at, wait = value.partition("@")
+    if count or not at:
+        options.request["switches"] = number(name, count, 1)
+        options.request.setdefault(
+            "switches_wait_s", units.INFINITE
+        )  # SchedulerParameters bound it
+    if at:
+        try:
+            wait_s = units.parse_time_limit_s(wait)
+        except units.UnitError:
+            raise invalid(name) from None
+        options.request["switches_wait_s"] = wait_s
+
+
 def exclusive(options: "Options", name: str, value: "str | None") -> None:
     """Whole nodes."""
     if value is None or value.lower() in ("exclusive", "node"):
@@ -361,7 +377,19 @@ def node_list(options: "Options", name: str, value: str) -> None:
     """Names, or with a slash the file that holds them."""
     if "/" in value:
         value = _names_in(name, value)
+    if "," in value:
+        value = _folded(value)
     options.request["node_list" if name != "exclude" else "exclude"] = value
+
+
+def _folded(names: str) -> str:
+    """Return a list of nodes as Slurm shows it; one that cannot be read is refused later."""
+    from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+
+    try:
+        return fold(expand(names))
+    except HostlistError:
+        return names
 
 
 def node_file(options: "Options", name: str, value: str) -> None:

@@ -38,7 +38,7 @@ NUMBERS = {
     "mincpus": ("mincpus", 1), "ntasks-per-core": ("ntasks_per_core", 1),
     "ntasks-per-gpu": ("ntasks_per_gpu", 1), "ntasks-per-node": ("ntasks_per_node", 1),
     "ntasks-per-tres": ("ntasks_per_gpu", 1), "tasks-per-node": ("ntasks_per_node", 1),
-    "threads-per-core": ("threads_per_core", 1),
+    "segment": ("segment", 1), "threads-per-core": ("threads_per_core", 1),
 }  # fmt: skip
 """Options that are a count: field and least value."""
 
@@ -55,7 +55,7 @@ READERS: "dict[str, Reader]" = {
     "no-requeue": ov.no_requeue, "nodefile": ov.node_file, "nodelist": ov.node_list,
     "nodes": ov.nodes, "ntasks": ov.ntasks, "open-mode": ov.open_mode,
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
-    "requeue": ov.requeue, "signal": ov.signal, "time": ov.time_limit,
+    "requeue": ov.requeue, "signal": ov.signal, "switches": ov.switches, "time": ov.time_limit,
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-per-task": ov.tres_per_task,
     "uid": ov.user, "wait-all-nodes": ov.wait_all_nodes,
 }  # fmt: skip
@@ -75,8 +75,7 @@ RECORDED = frozenset("mail-type mail-user mcs-label wckey".split())
 """Options that are kept with the job and shown, before all of their effect exists."""
 
 CHECKED_THEN_REFUSED = frozenset(
-    "core-spec cores-per-socket delay-boot ntasks-per-socket segment sockets-per-node switches "
-    "thread-spec".split()
+    "core-spec cores-per-socket delay-boot ntasks-per-socket sockets-per-node thread-spec".split()
 )
 """Not implemented, but a value that is no number is what is complained about first, as in Slurm."""
 
@@ -253,7 +252,9 @@ class Options:
                 value = environment.get(variable)
                 if value is None:
                     continue
-                self._apply_variable(name, row[2], value)
+                # The time of --switches has a variable of its own.
+                own = "@" + value if variable.endswith("_WAIT4SWITCH") else value
+                self._apply_variable(name, row[2], own)
 
     def _apply_variable(self, name: str, argument: int, value: str) -> None:
         if argument == REQUIRED or name == "verbose":

@@ -277,7 +277,7 @@ def choose_shares(
     total = sizes = 0
     for count, amount in enumerate(amounts[:nodes_max], 1):
         total += amount
-        if count < place.nodes or total < tasks or (place.segment and count % place.segment):
+        if count < place.nodes or total < tasks:
             continue
         sizes += 1
         if sizes > _MOST_SIZES:

@@ -10,9 +10,11 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.features import matches
 from pyslurm_ng.sched.need import Need, need_of
-from pyslurm_ng.sched.select import choose, empty_node
+from pyslurm_ng.sched.select import choose, empty_node, place_of
+from pyslurm_ng.sched.topology import layouts_of
 
 _MOST_KEPT = 4096
+_TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
 _CPU_DETAIL = "CPU count per node can not be satisfied"
 _MEMORY_DETAIL = "Memory specification can not be satisfied"
 
@@ -82,7 +84,7 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.flags,
+        request.constraint, request.flags, request.segment,
     )  # fmt: skip
 
 
@@ -109,7 +111,37 @@ def _judge(
         if _suits(request, nodes[0])
         for node in _enough(need, nodes)
     ]
-    return None if choose(need, candidates) is not None else refusal
+    if choose(need, candidates) is None:
+        return refusal
+    return None if _may_lie(cluster, request, partition, need) else _TOPOLOGY
+
+
+def _may_lie(cluster: Cluster, request: JobRequest, partition: Partition, need: Need) -> bool:
+    """Return whether the topology has a place for the job when all nodes are free."""
+    layouts = cluster.memo.get("layouts")
+    if layouts is None:
+        ids = [node.node_id for node in cluster.living_nodes()]
+        position = {node_id: place for place, node_id in enumerate(ids)}
+        layouts = layouts_of(cluster.topologies, cluster.partitions.values(), position)
+        cluster.memo["layouts"] = layouts
+    assert isinstance(layouts, dict)
+    layout = layouts.get(partition.name)
+    if layout is None:
+        return True
+    fits = 0
+    for nodes in _kinds(cluster, partition):
+        if _suits(request, nodes[0]):
+            for node in nodes:
+                if node.node_id not in need.excluded_nodes:
+                    fits |= 1 << layout.position[node.node_id]
+    if (
+        need.segment
+        and layout.kind == "block"
+        and need.nodes_min % min(need.segment, need.nodes_min)
+    ):
+        return False
+    is_wide = fits.bit_count() < need.nodes_min
+    return is_wide or layout.pick(fits, place_of(need, layout)) is not None
 
 
 def _enough(need: Need, nodes: list[Node]) -> list[Node]:

@@ -28,6 +28,7 @@ from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MINUTE_US = 60_000_000
 _TRY_AGAIN = 11
+_MAX_SWITCH_WAIT_S = 300
 """EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
 
 
@@ -145,7 +146,7 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
 
 
 def _with_defaults(request: JobRequest, partition: Partition, context: Context) -> JobRequest:
-    """Fill in what to do with a hopeless dependency, and keep memory per CPU within MaxMemPerCPU.
+    """Fill in what to do with a hopeless dependency, and apply bounds of the configuration.
 
     Too much memory per CPU is turned into more CPUs per task, so that the task still gets it.
     """
@@ -160,6 +161,11 @@ def _with_defaults(request: JobRequest, partition: Partition, context: Context) 
             request,
             cpus_per_task=max(1, request.cpus_per_task) * factor,
             mem_per_cpu_mib=-(-request.mem_per_cpu_mib // factor),
+        )
+    if request.switches:
+        longest_s = _parameter(context, "max_switch_wait", _MAX_SWITCH_WAIT_S)
+        request = msgspec.structs.replace(
+            request, switches_wait_s=min(request.switches_wait_s, longest_s)
         )
     return request
 

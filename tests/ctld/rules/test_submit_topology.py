@@ -1,0 +1,58 @@
+"""What no state of the cluster could place in its topology is refused at submission."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.feasible import feasible
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.job import JobRequest
+from tests.sched.test_topology_plan import BLOCKS, TREE, cluster_with
+
+
+def judge(topology: str, nodes: int, **more: object) -> Reject | None:
+    """Return how a request for whole nodes is judged."""
+    cluster = cluster_with(topology)
+    request = JobRequest(
+        nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=mj.REQ_EXCLUSIVE, partition="main"
+    )
+    request = msgspec.structs.replace(request, **more)
+    return feasible(cluster, request, cluster.partitions["main"], with_memory=False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more"),
+    [
+        (5, {"segment": 2}),
+        (8, {"segment": 3}),
+        (4, {"node_list": "n[1-2,5-6]"}),
+        (3, {"node_list": "n1,n5"}),
+        (4, {"exclude": "n[1,5]"}),
+    ],
+)
+def test_what_no_block_could_hold_is_refused(nodes: int, more: dict[str, str | int]) -> None:
+    """Segments that do not divide the nodes, or required nodes in several blocks."""
+    refusal = judge(BLOCKS, nodes, **more)
+    assert refusal is not None
+    assert refusal.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE
+    assert refusal.text == "Requested topology configuration is not available"
+
+
+@pytest.mark.parametrize(
+    ("topology", "nodes", "more"),
+    [
+        (BLOCKS, 4, {"segment": 2, "node_list": "n[1-2,5-6]"}),
+        (BLOCKS, 3, {"segment": 4}),
+        (BLOCKS, 6, {}),
+        (BLOCKS, 9, {}),
+        (TREE, 5, {"segment": 2}),
+        (TREE, 4, {"node_list": "n[1-2,5-6]"}),
+    ],
+)
+def test_what_could_run_sometime_is_accepted(
+    topology: str, nodes: int, more: dict[str, str | int]
+) -> None:
+    """Wide jobs wait for nodes to be added; segments say nothing in a tree."""
+    assert judge(topology, nodes, **more) is None
