@@ -192,7 +192,7 @@ cdef enum:
     MOST_SLOTS = 4096
     BLOCK = 8  # slots that share a summary word
     PARENTS = 4
-    MOST_CLIMBS = 12  # words to bring up to date for one job of a long queue
+    MOST_CLIMBS = 4  # words to bring up to date for one job of a long queue
 
 
 cdef struct Shape:

@@ -24,7 +24,7 @@ from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
-from pyslurm_ng.sched.priority import Ranking, bounded
+from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
@@ -86,14 +86,15 @@ class Planner:
         self, snapshot: Snapshot, ranking: Ranking, outcome: Plan
     ) -> tuple[list[Entry], list[Demand]]:
         """Return an entry per job and partition in the order of the queue, and all demands."""
-        known, priorities, moving_part = self._jobs, outcome.priorities, ranking.moving_part
+        known, priorities = self._jobs, outcome.priorities
         self._pass += 1
         stamp = self._pass
         entries: list[Entry] = []
         wanted: list[Demand] = []
-        last = (0, 0)
+        last_us = 0
         is_sorted = True
-        for job in snapshot.waiting:
+        waiting = snapshot.waiting
+        for job, moving in zip(waiting, ranking.moving_parts(waiting), strict=True):
             job_id = job.job_id
             found = known.get(job_id)
             if found is None or found[0] is not job:
@@ -101,18 +102,19 @@ class Planner:
             if not found[1]:
                 text = f"partition {','.join(job.partitions)} does not exist any more"
                 outcome.waits[job_id] = Wait(Reason.PartitionDown, text)
-            moving = moving_part(job)
             for tier, fixed, is_all, demand in found[1]:
-                priority = fixed if is_all else bounded(fixed + moving)
+                priority = fixed if is_all else fixed + moving
+                if not 0 < priority <= MAX_PRIORITY and not is_all:
+                    priority = bounded(priority)
                 if job_id not in priorities:
                     priorities[job_id] = priority
                 entries.append((tier - priority, job, demand))
                 if demand.stamp != stamp:
                     demand.stamp = stamp
                     wanted.append(demand)
-            here = (job.submit_us, job_id)
-            is_sorted = is_sorted and last < here
-            last = here
+            if job.submit_us <= last_us:
+                is_sorted = False
+            last_us = job.submit_us
         if not is_sorted:
             entries.sort(key=lambda entry: (entry[1].submit_us, entry[1].job_id))
         entries.sort(key=itemgetter(0))
@@ -170,6 +172,8 @@ class _Pass:
         place, reserve, now_us = self.planner.place, self.reservations.append, self.snapshot.now_us
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         done: set[int] = set()
+        tested = 0
+        wait: Wait | None
         for _, job, demand in queue:
             job_id = job.job_id
             if job_id in done:
@@ -180,14 +184,14 @@ class _Pass:
                 and demand.is_plain
                 and job_id not in expected
                 and not job.array_pending
-                and demand.partition.name in behind
+                and (wait := behind.get(demand.partition.name)) is not None
             ):
                 start_us = place(demand)
                 if start_us > now_us:
                     expected[job_id] = start_us
                     reserve((job_id, demand, start_us))
-                    waits[job_id] = behind[demand.partition.name]
-                    self.plan.tested += 1
+                    waits[job_id] = wait
+                    tested += 1
                     continue
             wait = self._consider(job, demand)
             if wait is None:
@@ -196,6 +200,7 @@ class _Pass:
                 expected.pop(job_id, None)
             else:
                 waits.setdefault(job_id, wait)
+        self.plan.tested += tested
         reservations, planner = self.reservations, self.planner
         if reservations:
             self.plan.planned_nodes = PlannedNodes(lambda: planner.planned_nodes(reservations))

@@ -34,6 +34,7 @@ class Demand:
         "duration_us",
         "index",
         "is_plain",
+        "kind",
         "kinds_amounts",
         "licenses",
         "mask",
@@ -66,6 +67,7 @@ class Demand:
         self.stamp = 0
         self.tries_us = 0  # no room before this time
         self.index = -1
+        self.kind = -1  # the grid's, of a demand with one variant and nothing special
         self.kinds_amounts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.place: object = None
 

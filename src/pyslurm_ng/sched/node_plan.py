@@ -117,7 +117,8 @@ class NodePlan:
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
         self._masks: dict[bytes, int] = {}
         self._shapes: dict[tuple[object, ...], int] = {}
-        self._plain: dict[int, int] = {}  # demands for `place` alone, and their kind
+        for demand in self._wanted:
+            demand.kind = -1
         self._singles: dict[int, tuple[int, list[list[int]]] | None] = {}
         self._add_planes()
         self._close_reserved()  # planes are made of what only grows; this they must see
@@ -375,7 +376,7 @@ class NodePlan:
 
         A short cut for what most jobs of a long queue are: one variant, one deep grid.
         """
-        kind = self._plain.get(id(demand), -1)
+        kind = demand.kind
         if kind < 0:
             start_us = self.find(demand)
             if start_us not in (NEVER, self._snapshot.now_us):
@@ -388,7 +389,7 @@ class NodePlan:
                 and not self._is_open(demand, kinds[0][1])
                 and (id(demand) in self._blocked or self._single(demand) is None)
             ):
-                self._plain[id(demand)] = kinds[0][0]
+                demand.kind = kinds[0][0]
             return start_us
         start_us, number = self._grid.place(kind)
         if number >= 0:

@@ -5,7 +5,7 @@ Source: Slurm's documented multifactor formula; see the manual's priority_multif
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
@@ -107,6 +107,21 @@ class Ranking:
         if self._fairshare:
             total += int(policy.weight_fairshare * self._fairshare.get(job.assoc_id, 0.0))
         return total
+
+    def moving_parts(self, jobs: Sequence[Waiting]) -> list[int]:
+        """Return `moving_part` of many jobs, the plainest case without a call for each."""
+        policy, now_us = self._policy, self._snapshot.now_us
+        if self._fairshare:
+            return [self.moving_part(job) for job in jobs]
+        weight, longest_s = policy.weight_age, policy.max_age_s
+        if not weight or not longest_s:
+            return [0] * len(jobs)
+        return [
+            (weight if waited_s >= longest_s else int(weight * (waited_s / longest_s)))
+            if job.accrue_us and (waited_s := (now_us - job.accrue_us) / 1e6) > 0
+            else 0
+            for job in jobs
+        ]
 
     def priority(self, job: Waiting, partition: Partition) -> int:
         """Return the priority of `job` in one of its partitions; 0 means held."""
