@@ -116,6 +116,7 @@ class Scheduler:
         self._views = Views()
         self._ranking: Ranking | None = None
         self._ranking_us = 0
+        self._patience_us = 0  # when a pass is due because a job has waited long enough
         soft.rank = self._rank
 
     def _rank(self, job: Job) -> int:
@@ -165,6 +166,8 @@ class Scheduler:
         taken_us = monotonic_us()
         view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
         self._snapshot_us = monotonic_us() - taken_us
+        if view.topologies:
+            self._come_back(view)
 
         def work() -> Outcome:
             begin_us = monotonic_us()
@@ -173,6 +176,14 @@ class Scheduler:
             return Outcome(result, reasons, monotonic_us() - begin_us)
 
         self._edges.run(work, lambda outcome: self._planned(outcome, len(view.waiting)))
+
+    def _come_back(self, view: Snapshot) -> None:
+        """Run a pass when the next job stops to wait for few leaf switches."""
+        ends = [job.patience_us for job in view.waiting if job.switches]
+        if not ends or view.now_us < self._patience_us <= min(ends):
+            return
+        self._patience_us = min(ends)
+        self._edges.call_later((self._patience_us - view.now_us) / 1e6, self.due)
 
     def _planned(self, outcome: Outcome, queue_length: int) -> None:
         self._soft.planned(

@@ -49,6 +49,7 @@ class Waiting:
     tasks_left: int
     user_name: str = ""
     switches: int = 0  # at most so many leaf switches; 0 once it has waited long enough
+    patience_us: int = 0  # when that will be
 
 
 _UNKNOWN = Waiting(0, JobRequest(), (), 0, 0, 0, 0, 0, 0, "", "", 0, 0, (), 0)
@@ -246,6 +247,7 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
         if job.array_limit:
             running = cluster.array_active.get(job.array_job_id, 0)
             left = min(left, max(0, job.array_limit - running))
+    patience_us = _patience_us(job) if job.request.switches else 0
     return Waiting(
         job_id=job.job_id,
         request=job.request,
@@ -263,14 +265,11 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
         array_pending=job.array_pending,
         tasks_left=left,
         user_name=job.user_name,
-        switches=_switches(job, now_us),
+        switches=job.request.switches if now_us < patience_us else 0,
+        patience_us=patience_us,
     )
 
 
-def _switches(job: Job, now_us: int) -> int:
-    """Return how few leaf switches a job still waits for."""
-    request = job.request
-    if not request.switches:
-        return 0
-    waited_us = now_us - (job.eligible_us or job.submit_us)
-    return request.switches if waited_us < request.switches_wait_s * 1_000_000 else 0
+def _patience_us(job: Job) -> int:
+    """Return until when a job waits for few leaf switches."""
+    return (job.eligible_us or job.submit_us) + job.request.switches_wait_s * 1_000_000
