@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pyslurm_ng.conf import cgroup_conf, gres_conf, slurmdbd_conf, topology_conf
+from pyslurm_ng.conf import cgroup_conf, gres_conf, slurmdbd_conf, topology_conf, topology_yaml
 from pyslurm_ng.conf.lexer import ConfError, read_conf
 from pyslurm_ng.conf.slurm_conf import SlurmConf, read_slurm_conf
 
@@ -56,6 +56,8 @@ def _errors(path: str) -> list[ConfError]:
         return slurmdbd_conf.file_errors(path, is_private=False)
     if name.startswith("cgroup"):
         return cgroup_conf.file_errors(path)
+    if name.startswith("topology") and name.endswith(".yaml"):
+        return topology_yaml.file_errors(path, None)
     if name.startswith("topology"):
         return topology_conf.file_errors(path, None)
     if name.startswith("gres"):
@@ -87,22 +89,32 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     if os.path.exists(gres):
         types = _named_gres(gres) if conf is None else conf.gres_types
         errors += gres_conf.file_errors(gres, types, () if conf is None else conf.nodes)
-    if os.path.exists(topology):
-        names = None if conf is None else tuple(node.name for node in conf.nodes)
+    names = None if conf is None else tuple(node.name for node in conf.nodes)
+    if os.path.exists(yaml):  # it takes the place of topology.conf and TopologyPlugin
+        errors += topology_yaml.file_errors(yaml, names) or _chosen(path, yaml, conf)
+    elif os.path.exists(topology):
         errors += topology_conf.file_errors(topology, names)
         errors += _topology_kind(topology, conf)
     elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
         errors.append(ConfError(topology, 0, "", problem))
-    if os.path.exists(yaml):
-        # Slurm would let it replace topology.conf; to pass over it would place jobs wrongly.
-        problem = "not supported yet; describe the network in topology.conf and remove this file"
-        errors.append(ConfError(yaml, 0, "", problem))
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
     if os.access(slurmdbd, os.R_OK):  # only its owner can, and only for them is it checked
         errors += slurmdbd_conf.file_errors(slurmdbd)
     return errors
+
+
+def _chosen(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
+    """Partitions may name only topologies that there are."""
+    known = [topology.name for topology in topology_yaml.load_topology_yaml(yaml)]
+    return [
+        ConfError(
+            path, 0, "Topology", f"partition {partition.name}: {yaml} has no {partition.topology}"
+        )
+        for partition in (conf.partitions if conf is not None else ())
+        if partition.topology and partition.topology not in known
+    ]
 
 
 def _topology_kind(path: str, conf: SlurmConf | None) -> list[ConfError]:

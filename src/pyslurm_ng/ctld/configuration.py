@@ -10,6 +10,7 @@ from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgro
 from pyslurm_ng.conf.check import check, check_warnings
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf, load_topology_conf
+from pyslurm_ng.conf.topology_yaml import load_topology_yaml
 from pyslurm_ng.sched.policy import Policy, policy
 
 
@@ -60,22 +61,28 @@ def load_configuration(path: str) -> Configuration:
         raise BadConfiguration(problems)
     conf = load_slurm_conf(path)
     directory = os.path.dirname(path) or "."
-    topology_path = os.path.join(directory, "topology.conf")
     cgroup_path = os.path.join(directory, "cgroup.conf")
-    topologies: tuple[TopologyConf, ...] = ()
-    if not conf.topology_plugin.endswith(("/flat", "/default")) and os.path.exists(topology_path):
-        names = tuple(node.name for node in conf.nodes)
-        topologies = (load_topology_conf(topology_path, names),)
     has_cgroup = os.path.exists(cgroup_path)
     cgroup = load_cgroup_conf(cgroup_path) if has_cgroup else parse_cgroup_conf("")
     return Configuration(
         conf=conf,
         policy=policy(conf),
-        topologies=topologies,
+        topologies=_topologies(conf, directory),
         cgroup=cgroup,
         service_uid=_uid_of(conf.slurm_user),
         warnings=tuple(check_warnings(path)),
     )
+
+
+def _topologies(conf: SlurmConf, directory: str) -> tuple[TopologyConf, ...]:
+    names = tuple(node.name for node in conf.nodes)
+    yaml_path = os.path.join(directory, "topology.yaml")
+    if os.path.exists(yaml_path):
+        return load_topology_yaml(yaml_path, names)
+    path = os.path.join(directory, "topology.conf")
+    if conf.topology_plugin == "topology/flat" or not os.path.exists(path):
+        return ()
+    return (load_topology_conf(path, names),)
 
 
 def _uid_of(user: str) -> int:

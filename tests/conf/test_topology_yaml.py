@@ -1,0 +1,80 @@
+"""topology.yaml: content as a YAML reader hands it over."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.conf.topology_yaml import file_errors, topologies_of
+
+NODES = tuple(f"n{number}" for number in range(1, 9))
+TREE = {
+    "switches": [
+        {"switch": "s1", "nodes": "n[1-2]"},
+        {"switch": "s2", "nodes": "n[3-4]"},
+        {"switch": "top", "children": "s[1-2]"},
+    ]
+}
+BLOCK = {"block_sizes": [2, 4], "blocks": [{"block": "b1", "nodes": "n[1-4]"}]}
+
+
+def test_topologies_are_read_as_files_of_their_own() -> None:
+    """Several kinds side by side; one is the cluster's."""
+    tree, block, flat = topologies_of(
+        [
+            {"topology": "net", "cluster_default": True, "tree": TREE},
+            {"topology": "nvl", "block": BLOCK},
+            {"topology": "none", "flat": True},
+        ],
+        "topology.yaml",
+        NODES,
+    )
+    assert (tree.name, tree.kind, tree.is_default) == ("net", "tree", True)
+    assert [switch.level for switch in tree.switches] == [0, 0, 1]
+    assert (block.name, block.kind, block.block_sizes, block.is_default) == (
+        "nvl", "block", (2, 4), False,
+    )  # fmt: skip
+    assert (flat.name, flat.kind) == ("none", "flat")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({}, "expected a list of topologies"),
+        ([{"tree": TREE}], "entry 1: topology: expected its name"),
+        ([{"topology": "a"}], "topology a: expected one of flat, tree, block"),
+        ([{"topology": "a", "tree": TREE, "block": BLOCK}],
+         "topology a: expected one of flat, tree, block"),
+        ([{"topology": "a", "ring": {"rings": []}}], "topology a: ring is not supported yet"),
+        ([{"topology": "a", "tre": TREE}], "topology a: tre is not known here"),
+        ([{"topology": "a", "flat": True}] * 2, "topology a: is there twice"),
+        ([{"topology": "a", "tree": {"switches": [{"switch": "s", "node": "n1"}]}}],
+         "topology a: switches: each entry has switch, children, nodes"),
+        ([{"topology": "a", "tree": {"switches": [{"switch": "s", "nodes": "n1 x=y"}]}}],
+         "topology a: nodes: expected a name or a list of hosts"),
+        ([{"topology": "a", "tree": {"switches": [{"switch": "s", "nodes": "z1"}]}}],
+         "topology a: no NodeName line of slurm.conf has z1"),
+        ([{"topology": "a", "block": BLOCK | {"block_sizes": [2, 3]}}],
+         "topology a: 3 is not 2 times a power of two"),
+        ([{"topology": name, "cluster_default": True, "flat": True} for name in "ab"],
+         "cluster_default is set for a and b; one is allowed"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(content: Any, text: str) -> None:
+    """One line a problem, with the topology."""
+    with pytest.raises(ConfErrors) as caught:
+        topologies_of(content, "topology.yaml", NODES)
+    assert [str(error) for error in caught.value.errors] == [f"topology.yaml: {text}"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("yaml") is not None, reason="PyYAML is installed")
+def test_without_a_reader_the_file_is_refused(tmp_path: Path) -> None:
+    """Passing over it would place jobs wrongly."""
+    path = tmp_path / "topology.yaml"
+    path.write_text("- topology: x\n")
+    (error,) = file_errors(str(path), None)
+    assert "needs the Python package PyYAML" in str(error)
