@@ -71,7 +71,7 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`, its commands read them."""
 
-RECORDED = frozenset("mail-type mail-user mcs-label wckey".split())
+RECORDED = frozenset(("mcs-label", "wckey"))
 """Options that are kept with the job and shown, before all of their effect exists."""
 
 CHECKED_THEN_REFUSED = frozenset(

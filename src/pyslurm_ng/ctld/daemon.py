@@ -28,8 +28,10 @@ from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.loop_edges import LoopEdges
+from pyslurm_ng.ctld.mailer import Mailer
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.notices import Notices
+from pyslurm_ng.ctld.programs import Programs
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules import reservation_due, timers
@@ -287,6 +289,11 @@ class Daemon:
         self._writer.observe(self._scheduler.applied)
         self._watch = JobWatch(cluster)
         self._writer.observe(self._watch.applied)
+        self._programs = Programs(self.log)
+        self._mailer = Mailer(
+            cluster, conf, self._programs, self._writer.when_durable, self._clock.now_us()
+        )
+        self._writer.observe(self._mailer.applied)
         self._build_nodes()
         self._build_steps()
         self._checkpointer = Checkpointer(
@@ -451,6 +458,7 @@ class Daemon:
         self._writer.record(reservation_due.due(cluster, self.configuration.conf, now_us, LOCAL))
         self._sender.tick()
         self._steps.tick()
+        self._mailer.tick(now_us)
         soft = self._soft
         if now_us // _DAY_US != soft.reset_us // _DAY_US:
             soft.reset(now_us)
@@ -492,7 +500,7 @@ class Daemon:
             if getattr(old, key) != getattr(conf, key)
         ]  # fmt: skip
         self.configuration = self._service.configuration = fresh
-        self._nodes.conf = conf
+        self._nodes.conf = self._mailer.conf = conf
         self._scheduler.policy = fresh.policy
         self._identities.forget()
         now_us = self._clock.now_us()
@@ -577,6 +585,7 @@ class Daemon:
         bg.tell_systemd("STOPPING=1")
         self._stop = True
         self._scheduler.stop()
+        self._programs.stop()
         self._writer.close()
         self._checkpointer.stop()
         await self._loop.run_in_executor(None, self._journal.close)

@@ -1,0 +1,156 @@
+"""Sends users the mail that they asked for with --mail-type, by running MailProg.
+
+A view of the events: what is due is decided when an event is applied and leaves when it is
+durable. Mail that was due when the controller crashed is lost, none is sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import mail
+from pyslurm_ng.ctld.rules.mail import ArrayEnd, Mail
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobState
+
+
+class Runner(Protocol):
+    """`Programs`."""
+
+    def run(self, argv: Sequence[str], environment: dict[str, str]) -> None:
+        """Run a program some time soon."""
+
+
+class Mailer:
+    """Follows jobs that want mail.
+
+    Attributes:
+        conf: in force now; names MailProg and MailDomain.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        conf: SlurmConf,
+        runner: Runner,
+        when_durable: Callable[[Callable[[], None]], None],
+        now_us: int,
+    ) -> None:
+        self.conf = conf
+        self._cluster = cluster
+        self._runner = runner
+        self._when_durable = when_durable
+        self._last_us = now_us
+        self._ending: set[int] = set()  # an end that was told when it began
+        self._timed: dict[int, None] = {}
+        self._begun_arrays: set[int] = set()
+        self._arrays: dict[int, ArrayEnd] = {}
+        for job_id in cluster.active:
+            job = cluster.jobs[job_id]
+            if is_completing(job):
+                self._ending.add(job_id)
+            elif job.request.mail_type & mail.TIME_BITS:
+                self._timed[job_id] = None
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Send what events just applied bring."""
+        for event in events:
+            kind = type(event)
+            if kind in _STEPS:
+                job = self._cluster.jobs.get(event.job_id)  # type: ignore[union-attr]
+                if job is not None and job.request.mail_type:
+                    _STEPS[kind](self, event, job)
+
+    def tick(self, now_us: int) -> None:
+        """Send what time alone brings."""
+        last_us, self._last_us = self._last_us, now_us
+        for job_id in list(self._timed):
+            job = self._cluster.jobs.get(job_id)
+            if job is None or job.state not in (JobState.RUNNING, JobState.SUSPENDED):
+                del self._timed[job_id]
+                continue
+            for found in mail.time_marks(self._cluster, job, self._domain, last_us, now_us):
+                self._send(found)
+
+    @property
+    def _domain(self) -> str:
+        return self.conf.mail_domain or ""
+
+    def _send(self, found: Mail | None) -> None:
+        # A recipient that looks like an option would be one.
+        if found is None or found.recipient.startswith("-") or not self.conf.mail_prog:
+            return
+        argv = (self.conf.mail_prog, "-s", found.subject, found.recipient)
+        self._when_durable(partial(self._runner.run, argv, found.environment))
+
+    # One event each -----------------------------------------------------------------------------
+
+    def _allocated(self, event: ev.JobAllocated, job: Job) -> None:
+        self._ending.discard(job.job_id)
+        if job.request.mail_type & mail.TIME_BITS:
+            self._timed[job.job_id] = None
+        if mail.is_summed_up(job) and not self._is_first(job):
+            return
+        self._send(mail.begun(self._cluster, job, self._domain, event.time_us))
+
+    def _is_first(self, job: Job) -> bool:
+        """Return whether no other task of the array was told of as its beginning."""
+        array = job.array_job_id
+        if array in self._begun_arrays:
+            return False
+        self._begun_arrays.add(array)
+        others = self._cluster.arrays.get(array, {}).values()
+        jobs = self._cluster.jobs
+        return not any(other != job.job_id and jobs[other].start_us for other in others)
+
+    def _completing(self, event: ev.JobCompleting, job: Job) -> None:
+        self._ending.add(job.job_id)
+        if event.state == JobState.TIMEOUT:
+            self._send(mail.timed_out(self._cluster, job, self._domain, event.time_us))
+        if not mail.is_requeue(event):
+            self._end(job, event.state, event.exit_code, event.time_us)
+
+    def _ended(self, event: ev.JobEnded, job: Job) -> None:
+        was_told = job.job_id in self._ending
+        self._ending.discard(job.job_id)
+        if not was_told:
+            self._end(job, event.state, event.exit_code, event.time_us)
+        if mail.is_summed_up(job):
+            self._end_array(job)
+
+    def _end(self, job: Job, state: int, status: int, now_us: int) -> None:
+        if mail.is_summed_up(job):
+            end = self._arrays.setdefault(job.array_job_id, ArrayEnd(set()))
+            end.add(state, mail.exit_code(status))
+            return
+        self._send(mail.ended(self._cluster, job, state, status, self._domain, now_us))
+
+    def _end_array(self, job: Job) -> None:
+        array = job.array_job_id
+        if array in self._arrays and mail.is_array_over(self._cluster, array, job.uid):
+            end = self._arrays.pop(array)
+            self._begun_arrays.discard(array)
+            self._send(mail.array_ended(self._cluster, job, end, self._domain))
+
+    def _requeued(self, event: ev.JobRequeued, job: Job) -> None:
+        self._ending.discard(job.job_id)
+        self._timed.pop(job.job_id, None)
+        self._send(mail.requeued(self._cluster, job, self._domain))
+
+    def _dependency(self, event: ev.DependencyChanged, job: Job) -> None:
+        if event.never_satisfied:
+            self._send(mail.never_satisfied(self._cluster, job, self._domain))
+
+
+_STEPS: dict[type, Callable[..., None]] = {
+    ev.JobAllocated: Mailer._allocated,
+    ev.JobCompleting: Mailer._completing,
+    ev.JobEnded: Mailer._ended,
+    ev.JobRequeued: Mailer._requeued,
+    ev.DependencyChanged: Mailer._dependency,
+}

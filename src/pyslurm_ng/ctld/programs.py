@@ -1,0 +1,103 @@
+"""Programs that slurmctld runs as SlurmUser on the side: MailProg, EpilogSlurmctld."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+AT_ONCE = 8
+WAITING = 10_000
+LIMIT_S = 120.0
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Log(Protocol):
+    """Where failures are told."""
+
+    def error(self, text: str) -> None:
+        """Something is wrong."""
+
+
+class Programs:
+    """Runs programs one after the other, a few at once; nobody waits for them.
+
+    Too many are dropped and counted rather than kept: a mail program that hangs must not fill the
+    controller's memory.
+
+    Attributes:
+        dropped: how many were not run because too many waited.
+    """
+
+    def __init__(self, log: Log, limit_s: float = LIMIT_S) -> None:
+        self.dropped = 0
+        self._log = log
+        self._limit_s = limit_s
+        self._queue: deque[tuple[Sequence[str], Mapping[str, str]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_error = ""
+
+    def run(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Run a program some time soon, with these variables and PATH only."""
+        if len(self._queue) >= WAITING:
+            self.dropped += 1
+            self._say(f"{argv[0]}: more than {WAITING} runs wait; dropping further ones")
+            return
+        self._queue.append((argv, environment))
+        if len(self._tasks) < AT_ONCE:
+            task = asyncio.get_running_loop().create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _work(self) -> None:
+        while self._queue:
+            argv, environment = self._queue.popleft()
+            await self._run(argv, environment)
+
+    async def _run(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env={"PATH": PATH, **environment},
+                cwd="/",
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            # ValueError: a NUL in a name that a user chose.
+            self._say(f"{argv[0]}: {getattr(error, 'strerror', None) or error}")
+            return
+        try:
+            code = await asyncio.wait_for(process.wait(), self._limit_s)
+        except (asyncio.TimeoutError, asyncio.CancelledError):
+            _kill_group(process.pid)
+            self._say(f"{argv[0]}: killed after {self._limit_s:.0f} s")
+            await process.wait()
+            return
+        if code:
+            how = f"exit code {code}" if code > 0 else f"signal {-code}"
+            self._say(f"{argv[0]}: {how}")
+        else:
+            self._last_error = ""
+
+    def _say(self, text: str) -> None:
+        """Log a failure once, not once for every mail."""
+        if text != self._last_error:
+            self._last_error = text
+            self._log.error(text)
+
+    def stop(self) -> None:
+        """Begin nothing more; what runs is left to end by itself."""
+        self._queue.clear()
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
