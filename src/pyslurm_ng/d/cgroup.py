@@ -170,6 +170,19 @@ class Tree:
         """Return whether groups can be made here."""
         raise NotImplementedError
 
+    def bases(self) -> "list[str]":
+        """Return the directories that all groups of this daemon are in."""
+        raise NotImplementedError
+
+    def remove_empty(self) -> None:
+        """Remove every group that nothing is in; those of running steps stay."""
+        for base in self.bases():
+            for directory, _, _ in os.walk(base, topdown=False):
+                try:
+                    os.rmdir(directory)
+                except OSError:
+                    continue
+
     def job(self, job_id: int, uid: int) -> Group:
         """Return a job's group, made or not."""
         raise NotImplementedError
@@ -270,6 +283,9 @@ class TreeV1(Tree):
                 _write(f"{base}/{name}", "1", optional=True)
         return True
 
+    def bases(self) -> "list[str]":
+        return list(self._bases.values())
+
     def _group(self, tail: str) -> Group:
         return GroupV1({name: f"{base}/{tail}" for name, base in self._bases.items()})
 
@@ -352,6 +368,9 @@ class TreeV2(Tree):
             return False
         wanted = {"memory", "cpuset", "cpu"}
         return wanted <= set(_read(f"{self._scope}/cgroup.controllers").split())
+
+    def bases(self) -> "list[str]":
+        return [self._scope]
 
     def job(self, job_id: int, uid: int) -> Group:
         return GroupV2({"unified": f"{self._scope}/job_{job_id}"})

@@ -184,6 +184,8 @@ class Daemon:
     async def _finish(self) -> None:
         self.log.info("Slurmd shutdown completing")
         bg.tell_systemd("STOPPING=1")
+        if self.node.tree is not None:
+            self.node.tree.remove_empty()
         self.runner.close()
         await self._streams.close()
         self._controllers.close()

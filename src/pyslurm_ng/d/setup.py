@@ -14,7 +14,6 @@ from pyslurm_ng.d import binding, cgroup, gres, nvml
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.model.node import NodeGres
 
-
 _USUAL_PORT = 6818
 
 
