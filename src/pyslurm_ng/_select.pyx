@@ -192,6 +192,8 @@ cdef enum:
     MOST_SLOTS = 4096
     BLOCK = 8  # slots that share a summary word
     PARENTS = 4
+    LEAST_REGION = 1024  # nodes among which to plan a job of several nodes beyond now
+    REGION_FACTOR = 16  # at least so many times the nodes it wants
     MOST_CLIMBS = 4  # words to bring up to date for one job of a long queue
 
 
@@ -213,6 +215,7 @@ cdef struct Kind:
     int cursor  # -1 before the first search
     int limited  # something else than nodes has put it off
     int searches
+    int low, high  # words to look at for places beyond now
     int parents
     int parent[PARENTS]  # easier kinds of one node: where they fit nowhere, neither does this
     bint is_open  # the caller chooses among the nodes that fit
@@ -648,9 +651,19 @@ cdef class Grid:
         return True
 
     cdef void _begin(self, Kind *job) noexcept nogil:
-        """Prepare a kind's first search."""
-        cdef int word
+        """Prepare a kind's first search, and give kinds of several nodes different regions."""
+        cdef int word, wanted, suitable = 0
         job.cursor = 0
+        job.low, job.high = 0, self._words
+        if job.nodes > 1 and job.required == NULL and not job.is_open:
+            wanted = max(LEAST_REGION, REGION_FACTOR * job.nodes)
+            job.low = job.high = (job - self._job) * 7 % self._words
+            while suitable < wanted and job.high < self._words:
+                suitable += popcount(job.mask[job.high])
+                job.high += 1
+            while suitable < wanted and job.low > 0:
+                job.low -= 1
+                suitable += popcount(job.mask[job.low])
         for word in range(self._words):
             if not job.mask[word]:
                 job.gain[word] = self._slots
@@ -667,7 +680,7 @@ cdef class Grid:
             if (other == job or other.cursor < 0 or other.limited or other.required != NULL
                     or other.nodes > job.nodes or not self._is_easier(other, job)):
                 continue
-            if other.cursor > job.cursor:
+            if other.cursor > job.cursor and other.high - other.low == self._words:
                 job.cursor = other.cursor
             if other.nodes > 1:
                 continue
@@ -939,18 +952,31 @@ cdef class Grid:
         return found_slot
 
     cdef int _find_many(self, Kind *job) noexcept nogil:
-        """Return the first slot at which enough nodes fit, and choose among them."""
-        cdef int slot = job.cursor, next_slot, end, word, most, seen
+        """Return the first slot at which enough nodes fit, and choose among them.
+
+        Now is looked for among all nodes, later among those of the kind's region; if there is no
+        room in it at all, among all again.
+        """
+        cdef int slot = job.cursor, next_slot, end, word, most, seen, low, high
         cdef bint has_required
         # Without a topology the first nodes in order do; else all that fit are to be known.
         cdef bint may_stop = (
             self._leaf == NULL and job.required == NULL and not job.is_open)
-        while slot < self._slots:
+        while True:
+            if slot >= self._slots:
+                if job.low == 0 and job.high == self._words:
+                    break
+                job.low, job.high = 0, self._words
+                slot = 1
+                continue
+            low, high = job.low, job.high
+            if slot == 0:
+                low, high = 0, self._words
             end = self._end(slot, job.duration_us)
             most = 0
             next_slot = self._slots
             memset(self._fresh, 0, self._words)
-            for word in range(self._words):
+            for word in range(low, high):
                 if job.gain[word] <= slot:
                     self._fits[word] = self._scan(job, word, slot, end)
                     self._fresh[word] = 1
@@ -967,7 +993,9 @@ cdef class Grid:
             # Others may have taken nodes since these were counted.
             seen = 0
             has_required = True
-            for word in range(self._words):
+            memset(self._fits, 0, low * sizeof(uint64_t))
+            memset(self._fits + high, 0, (self._words - high) * sizeof(uint64_t))
+            for word in range(low, high):
                 if may_stop and seen >= job.nodes:
                     self._fits[word] = 0
                     continue
@@ -997,12 +1025,12 @@ cdef class Grid:
             if next_slot == slot:
                 # Look at the words that were left out; those known by now have their counts.
                 most = 0
-                for word in range(self._words):
+                for word in range(low, high):
                     most += job.gain[word] <= slot
                 if most:
                     continue
             next_slot = self._slots
-            for word in range(self._words):
+            for word in range(low, high):
                 if job.gain[word] < next_slot:
                     next_slot = job.gain[word]
             slot = next_slot if next_slot > slot else slot + 1
