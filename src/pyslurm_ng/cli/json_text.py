@@ -78,6 +78,17 @@ def exit_code(status: int) -> "dict[str, Any]":
     }
 
 
+def _accounting_storage() -> str:
+    """Return the kind of accounting as documents name it; nothing for none."""
+    from pyslurm_ng.conf.quick import find_conf, quick
+
+    try:
+        found = quick(find_conf(), ("AccountingStorageType",)).get("AccountingStorageType", "")
+    except OSError:
+        return ""
+    return "" if found == "accounting_storage/none" else found
+
+
 def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[str, Any]":
     """Return what follows the list of records: when it changed, who asked what, and no errors."""
     from pyslurm_ng import __version__
@@ -95,7 +106,7 @@ def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[
                 "type": "",
                 "name": "",
                 "data_parser": DATA_PARSER,
-                "accounting_storage": "",
+                "accounting_storage": _accounting_storage(),
             },
             "client": {"source": "", "user": name, "group": group_name(os.getgid())},
             "command": argv,

@@ -154,8 +154,9 @@ def step_name(step_id: int) -> str:
 def _job_exit_text(job: "Row") -> str:
     code: int = job["exit_code"]
     # As Slurm shows it for jobs that ended without a process of theirs ending.
-    is_lost = code == 1 and job["state"] in ("NODE_FAIL", "DEADLINE")
-    return "1:0" if is_lost else exit_text(code)
+    if code == 1 and job["state"] in ("NODE_FAIL", "DEADLINE"):
+        return "1:0"
+    return "0:0" if job["state"] == "CANCELLED" and code & 0x7F else exit_text(code)
 
 
 def state_text(row: "Row") -> str:

@@ -254,6 +254,8 @@ def _node_filter(
 
 def _format_of(given: "dict[str, str]") -> Format:
     is_long = "long" in given
+    if given.get("Format", "").lower() == "all":
+        given = {"format": "%all"}
     if "Format" in given:
         chosen = parse_long(given["Format"], FIELDS)
         for word in chosen.bad:

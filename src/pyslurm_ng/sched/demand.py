@@ -95,6 +95,7 @@ class Demands:
         self._shape_ids: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[int, str, int, int], Demand] = {}
         self._masks: dict[tuple[str, str, str], bytes] = {}
+        self._cpus: dict[str, int] = {}
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
         self.generation = 0  # grows when what was known has been forgotten
@@ -109,7 +110,7 @@ class Demands:
             or last.partitions != snapshot.partitions
             or self._policy is not policy
         ):
-            self._known, self._masks = {}, {}
+            self._known, self._masks, self._cpus = {}, {}, {}
             self.generation += 1
         if len(self._shapes) > 2 * len(snapshot.waiting) + 10_000:
             self._shapes = {}
@@ -148,8 +149,25 @@ class Demands:
             limit_us(job.time_limit_min, partition),
             tuple(license_counts(request.licenses)),
             mask,
-            _verdict(snapshot, job, partition, need),
+            _verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
         )
+
+    def _too_wide(self, partition: Partition, need: Need) -> Wait | None:
+        """Return why all CPUs of a partition together would not do, if so."""
+        wanted = 0 if need.overcommit else need.tasks * need.cpus_per_task
+        if wanted <= len(partition.node_ids):
+            return None
+        total = self._cpus.get(partition.name)
+        if total is None:
+            assert self._snapshot is not None
+            specs = self._snapshot.specs
+            found = (specs[node_id] for node_id in partition.node_ids)
+            total = sum(spec.cpus for spec in found if spec is not None)
+            self._cpus[partition.name] = total
+        if wanted <= total:
+            return None
+        text = f"needs {wanted} CPUs; partition {partition.name} has {total}"
+        return Wait(Reason.PartitionConfig, text)
 
     def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
         key = (partition.name, request.constraint, request.exclude)

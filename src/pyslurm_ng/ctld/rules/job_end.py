@@ -41,6 +41,7 @@ def complete(
         duty_flags: SIGNAL_* bits that tell nodes why.
         first_duty_id: where to number duties from; 0 for the cluster's next.
         ended_steps: steps whose end is in the same batch of events already.
+        ended_jobs: takes the job if it is over now, and the caller sees to its dependents.
         end_us: when the run ended, if a node knows better than the moment it is heard of.
     """
     dirty = tuple(
@@ -67,7 +68,14 @@ def complete(
     ]
     if not dirty:
         events += finish(
-            cluster, job, state, exit_code, job.flags | flags, now_us, ended_steps=ended_steps
+            cluster,
+            job,
+            state,
+            exit_code,
+            job.flags | flags,
+            now_us,
+            ended_steps=ended_steps,
+            ended_jobs=ended_jobs,
         )
     return events
 
@@ -86,6 +94,7 @@ def finish(
     now_us: int,
     *,
     ended_steps: frozenset[int] = frozenset(),
+    ended_jobs: list[tuple[Job, JobState]] | None = None,
 ) -> list[ev.AnyEvent]:
     """Return the events that follow when no node holds anything of a completing job any more.
 
@@ -98,7 +107,7 @@ def finish(
             job_id=job.job_id,
             step_id=step_id,
             state=JobState.CANCELLED,
-            exit_code=15,
+            exit_code=-1 if state == JobState.NODE_FAIL else 15,  # unknown, or SIGTERM
         )
         for step_id in job.steps
         if step_id not in ended_steps
@@ -106,7 +115,10 @@ def finish(
     if flags & JobFlag.REQUEUED:
         return events + [requeued(job, flags, now_us)]
     events.append(ev.JobEnded(time_us=now_us, job_id=job.job_id, state=state, exit_code=exit_code))
-    events += dependency.after_end(cluster, job, state, exit_code, now_us)
+    if ended_jobs is not None:
+        ended_jobs.append((job, state))
+    else:
+        events += dependency.after_end(cluster, job, state, exit_code, now_us)
     return events
 
 
