@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import re
 import sys
 from collections import Counter
@@ -30,8 +31,16 @@ _WEEKDAY = re.compile(
 )
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (_WEEKDAY, "<moment>"),
+    (re.compile(r"(?<=: )1[78]\d{8}\b"), "<epoch>"),
+    (re.compile(r"(?<=\"sluid\": )\S+"), "<id>"),
+    (re.compile(r"(?<=_time\": )\S+|(?<=\"job_id\": )\d+"), "<id>"),
+    # Columns of `%all` are separated by bars; blanks before them mean nothing.
+    (re.compile(r" +\|"), "|"),
     # A running time: hours may be missing, and its width changes with its digits.
-    (re.compile(r"(?<![\w/:-]) *(?:\d+-)?(?:\d\d:)?\d{1,2}:\d\d(?:\.\d{3})?(?![\w:])"), " <time>"),
+    (
+        re.compile(r"(?<![\w/:-])(?<!Code=) *(?:\d+-)?(?:\d\d:)?\d{1,2}:\d\d(?:\.\d{3})?(?![\w:])"),
+        " <time>",
+    ),
     (re.compile(r"\bslurm \d\d\.\d\d\.\S+"), "slurm <version>"),
     (re.compile(r"(?<=Version=)\d\d\.\d\d\.\S+"), "<version>"),
     (re.compile(r"AllocNode:Sid=\w+:\d+"), "AllocNode:Sid=<session>"),
@@ -51,9 +60,21 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 _FIRST_COLUMN_ID = re.compile(r"^([ ]*)\d+((?:[_+.][\w\[\]%,.-]+)?)(?=[ |,]|$)")
 
 
+_STDOUT = re.compile(r"(?<=^----- stdout\n)\{.*?^\}$", re.MULTILINE | re.DOTALL)
+
+
+def _as_one_form(found: re.Match[str]) -> str:
+    """Return a JSON object with one spelling of empty lists, escapes and indents."""
+    try:
+        return json.dumps(json.loads(found[0]), indent=1)
+    except ValueError:
+        return found[0]
+
+
 def normalise(text: str) -> list[str]:
     """Return the lines of a recording without what differs between two runs."""
     lines = []
+    text = _STDOUT.sub(_as_one_form, text)
     for line in text.splitlines():
         line = _MOMENT.sub("<moment>", line)
         for pattern, replacement in _RULES:
