@@ -10,6 +10,7 @@ snapshot and plan; what a pass starts runs in the next. `cold_s` is the first pa
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import resource
@@ -153,6 +154,10 @@ def measure(nodes: int, jobs: int, seed: int, passes: int) -> dict[str, object]:
     running = fill(cluster, conf, chance, nodes)
     now_us = BEGIN_US + 60_000_000
     submit_all(cluster, jobs, chance, now_us)
+    # As slurmctld does when it has read its state.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 1_000)
     before_mib = memory_mib()
     planner, views, rules = Planner(), Views(), policy(conf)
     snapshots, plans, cpu, started = [], [], [], []
