@@ -152,14 +152,27 @@ def after_end(
     A dependent that can never run and is to be killed ends here too, and so do those behind it.
     """
     del exit_code  # the final state already says whether all went well
-    settled = {job.job_id: state}
+    return after_ends(cluster, [(job, state)], now_us)
+
+
+def after_ends(
+    cluster: Cluster, ended_jobs: list[tuple[Job, JobState]], now_us: int
+) -> list[ev.AnyEvent]:
+    """Return what follows from several ends at once, none of which may be applied yet.
+
+    One that waited for several of them must be judged with all of them known.
+    """
+    settled = {job.job_id: state for job, state in ended_jobs}
     events: list[ev.AnyEvent] = []
-    queue = [job]
+    judged: set[int] = set()
+    queue = [job for job, _ in ended_jobs]
     while queue:
         ended = queue.pop(0)
         for waiting in _dependents(cluster, ended):
-            if waiting.job_id in settled:
+            is_plain = not waiting.array_pending
+            if waiting.job_id in settled or (is_plain and waiting.job_id in judged):
                 continue
+            judged.add(waiting.job_id)
             found = _settle(cluster, waiting, settled, now_us, ended, _new_ids(events))
             events += found
             if found and isinstance(found[-1], ev.JobEnded):

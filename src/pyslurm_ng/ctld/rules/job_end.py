@@ -32,6 +32,7 @@ def complete(
     duty_flags: int = 0,
     first_duty_id: int = 0,
     ended_steps: frozenset[int] = frozenset(),
+    ended_jobs: list[tuple[Job, JobState]] | None = None,
     end_us: int = 0,
 ) -> list[ev.AnyEvent]:
     """Return the events that end a running or suspended job's run.

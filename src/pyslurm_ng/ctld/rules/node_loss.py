@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules import dependency, job_end
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
@@ -31,6 +31,7 @@ def nodes_down(
         )
     ]
     duty_id = cluster.next_duty_id
+    ended: list[tuple[Job, JobState]] = []
     hit: dict[int, None] = {}
     for node_id in node_ids:
         hit.update(dict.fromkeys(cluster.use[node_id].allocs))
@@ -38,8 +39,9 @@ def nodes_down(
         job = cluster.jobs[job_id]
         if is_completing(job):
             if set(job.nodes_pending) <= lost:
+                state = JobState(job.state)
                 events += job_end.finish(
-                    cluster, job, JobState(job.state), job.exit_code, job.flags, now_us
+                    cluster, job, state, job.exit_code, job.flags, now_us, ended_jobs=ended
                 )
             continue
         if _keeps_running(job, lost):
@@ -59,9 +61,10 @@ def nodes_down(
             clean_nodes=lost,
             duty_flags=SIGNAL_NODE_FAIL,
             first_duty_id=duty_id,
+            ended_jobs=ended,
         )
         duty_id += len(job.nodes)
-    return events
+    return events + dependency.after_ends(cluster, ended, now_us)
 
 
 def may_requeue(job: Job) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
@@ -25,20 +25,30 @@ _PURGE_AT_ONCE = 10_000
 def due(
     cluster: Cluster, conf: SlurmConf, last_seen_us: Mapping[int, int], now_us: int
 ) -> list[ev.AnyEvent]:
-    """Return everything that time has brought about.
+    """Return what time has brought about; the rest when asked again in a second.
+
+    Kinds of events that could touch the same job or number the same duties are never in one
+    answer: each is decided against the state that the one before left.
 
     Args:
         last_seen_us: when each node was last heard of; soft state.
     """
-    events: list[ev.AnyEvent] = []
-    events += begin_times(cluster, now_us)
-    events += dependency.due(cluster, now_us)
-    events += deadlines(cluster, now_us)
-    events += time_limits(cluster, conf, now_us)
-    events += silent_nodes(cluster, conf, last_seen_us, now_us)
-    events += resume_after(cluster, now_us)
-    events += purge(cluster, conf, now_us)
-    return events
+    kinds: tuple[Callable[[], list[ev.AnyEvent]], ...] = (
+        lambda: dependency.due(cluster, now_us),
+        lambda: deadlines(cluster, now_us),
+        lambda: silent_nodes(cluster, conf, last_seen_us, now_us),
+        lambda: time_limits(cluster, conf, now_us),
+    )
+    # A kind that has something to say every second must not keep the others from being heard.
+    turn = now_us // SECOND_US % len(kinds)
+    found: list[ev.AnyEvent] = []
+    for kind in (*kinds[turn:], *kinds[:turn]):
+        found = kind()
+        if found:
+            break
+    else:
+        found = resume_after(cluster, now_us)
+    return begin_times(cluster, now_us) + found + purge(cluster, conf, now_us)
 
 
 def begin_times(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
@@ -94,6 +104,7 @@ def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
 def time_limits(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
     """Return warnings (--signal) and ends of jobs that run past their limit or deadline."""
     events: list[ev.AnyEvent] = []
+    ended: list[tuple[Job, JobState]] = []
     duty_id = cluster.next_duty_id
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
@@ -121,9 +132,10 @@ def time_limits(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEv
             reason=reason,
             duty_flags=SIGNAL_TIME_LIMIT,
             first_duty_id=duty_id,
+            ended_jobs=ended,
         )
         duty_id += len(job.nodes)
-    return events
+    return events + dependency.after_ends(cluster, ended, now_us)
 
 
 def _warning(job: Job, end_us: int, now_us: int, duty_id: int) -> ev.JobSignalled | None:
