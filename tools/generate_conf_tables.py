@@ -490,12 +490,18 @@ def record_lines(rows: list[dict[str, object]], name: str, doc: str) -> list[str
     return lines
 
 
+# Options that Slurm does not have: name, kind, lowest, highest.
+OUR_OPTIONS = {"SchedulerParameters": [("bf_reserve_depth", "int", 0, 4294967293)]}
+
+
 def main(spec: Path) -> None:
     config = spec / "config"
     slurm = tomllib.loads((config / "slurm.conf.toml").read_text())
     options: dict[str, list[tuple[str, str, int, int]]] = {}
     for option in slurm["option"]:
         options.setdefault(option["parameter"], []).append(option_row(option))
+    for parameter, rows_of_ours in OUR_OPTIONS.items():
+        options.setdefault(parameter, []).extend(rows_of_ours)
 
     def rows(
         entries: list[dict[str, str]], overrides: dict[str, dict[str, object]]

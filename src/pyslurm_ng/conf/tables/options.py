@@ -76,6 +76,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("step_retry_time", "seconds", 0, 4294967293),
         ("time_min_as_soft_limit", "flag", 0, 4294967293),
         ("whole_hetjob", "flag", 0, 4294967293),
+        ("bf_reserve_depth", "int", 0, 4294967293),
     ),
     "SlurmctldParameters": (
         ("allow_user_triggers", "flag", 0, 4294967293),

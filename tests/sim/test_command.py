@@ -1,0 +1,86 @@
+"""`pyslurm-ng sim`: a trace in, one object of measures out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.up.__main__ import main
+
+
+def swf(number: int, submit_s: int, run_s: int, processors: int, limit_s: int) -> str:
+    """Return a line of the Standard Workload Format."""
+    return f"{number} {submit_s} -1 {run_s} {processors} -1 -1 {processors} {limit_s} -1 1 5"
+
+
+# The second job must wait for the first; the third fits beside it and before the second.
+JOBS = [
+    swf(1, 0, 600, 3, 600),
+    swf(2, 10, 600, 4, 600),
+    swf(3, 20, 300, 1, 540),
+]
+MEASURES = {
+    "jobs",
+    "mean_bounded_slowdown",
+    "mean_wait_s",
+    "max_wait_s",
+    "utilisation",
+    "makespan_s",
+    "passes",
+    "seconds",
+}
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Run the command; return its exit code and output."""
+    code = main(["sim", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_backfill_starts_the_small_job_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One object with all measures; waits are those of the schedule drawn above."""
+    trace = tmp_path / "trace.swf.gz"
+    trace.write_bytes(gzip.compress(("; a header\n" + "\n".join(JOBS) + "\n").encode()))
+    code, out, _ = run(capsys, "--trace", str(trace), "--procs", "4", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert set(found) == MEASURES
+    assert found["jobs"] == 3
+    assert found["max_wait_s"] == 590
+    assert found["mean_wait_s"] == pytest.approx(590 / 3)
+    assert found["makespan_s"] == 1200
+
+
+def test_settings_reach_the_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """sched/builtin is strict: the small job waits for the wide one; --set beats --conf."""
+    trace, conf = tmp_path / "trace.swf", tmp_path / "slurm.conf"
+    trace.write_text("\n".join(JOBS) + "\n")
+    conf.write_text("SchedulerType=sched/builtin\nNodeName=x[1-9]\n")
+    words = ("--trace", str(trace), "--procs", "4", "--conf", str(conf), "--json")
+    _, strict, _ = run(capsys, *words)
+    _, loose, _ = run(capsys, *words, "--set", "SchedulerType=sched/backfill")
+    assert json.loads(strict)["max_wait_s"] == 1180
+    assert json.loads(loose)["max_wait_s"] == 590
+
+
+def test_bad_input_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broken lines with their numbers, jobs that cannot run, unknown keys: one line each."""
+    trace = tmp_path / "trace.swf"
+    trace.write_text("\n".join([*JOBS, "1 2 x", swf(9, 1, 1, 64, 60)]) + "\n")
+    code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--json")
+    assert code == 0
+    assert f"{trace}:4: 3 columns where 18 are expected" in err
+    assert "1 jobs want more than 4 processors; left out" in err
+    code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--set", "Nonsense=1")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "Nonsense" in err
+    code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--set", "NodeName=a")
+    assert code == 2
+    assert "--procs" in err
