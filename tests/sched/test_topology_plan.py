@@ -152,3 +152,15 @@ def test_ranks_follow_the_topology(plan: Pass) -> None:
         ["n2", "n4", "n6", "n8", "n1", "n3"],
         ["n2", "n4", "n1", "n3", "n5", "n7"],
     )
+
+
+@PASSES
+def test_a_small_job_leaves_the_largest_block_whole(plan: Pass) -> None:
+    """One node comes from the block that is in use already."""
+    cluster = cluster_with(BLOCKS)
+    submit(cluster, whole(2, node_list="n[5-6]"))
+    run(cluster, plan)
+    small, large = submit(cluster, whole(1)), submit(cluster, whole(4))
+    run(cluster, plan)
+    assert names(cluster, small) == ["n7"]
+    assert names(cluster, large) == ["n1", "n2", "n3", "n4"]

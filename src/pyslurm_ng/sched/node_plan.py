@@ -116,6 +116,7 @@ class NodePlan:
             grid.hold(held, end_us)
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
         self._masks: dict[bytes, int] = {}
+        self._closer: dict[int, int] = {}  # demands of one node in blocks, and their open kind
         self._shapes: dict[tuple[object, ...], int] = {}
         for demand in self._wanted:
             demand.kind = -1
@@ -219,16 +220,16 @@ class NodePlan:
     def _is_open(self, demand: Demand, variant: Variant) -> bool:
         """Return whether where nodes lie is judged here and not in the kernel."""
         layout = self._layouts.get(demand.partition.name)
-        if layout is None or layout.kind == "block":
-            return layout is not None
+        if layout is None or variant.nodes == 1:
+            return False
         need = demand.need
-        is_usual = layout is self._tree and not need.switches and not need.required_nodes
-        return variant.nodes > 1 and not is_usual
+        return layout is not self._tree or bool(need.switches or need.required_nodes)
 
     def _lies_well(self, demand: Demand, kind: int, variant: Variant) -> bool:
         """Choose among the nodes found by the topology; return whether any choice will do."""
-        if not self._is_open(demand, variant):
-            return True
+        return not self._is_open(demand, variant) or self._choose_near(demand, kind, variant)
+
+    def _choose_near(self, demand: Demand, kind: int, variant: Variant) -> bool:
         layout = self._layouts[demand.partition.name]
         place = place_of(demand.need, layout)._replace(nodes=variant.nodes)
         chosen = layout.pick(int.from_bytes(self._grid.fitting(), "little"), place)
@@ -340,8 +341,27 @@ class NodePlan:
         if best_at < len(kinds) - 1:
             # The grid remembers one finding; a second look may only find something earlier.
             best = self._find_kind(demand, kind, variant)
-        self._chosen = kind, variant, self._grid.found()
+        self._chosen = kind, variant, self._found(demand, variant, best)
         return best
+
+    def _found(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
+        """Return the nodes found; one node that is taken now is one that no block will miss.
+
+        For later starts the first node that fits will do: it is looked for again then.
+        """
+        found = self._grid.found()
+        layout = self._layouts.get(demand.partition.name)
+        if layout is None or layout.kind != "block" or variant.nodes > 1:
+            return found
+        if start_us != self._snapshot.now_us:
+            return found
+        kind = self._closer.get(id(demand))
+        if kind is None:
+            kind = self._closer[id(demand)] = self._add_kind(demand, variant)
+            self._grid.leave_open(kind)
+        if self._grid.find(kind) == start_us and self._choose_near(demand, kind, variant):
+            return self._grid.found()
+        return found
 
     def _find_kind(self, demand: Demand, kind: int, variant: Variant) -> int:
         start_us = self._grid.find(kind)
@@ -396,7 +416,8 @@ class NodePlan:
             self._reserved.append(number)
         elif start_us != NEVER:
             self._uneven = []
-            self._chosen = kind, self._kinds_of(demand)[0][1], self._grid.found()
+            variant = self._kinds_of(demand)[0][1]
+            self._chosen = kind, variant, self._found(demand, variant, start_us)
         return start_us
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
