@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--peer-env", help="of no use here: the recorded peer is shown")
     options = parser.parse_args()
     found = measure(options.nodes, options.jobs, options.seed, max(1, options.passes))
     if options.json:
