@@ -1,0 +1,63 @@
+"""Two recordings are equal when they differ only in what differs from run to run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "compare_reference.py"
+
+
+def recorded(root: Path, stdout: str, name: str = "squeue/default") -> None:
+    path = root / f"{name}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = f"[alice@login]$ squeue -j 7\n----- stdout\n{stdout}----- stderr\n----- exit 0\n"
+    path.write_text(text)
+
+
+def compare(tmp_path: Path, *more: str) -> tuple[int, str]:
+    argv = [sys.executable, str(TOOL), str(tmp_path / "a"), str(tmp_path / "b"), *more]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_moments_times_and_ids_do_not_count(tmp_path: Path) -> None:
+    """They are of the run."""
+    recorded(tmp_path / "a", "   12 main  R  1:05  StartTime=2026-11-20T12:00:00\n")
+    recorded(tmp_path / "b", "    3 main  R  0:01  StartTime=2026-11-21T03:04:05\n")
+    code, text = compare(tmp_path)
+    assert (code, text.split()[0]) == (0, "equal")
+
+
+def test_states_and_exit_codes_count(tmp_path: Path) -> None:
+    """ExitCode=0:15 is no time."""
+    recorded(tmp_path / "a", "JobId=1 JobState=CANCELLED ExitCode=0:15\n")
+    recorded(tmp_path / "b", "JobId=2 JobState=CANCELLED ExitCode=0:9\n")
+    code, text = compare(tmp_path, "--diff")
+    assert code == 1
+    assert "-JobId=<job> JobState=CANCELLED ExitCode=0:15" in text
+
+
+def test_json_is_compared_by_content(tmp_path: Path) -> None:
+    """Spelling of empty lists and of slashes means nothing."""
+    recorded(tmp_path / "a", '{\n  "flags": [\n  ],\n  "lineage": "\\/root"\n}\n')
+    recorded(tmp_path / "b", '{\n  "flags": [],\n  "lineage": "/root"\n}\n')
+    assert compare(tmp_path)[0] == 0
+
+
+def test_what_was_not_recorded_is_missing(tmp_path: Path) -> None:
+    """A command that was left out is no success."""
+    recorded(tmp_path / "a", "x\n")
+    recorded(tmp_path / "a", "x\n", "sinfo/default")
+    recorded(tmp_path / "b", "x\n")
+    code, text = compare(tmp_path)
+    assert code == 1
+    assert "missing      sinfo/default.txt" in text
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """One line, exit code 2."""
+    (tmp_path / "a").mkdir()
+    code, text = compare(tmp_path)
+    assert (code, text) == (2, f"compare_reference: error: {tmp_path}/b: not a directory\n")
