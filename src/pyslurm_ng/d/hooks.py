@@ -9,8 +9,11 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyslurm_ng.d.process_tree import descendants, signal_all
+
 _NO_LIMIT = 65_534  # Slurm's way to say that a timeout is not set
 _KEPT_BYTES = 4_096
+_READS_AT_END = 32  # more than a pipe holds; somebody may still be writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +49,35 @@ async def run_hook(
 
 
 async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> HookResult:
+    said = _Said()
     try:
         process = await asyncio.create_subprocess_exec(
             program,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
+            stderr=said.theirs,
             env=dict(environment),
             cwd="/",
             start_new_session=True,
         )
     except OSError as error:
+        said.end()
         return HookResult(1 << 8, f"{program}: {error.strerror}")
-    assert process.stderr is not None
-    said = asyncio.ensure_future(_first_bytes(process.stderr))
+    said.begin()
     timeout = None if limit_s >= _NO_LIMIT or limit_s <= 0 else float(limit_s)
     try:
         code = await asyncio.wait_for(process.wait(), timeout)
     except asyncio.TimeoutError:
+        # Whom it waits for may have made a session of its own: the whole tree goes.
+        tree = descendants(process.pid)
         _kill_group(process.pid)
+        signal_all(tree, signal.SIGKILL)
         await process.wait()
-        said.cancel()
+        said.end()
         return HookResult(signal.SIGKILL, f"{program}: timeout after {limit_s} s")
-    # What it left in its session must not outlive it.
+    # What it left in its session must not outlive it; a daemon that it started may.
     _kill_group(process.pid)
-    text = (await said).decode("utf-8", "replace").strip().splitlines()
+    text = said.end().decode("utf-8", "replace").strip().splitlines()
     if not code:
         return HookResult(0, "")
     status = code << 8 if code > 0 else -code
@@ -79,14 +86,45 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
     return HookResult(status, f"{program}: {how}{last}")
 
 
-async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
-    """Read to the end, keep the last part: a program that writes much must not wait or fill us."""
-    kept = b""
-    while True:
-        data = await stream.read(65536)
+class _Said:
+    """The end of what a program writes to stderr.
+
+    The pipe is ours and not the event loop's: the loop would wait for everybody who holds it, and
+    a daemon that a prolog starts holds it for ever. Who writes much neither waits nor fills us.
+    """
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._ours, False)
+        self._kept = b""
+
+    def begin(self) -> None:
+        """Read as it comes, once the program has its end."""
+        os.close(self.theirs)
+        self.theirs = -1
+        asyncio.get_running_loop().add_reader(self._ours, self._read)
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._ours, 65536)
+        except BlockingIOError:
+            return False
+        self._kept = (self._kept + data)[-_KEPT_BYTES:]
         if not data:
-            return kept
-        kept = (kept + data)[-_KEPT_BYTES:]
+            asyncio.get_running_loop().remove_reader(self._ours)
+        return bool(data)
+
+    def end(self) -> bytes:
+        """Close, and return the last part of what is there by now."""
+        if self.theirs >= 0:
+            os.close(self.theirs)
+        else:
+            asyncio.get_running_loop().remove_reader(self._ours)
+            for _ in range(_READS_AT_END):
+                if not self._read():
+                    break
+        os.close(self._ours)
+        return self._kept
 
 
 def _kill_group(pid: int) -> None:
