@@ -6,6 +6,10 @@ from __future__ import annotations
 import subprocess
 
 from figures import Cluster, clusters, in_turn, parser, show
+from submit_rate import submit_many
+
+from pyslurm_ng.conf.quick import quick
+from pyslurm_ng.wire.client import QUICK_KEYS, socket_path
 
 JOBS = 10_000
 ROUNDS = 7
@@ -14,7 +18,13 @@ FIGURES = {"squeue": (0.060, 0.094), "squeue --json": (0.8, 7.6), "scancel all":
 
 
 def fill(cluster: Cluster, jobs: int) -> None:
-    """Submit held jobs one by one: the tasks of an array would be one record and one line."""
+    """Submit held jobs one by one: the tasks of an array would be one record and one line.
+
+    Ours take them over one connection, which spares minutes; the peer gets an sbatch for each.
+    """
+    if cluster.name == "ours":
+        submit_many(socket_path(quick(cluster.environment["SLURM_CONF"], QUICK_KEYS)), jobs)
+        return
     script = f"seq {jobs} | xargs -P 4 -I@ sbatch --hold -o /dev/null --wrap true"
     subprocess.run(
         ["bash", "-c", script], env=cluster.environment, check=True, stdout=subprocess.DEVNULL

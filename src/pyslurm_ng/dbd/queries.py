@@ -89,6 +89,9 @@ def _clauses(
     if not request.duplicates:
         clauses.append(jobs.is_last == 1)
     if request.jobs:
+        found = _rows_of(connection, cluster_id, request.jobs)
+        if found is not None:
+            clauses.append(jobs.job_index.in_(found))
         clauses.append(sa.or_(*_selectors(request.jobs)))
     clauses.append(_window(request, now_us))
     for values, column in (
@@ -124,6 +127,24 @@ def _range(column: Any, least: int, most: int) -> list[Clause]:
     if most < 0:
         return [column == least]
     return [column >= max(least, 0), column <= most]
+
+
+def _rows_of(
+    connection: sa.Connection, cluster_id: int, selectors: Sequence[JobSelector]
+) -> list[int] | None:
+    """Return the rows that any of the selectors may mean; None when they are too many to list.
+
+    A choice between columns makes databases read the whole table; each column has its own index.
+    """
+    ids = sorted({one.job_id for one in selectors})
+    if len(ids) > _CHUNK:
+        return None
+    parts = [
+        sa.select(_jobs.c.job_index).where(_jobs.c.cluster_id == cluster_id, column.in_(ids))
+        for column in (_jobs.c.job_id, _jobs.c.array_job_id, _jobs.c.het_job_id)
+    ]
+    found = connection.execute(sa.union_all(*parts).limit(_CHUNK + 1)).scalars().all()
+    return sorted(set(found)) if len(found) <= _CHUNK else None
 
 
 def _selectors(selectors: Sequence[JobSelector]) -> Iterator[Clause]:
