@@ -1,0 +1,300 @@
+"""Memory, processes, prolog and epilog, arrays, chains: RELIABILITY 27, 28, 34, 35, 53, 54, 54b."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.d import cgroup
+from tests.daemons.faults import (
+    accounted,
+    as_user,
+    submit_as,
+    tracebacks,
+    wait_for_text,
+    why_not_as_others,
+)
+from tests.daemons.live import LiveCluster, start
+
+REASON = why_not_as_others()
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.root,
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+]
+HOOK = """#!/bin/bash
+what=$(cat {directory}/{name}.do 2>/dev/null)
+echo {name} $SLURM_JOB_ID >> {directory}/hooks
+case "$what" in
+    fail) exit 1 ;;
+    hang) setsid sleep {marker} ;;
+    flood) head -c 50000000 /dev/zero ;;
+    slow) sleep 1 ;;
+esac
+exit 0
+"""
+
+
+@pytest.fixture(scope="module")
+def marker() -> str:
+    return f"99{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, marker: str) -> Iterator[LiveCluster]:
+    """One node that confines memory, with hooks that do what a file says."""
+    if cgroup.detect("/sys/fs/cgroup", "autodetect", "probe") is None:
+        pytest.skip("control groups cannot be made here")
+    directory = tmp_path_factory.mktemp("limits")
+    for parent in (directory, *directory.parents[:2]):
+        parent.chmod(0o755)
+    (directory / "c" / "etc").mkdir(parents=True)
+    (directory / "c" / "etc" / "cgroup.conf").write_text(
+        "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nAllowedSwapSpace=0\n"
+    )
+    for name in ("prolog", "epilog"):
+        hook = directory / name
+        hook.write_text(HOOK.format(directory=directory, name=name, marker=marker))
+        hook.chmod(0o755)
+    extra = directory / "extra.conf"
+    extra.write_text(
+        "KillWait=1\nDefMemPerCPU=20\nTaskPlugin=task/cgroup\nMaxArraySize=100001\n"
+        f"MaxJobCount=300000\nPrologEpilogTimeout=2\nProlog={directory}/prolog\n"
+        f"Epilog={directory}/epilog\n"
+    )
+    made = start(
+        directory / "c", "--nodes", "1", "--cpus", "32", "--memory", "2000", "--conf", str(extra)
+    )
+    yield made
+    left = tracebacks(made)
+    made.down()
+    assert left == []
+
+
+@pytest.fixture
+def work(cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
+    """Return a directory for one test that every user may write to."""
+    place = cluster.directory.parent / "".join(
+        char if char.isalnum() else "_" for char in request.node.name
+    )
+    place.mkdir()
+    place.chmod(0o777)
+    return place
+
+
+@pytest.fixture
+def hooks(cluster: LiveCluster) -> Iterator[Path]:
+    """Return where hooks look for orders; the node is in service again afterwards."""
+    directory = cluster.directory.parent
+    yield directory
+    for name in ("prolog", "epilog"):
+        (directory / f"{name}.do").unlink(missing_ok=True)
+    cluster.run("scancel", "-u", "root")
+    cluster.wait_for_jobs(limit_s=15)
+    cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+
+
+EAT = "exec python3 -c 'x = bytearray({mib} << 20); print(len(x))'"
+
+
+def test_out_of_memory(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 27: who takes too much dies alone, as OUT_OF_MEMORY 0:125; cache is no crime."""
+    scripts = {
+        "script": EAT.format(mib=200),
+        "child": "python3 -c 'x = bytearray(200 << 20)'; echo code $?; exit 3",
+        "many": "for i in 1 2 3 4 5 6; do python3 -c 'import time\nx = bytearray(30 << 20)\n"
+        "time.sleep(2)' & done; wait; exit 4",
+        "cache": f"dd if=/dev/zero of={work}/big bs=1M count=150 2>/dev/null; "
+        f"cat {work}/big > /dev/null; rm {work}/big; echo fine",
+        "neighbour": "sleep 3; echo fine",
+    }
+    jobs = {
+        name: submit_as(
+            cluster, "nobody", "--mem=60", "-J", name, "-o", name, "--wrap", script, cwd=work
+        )
+        for name, script in scripts.items()
+    }
+    cluster.wait_for_jobs(*jobs.values())
+    ends = accounted(cluster, list(jobs.values()), "State,ExitCode")
+    found = {name: ends[job_id] for name, job_id in jobs.items()}
+    assert found == {
+        "script": "OUT_OF_MEMORY|0:125",
+        "child": "OUT_OF_MEMORY|0:125",
+        "many": "OUT_OF_MEMORY|0:125",
+        "cache": "COMPLETED|0:0",
+        "neighbour": "COMPLETED|0:0",
+    }
+    assert "oom" in (work / "script").read_text().lower()
+
+
+def test_fork_bomb(cluster: LiveCluster, work: Path, marker: str) -> None:
+    """RELIABILITY 28: bounded by the user's own limit; the node goes on, scancel works."""
+    bomb = work / "bomb.sh"
+    bomb.write_text(
+        f"#!/bin/bash\n# {marker}bomb\nulimit -u 300\necho b\n"
+        "bomb() { bomb 2>/dev/null & bomb 2>/dev/null & wait; sleep 0.1; }\n"
+        "while :; do bomb; done 2>/dev/null\n"
+    )
+    job_id = submit_as(cluster, "games", "-o", "out", str(bomb), cwd=work)
+    wait_for_text(cluster, work / "out")
+    other = submit_as(cluster, "nobody", "-o", "other", "--wrap", "echo fine", cwd=work)
+    cluster.wait_for_jobs(other)
+    assert (work / "other").read_text() == "fine\n"
+    assert as_user(cluster, "games", "scancel", str(job_id)).returncode == 0
+    cluster.wait_for_jobs(job_id, limit_s=15)
+    assert subprocess.run(["pgrep", "-u", "games"], check=False, stdout=-3).returncode == 1
+    assert cluster.accounted(job_id, "State").startswith("CANCELLED")
+    assert cluster.out("sinfo", "-h", "-o", "%t").strip() == "idle"
+
+
+@pytest.mark.parametrize("way", ["fail", "hang", "missing"])
+def test_prolog_that_does_not_pass(
+    cluster: LiveCluster, work: Path, hooks: Path, marker: str, way: str
+) -> None:
+    """RELIABILITY 34: no job runs without its prolog; the node is drained and says why."""
+    (hooks / "prolog.do").write_text(way)
+    if way == "missing":
+        (hooks / "prolog").rename(hooks / "prolog.away")
+    try:
+        job_id = cluster.submit("-o", str(work / "out"), "--wrap", "echo ran")
+        cluster.wait_until(
+            "requeue in hold",
+            lambda: (
+                "launch_failed_requeued_held"
+                in cluster.out("squeue", "-h", "-j", str(job_id), "-o", "%r|%R")
+            ),
+            20,
+        )
+    finally:
+        if way == "missing":
+            (hooks / "prolog.away").rename(hooks / "prolog")
+    assert not (work / "out").exists()
+    assert "Prolog error" in cluster.out("sinfo", "-h", "-R")
+    assert cluster.out("sinfo", "-h", "-o", "%t").strip() in ("drain", "drng")
+    left = ["pgrep", "-f", f"sleep {marker}"]
+    cluster.wait_until(
+        "end of the hanging prolog", lambda: bool(subprocess.run(left, stdout=-3).returncode), 5
+    )
+
+
+@pytest.mark.parametrize("way", ["fail", "hang"])
+def test_epilog_that_does_not_pass(
+    cluster: LiveCluster, work: Path, hooks: Path, marker: str, way: str
+) -> None:
+    """RELIABILITY 35: the job is done as it was, the node is drained."""
+    (hooks / "epilog.do").write_text(way)
+    job_id = cluster.submit("-o", str(work / "out"), "--wrap", "echo ran")
+    cluster.wait_for_jobs(job_id)
+    assert (work / "out").read_text() == "ran\n"
+    assert cluster.accounted(job_id) == "COMPLETED|0:0"
+    cluster.wait_until("drain", lambda: "Epilog error" in cluster.out("sinfo", "-h", "-R"), 10)
+    assert subprocess.run(["pgrep", "-f", f"sleep {marker}"], stdout=-3).returncode == 1
+
+
+def test_hooks_that_talk_or_take_their_time(cluster: LiveCluster, work: Path, hooks: Path) -> None:
+    """A flood of output harms nobody; no next job starts where an epilog is at work."""
+    (hooks / "prolog.do").write_text("flood")
+    (hooks / "epilog.do").write_text("slow")
+    (hooks / "hooks").write_text("")
+    jobs = [
+        cluster.submit("--exclusive", "-o", str(work / f"o{n}"), "--wrap", "date +%s.%N")
+        for n in range(2)
+    ]
+    cluster.wait_for_jobs(*jobs)
+    said = (hooks / "hooks").read_text().split()
+    assert said == [
+        word for job_id in jobs for hook in ("prolog", "epilog") for word in (hook, str(job_id))
+    ]
+    begun = [float((work / f"o{n}").read_text()) for n in range(2)]
+    assert begun[1] - begun[0] >= 1
+    assert cluster.out("sinfo", "-h", "-o", "%t").strip() == "idle"
+
+
+def test_array_cancelled_by_ranges(cluster: LiveCluster) -> None:
+    """RELIABILITY 53: an array of 100,000 is one record, and ranges are taken out of it."""
+    job_id = cluster.submit("-H", "-o", "/dev/null", "--array=0-99999", "--wrap", "true")
+    cluster.out("scancel", f"{job_id}_[10-99989:1]")
+    cluster.out("scancel", f"{job_id}_5", f"{job_id}_[7,8]")
+    rows = cluster.out("squeue", "-h", "-r", "-j", str(job_id), "-o", "%K").split()
+    assert sorted(map(int, rows)) == [
+        *(n for n in range(10) if n not in (5, 7, 8)), *range(99990, 100000)
+    ]  # fmt: skip
+    for text in ("0-9999999999", "5-1", "1-5:0", "x", "0-100001", "1-5%x", "-3", "1,,2-"):
+        done = cluster.run("sbatch", "-H", f"--array={text}", "--wrap", "true")
+        assert done.returncode == 1, text
+        assert "Invalid job array specification" in done.stderr
+    for text in (f"{job_id}_[0-99999999999]", f"{job_id}_[9-1]", f"{job_id}_[x]", f"{job_id}_["):
+        done = cluster.run("scancel", text)
+        assert done.returncode != 0, text
+        assert len(done.stderr.splitlines()) <= 2
+        assert "Traceback" not in done.stderr
+    cluster.out("scancel", str(job_id))
+    cluster.wait_for_jobs(job_id)
+
+
+NAMES = ("a\nb", "\x1b[31mred", "\U0001f600", "%j %A", "‮right", "a'b\"c\\", "  ", "|,;")
+
+
+def test_names_do_not_break_tables(cluster: LiveCluster) -> None:
+    """RELIABILITY 54, 68: one line for each job, nothing that commands a terminal."""
+    jobs = [
+        cluster.submit("-H", "-J", name, "--comment", name, "-o", "/dev/null", "--wrap", "true")
+        for name in NAMES
+    ]
+    chosen = ",".join(map(str, jobs))
+    books = ("sacct", "-X", "-n", "-P", "-j", chosen, "-o", "JobID")
+    cluster.wait_until("accounting", lambda: len(cluster.out(*books).split()) == len(jobs))
+    shown = [
+        cluster.out("squeue", "-h", "-j", chosen, "-o", "%i %j %k"),
+        cluster.out("squeue", "-h", "-j", chosen, "-O", "JobID,Name,Comment"),
+        "".join(cluster.out("scontrol", "-o", "show", "job", str(job_id)) for job_id in jobs),
+        cluster.out("sacct", "-X", "-n", "-j", chosen, "-o", "JobID,JobName,Comment"),
+    ]
+    for text in shown:
+        assert len(text.splitlines()) == len(jobs)
+        assert all(line.isprintable() for line in text.splitlines())
+    cluster.out("scancel", *map(str, jobs))
+    cluster.wait_for_jobs(*jobs)
+
+
+def test_large_environment(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 54: a megabyte of environment arrives whole."""
+    script = work / "big.sh"
+    script.write_text("#!/bin/bash\nenv | grep -c ^BIG\necho ${#BIG7}\n")
+    start_with = [f"BIG{n}={'x' * 100_000}" for n in range(10)]
+    words = ("env", *start_with, "sbatch", "--parsable", "-o", str(work / "out"), str(script))
+    job_id = int(cluster.out(*words))
+    cluster.wait_for_jobs(job_id)
+    assert (work / "out").read_text() == "10\n100000\n"
+
+
+def test_dependencies_that_cannot_be(cluster: LiveCluster) -> None:
+    """RELIABILITY 54b: cycles and jobs that never were are refused; failed ones are told."""
+    first = cluster.submit("-H", "-o", "/dev/null", "--wrap", "exit 1")
+    second = cluster.submit("-o", "/dev/null", "-d", f"afterok:{first}", "--wrap", "true")
+    done = cluster.run("scontrol", "update", f"JobId={first}", f"Dependency=afterok:{second}")
+    assert done.returncode == 1
+    assert "ircular" in done.stderr
+    for text in ("afterok:999999", "bogus:1", "afterok:x", f"after:{first}+x", "afterok:"):
+        done = cluster.run("sbatch", "-d", text, "--wrap", "true")
+        assert done.returncode == 1, text
+        assert len(done.stderr.splitlines()) == 1
+    killed = cluster.submit(
+        "-o", "/dev/null", "-d", f"afterok:{first}", "--kill-on-invalid-dep=yes", "--wrap", "true"
+    )
+    cluster.out("scontrol", "release", str(first))
+    cluster.wait_for_jobs(first, killed)
+    cluster.wait_until(
+        "reason",
+        lambda: (
+            "DependencyNeverSatisfied" in cluster.out("squeue", "-h", "-j", str(second), "-o", "%r")
+        ),
+        10,
+    )
+    assert cluster.accounted(killed, "State").startswith("CANCELLED")
+    cluster.out("scancel", str(second))
+    cluster.wait_for_jobs(second)
