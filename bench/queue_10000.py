@@ -6,10 +6,9 @@ from __future__ import annotations
 import subprocess
 
 from figures import Cluster, clusters, in_turn, parser, show
-from submit_rate import submit_many
-
 from pyslurm_ng.conf.quick import quick
 from pyslurm_ng.wire.client import QUICK_KEYS, socket_path
+from submit_rate import submit_many
 
 JOBS = 10_000
 ROUNDS = 7
