@@ -110,6 +110,13 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
          "user, jobs, scheduling passes.",),
         "sdiag --sort-by-time",
     ),
+    "sprio": (
+        "show what priorities are made of",
+        "[options]",
+        ("Shows the factors that add up to the priority of each waiting job, by the formula of "
+         "the scheduling pass. Jobs that are held, or whose priority was set by hand, have none.",),
+        "sprio -l -j 1234",
+    ),
 }  # fmt: skip
 
 DAEMONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]] = {
@@ -213,9 +220,11 @@ def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:
         return
     page.heading(heading)
     for entry in entries:
-        letter = f" (%{entry['letter']})" if entry.get("letter") else ""
+        letter = f"%{entry['letter']}" if entry.get("letter") else ""
+        name = entry.get("name", letter)
+        behind = f" ({letter})" if letter and letter != name else ""
         arguments = f" {entry['args']}" if entry.get("args") else ""
-        page.item(f"{entry['name']}{arguments}{letter}", sentence(entry.get("help", "")))
+        page.item(f"{name}{arguments}{behind}", sentence(entry.get("help", "")))
 
 
 def daemon_page(name: str) -> Page:

@@ -54,7 +54,7 @@ Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
   Commands: check completing create delete errnumstr exit help hold listpids notify pidinfo ping
             quit reconfigure release requeue requeuehold resume setdebug show shutdown suspend
             top uhold update version wait_job write
-  show ENTITY: assoc_mgr config daemons federation hostlist hostlistsorted hostnames job licenses
+  show ENTITY: config daemons federation hostlist hostlistsorted hostnames job licenses
             node partition reservation slurmd step topology"""
 # In the order in which an abbreviation finds them.
 COMMANDS = (

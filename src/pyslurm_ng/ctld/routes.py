@@ -16,6 +16,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.queries.jobs import show_jobs, show_steps
 from pyslurm_ng.ctld.queries.misc import show_licenses, show_reservations
 from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
+from pyslurm_ng.ctld.queries.priority import show_priorities
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -54,6 +55,7 @@ QUERIES: dict[str, QueryFunction] = {
     "ShowLicenses": show_licenses,
     "ShowNodes": show_nodes,
     "ShowPartitions": show_partitions,
+    "ShowPriorities": show_priorities,
     "ShowReservations": show_reservations,
     "ShowSteps": show_steps,
     "TestJob": test_job,

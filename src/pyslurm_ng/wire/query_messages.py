@@ -76,6 +76,13 @@ class ShowSteps(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     flags: int = 0
 
 
+@message(kind="ShowPriorities", roles="user", max_bytes=1 << 20)
+class ShowPriorities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """sprio: priorities of waiting jobs by factor."""
+
+    filter: JobFilter = JobFilter()
+
+
 @message(kind="ShowNodes", roles="user", max_bytes=4 << 20)
 class ShowNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """List nodes, of a hostlist expression or all."""

@@ -1,0 +1,239 @@
+"""sprio: what the priorities of waiting jobs are made of."""
+
+import os
+
+from pyslurm_ng.cli.command import (
+    NONE,
+    OPTIONAL,
+    REQUIRED,
+    Table,
+    UsageError,
+    connect,
+    fail,
+    parse_options,
+    read_conf,
+    say,
+    split_list,
+    uid_of,
+    usage_failure,
+    version_line,
+    write_bytes,
+)
+from pyslurm_ng.cli.fmt import parse_short
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.command import Option
+
+    Row = dict[str, Any]
+
+OPTIONS: "tuple[Option, ...]" = (
+    ("autocomplete", "", REQUIRED),
+    ("cluster", "M", REQUIRED),
+    ("clusters", "M", REQUIRED),
+    ("federation", "", NONE),
+    ("format", "o", REQUIRED),
+    ("help", "", NONE),
+    ("helpformat", "", NONE),
+    ("jobs", "j", OPTIONAL),
+    ("local", "", NONE),
+    ("long", "l", NONE),
+    ("noheader", "h", NONE),
+    ("norm", "n", NONE),
+    ("partition", "p", REQUIRED),
+    ("sib", "", NONE),
+    ("sibling", "", NONE),
+    ("sort", "S", REQUIRED),
+    ("usage", "", NONE),
+    ("user", "u", REQUIRED),
+    ("users", "u", REQUIRED),
+    ("verbose", "v", NONE),
+    ("version", "V", NONE),
+    ("weights", "w", NONE),
+)
+REFUSED = ("autocomplete", "federation", "sib", "sibling")
+_ALIASES = {"cluster": "clusters", "user": "users"}
+USAGE = (
+    "Usage: sprio [-M cluster] [-h|--noheader] [-j jid[s]] [-l|--long] [-n|--norm] [-o format]"
+    "\n             [-p partition] [-S sort] [-u user[s]] [-v|--verbose] [-V|--version] "
+    "[-w|--weights] [--helpformat] [--usage]"
+)
+# Letter of the weighted column, field of the factor, the same of its weight, heading, width.
+FACTORS = (
+    ("A", "age", "AGE", 10),
+    ("B", "assoc", "ASSOC", 10),
+    ("F", "fairshare", "FAIRSHARE", 10),
+    ("J", "size", "JOBSIZE", 10),
+    ("P", "partition_factor", "PARTITION", 10),
+    ("Q", "qos_factor", "QOS", 10),
+    ("T", "tres", "TRES", 20),
+)
+BASE, NORM_BASE = "%.15i %9r %.10Y %.10S", "%.15i %9r %10y"
+LONG = "%.15i %9r %.8u %.8o %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10n %.10Q %.11N %.20T"
+NORM_LONG = "%.15i %9r %.8u %.8o %10y %10a %10b %10f %10j %10p %10n %10q %20t"
+HEADINGS = {
+    "c": "CLUSTER",
+    "i": "JOBID",
+    "n": "QOSNAME",
+    "N": "NICE",
+    "o": "ACCOUNT",
+    "r": "PARTITION",
+    "S": "SITE",
+    "u": "USER",
+    "y": "PRIORITY",
+    "Y": "PRIORITY",
+    **{letter: heading for letter, _, heading, _ in FACTORS},
+    **{letter.lower(): heading for letter, _, heading, _ in FACTORS},
+}
+LETTERS = "".join(sorted(HEADINGS, key=lambda letter: (letter.lower(), letter)))
+_TEXT_FIELDS = {"i": "job_id", "n": "qos", "N": "nice", "o": "account", "r": "partition",
+                "S": "site", "u": "user_name", "Y": "priority"}  # fmt: skip
+_BILLION = 1_000_000_000
+_MOST = 4294967295
+
+
+def main(argv: "list[str]") -> int:
+    """Run sprio; return its exit code."""
+    try:
+        found, operands = parse_options(argv, OPTIONS)
+    except UsageError as problem:
+        return usage_failure("sprio", problem)
+    given = {_ALIASES.get(name, name): value for name, value in found}
+    if "version" in given:
+        print(version_line())
+        return 0
+    if "help" in given or "usage" in given:
+        print(USAGE)
+        if "help" in given:
+            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
+        return 0
+    if "helpformat" in given:
+        print("\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS))
+        return 0
+    for name in REFUSED:
+        if name in given:
+            fail(f"sprio: error: --{name} is not supported yet")
+    if operands and (given.get("jobs") != "" or len(operands) > 1):
+        fail(f"sprio: error: Unrecognized option: {operands[-1]}")
+    if operands:
+        given["jobs"] = operands[0]
+    conf = read_conf("sprio", "PriorityType")
+    if "clusters" in given and given["clusters"] != conf.get("ClusterName", "cluster"):
+        fail(f"sprio: error: No cluster '{given['clusters']}' known by database.")
+    if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
+        fail(
+            "You are not running a supported priority plugin\n"
+            f"({conf['PriorityType']}).\nOnly 'priority/multifactor' is supported."
+        )
+    try:
+        reply = connect(conf).call("ShowPriorities", {"filter": _filter(given)})
+    except SlurmError as error:
+        fail(f"slurm_load_jobs error: {error.text}" if "jobs" in given else error.text)
+    return _print(given, reply)
+
+
+def _filter(given: "dict[str, str]") -> "dict[str, Any]":
+    """Return what the controller is to leave out."""
+    wanted: dict[str, Any] = {}
+    if given.get("jobs"):
+        wanted["jobs"] = split_list(given["jobs"])
+        for text in wanted["jobs"]:
+            if not text.isdigit() or not int(text):
+                fail(f"sprio: error: Invalid job id: {text}")
+    if "partition" in given:
+        wanted["partitions"] = split_list(given["partition"])
+    if "users" in given:
+        names = split_list(given["users"])
+        wanted["uids"] = [uid_of(name) for name in names]
+        for name, uid in zip(names, wanted["uids"], strict=False):
+            if uid < 0:
+                fail(f"sprio: error: Invalid user: {name}")
+    return wanted
+
+
+def default_format(given: "dict[str, str]", weights: "Row") -> str:
+    """Return the format of the switches; factors that weigh nothing have no column."""
+    is_norm = "norm" in given
+    if "long" in given:
+        return NORM_LONG if is_norm else LONG
+    text = NORM_BASE if is_norm else BASE
+    if "users" in given:
+        text += " %.8u"
+    for letter, field, _, width in FACTORS:
+        if weights[field]:
+            text += f" %{width}{letter.lower()}" if is_norm else f" %.{width}{letter}"
+    return text
+
+
+def _print(given: "dict[str, str]", reply: "Row") -> int:
+    weights = Table(reply["more_fields"], reply["more_records"], reply["more_fields"]).dicts()[0]
+    text = given.get("format") or os.environ.get("SPRIO_FORMAT") or default_format(given, weights)
+    chosen = parse_short(text, HEADINGS, LETTERS)
+    if chosen.bad:
+        fail(f"sprio: error: Invalid job format specification: {''.join(chosen.bad)}")
+    rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if "verbose" in given:
+        say(f"format      = {given.get('format', '(null)')}\njobs        = {len(rows)}")
+    out = b""
+    if "noheader" not in given:
+        out = chosen.header({column.key: HEADINGS[column.key] for column in chosen.columns})
+    if "weights" in given:
+        weights["name"] = reply["cluster_name"]
+        write_bytes(
+            out + chosen.lines([[_weight(column.key, weights)] for column in chosen.columns])
+        )
+        return 0
+    _sort(rows, given.get("sort", "i,-y"))
+    if rows:
+        out += chosen.lines(
+            [
+                [cell(column.key, row, weights, reply["cluster_name"]) for row in rows]
+                for column in chosen.columns
+            ]
+        )
+    write_bytes(out)
+    return 0
+
+
+def _sort(rows: "list[Row]", text: str) -> None:
+    """Sort by letters, each with an optional sign, the first one first."""
+    fields = {letter: field for letter, field, _, _ in FACTORS}
+    fields.update({letter.lower(): field for letter, field, _, _ in FACTORS})
+    fields.update(_TEXT_FIELDS, y="priority")
+    for word in reversed(split_list(text)):
+        field = fields.get(word.lstrip("+-"))
+        if field is None:
+            fail(f"sprio: error: Invalid sort specification: {word.lstrip('+-')}")
+        rows.sort(key=lambda row: row.get(field, 0), reverse=word.startswith("-"))
+
+
+def _weight(letter: str, weights: "Row") -> str:
+    if letter == "i":
+        return "Weights"
+    if letter in "Ss":
+        return "1"
+    if letter == "c":
+        return str(weights["name"])
+    field = next((field for upper, field, _, _ in FACTORS if upper == letter.upper()), "")
+    return str(weights[field]) if field else ""
+
+
+def cell(letter: str, row: "Row", weights: "Row", cluster: str) -> str:
+    """Return one cell: a factor in 0 to 1 for a small letter, times its weight for a large one."""
+    if letter == "c":
+        return cluster
+    if letter == "y":
+        return f"{row['priority'] / _MOST:.8f}"
+    if letter in _TEXT_FIELDS:
+        return str(row[_TEXT_FIELDS[letter]])
+    field = next(field for upper, field, _, _ in FACTORS if upper == letter.upper())
+    if field == "tres":
+        return ""
+    factor = row.get(field, 0) / _BILLION
+    if letter.islower():
+        return f"{factor:.7f}"
+    # Rounded as Slurm does it, so the columns may differ from the priority by one each.
+    return str(int(weights[field] * factor + 0.5))

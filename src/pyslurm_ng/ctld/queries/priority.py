@@ -1,0 +1,130 @@
+"""What sprio asks: the factors of waiting jobs' priorities, by the scheduler's own formula."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.ctld import job_filter
+from pyslurm_ng.ctld.queries.views import Audience
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.priority import Ranking
+from pyslurm_ng.sched.snapshot import Waiting, snapshot
+from pyslurm_ng.wire.query_messages import Records, ShowPriorities
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.ctld.rules.context import Caller
+    from pyslurm_ng.model.partition import Partition
+
+_encoder = msgspec.msgpack.Encoder()
+BILLION = 1_000_000_000
+PRIORITY_FIELDS = [
+    "job_id",
+    "partition",
+    "user_name",
+    "account",
+    "qos",
+    "priority",
+    "site",
+    "nice",
+    "age",
+    "fairshare",
+    "size",
+    "partition_factor",
+    "qos_factor",
+]
+"""Factors are normalised ones in billionths."""
+WEIGHT_FIELDS = ["age", "assoc", "fairshare", "size", "partition_factor", "qos_factor", "tres"]
+
+
+def show_priorities(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowPriorities,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return one record for each partition of each job that a pass would consider now.
+
+    Jobs whose priority was set by hand, or is held, have no factors and are left out. The second
+    blob holds one record: the configured weights.
+    """
+    test = job_filter.agrees(cluster, request.filter, now_us)
+    if isinstance(test, Reject):
+        return test
+    audience = Audience(cluster, conf.private_data, caller, show_all=True)
+    wanted: set[int] | None = None
+    if request.filter.jobs:
+        parts, _ = job_filter.find_jobs(cluster, request.filter.jobs)
+        wanted = {job.job_id for job, _ in parts}
+    rules = policy(conf)
+    view = snapshot(cluster, now_us)
+    ranking = Ranking(view, rules)
+    packed = []
+    for job in sorted(view.waiting, key=lambda job: job.job_id):
+        record = cluster.jobs[job.job_id]
+        if wanted is not None and job.job_id not in wanted:
+            continue
+        if test(record) and audience.sees_job(record):
+            packed += _rows(view.partitions, ranking, job, request.filter.partitions)
+    weights = (
+        rules.weight_age,
+        rules.weight_assoc,
+        rules.weight_fairshare,
+        rules.weight_size,
+        rules.weight_partition,
+        rules.weight_qos,
+        ",".join(f"{name}={weight:g}" for name, weight in rules.weight_tres.items()),
+    )
+    return Records(
+        now_us=now_us,
+        fields=PRIORITY_FIELDS,
+        records=b"".join(packed),
+        cluster_name=cluster.cluster_name,
+        more_fields=WEIGHT_FIELDS,
+        more_records=_encoder.encode(weights),
+        last_update_us=cluster.time_us,
+    )
+
+
+def _rows(
+    partitions: dict[str, Partition], ranking: Ranking, job: Waiting, wanted: Sequence[str]
+) -> list[bytes]:
+    rows = []
+    for name in job.partitions:
+        partition = partitions.get(name)
+        if partition is None or (wanted and name not in wanted):
+            continue
+        if ranking.fixed_part(job, partition)[1]:
+            continue
+        factors = ranking.factors(job, partition)
+        values = (
+            job.job_id,
+            name,
+            job.user_name,
+            job.account,
+            job.qos,
+            ranking.priority(job, partition),
+            job.site_factor,
+            job.nice,
+            *(
+                int(factor * BILLION)
+                for factor in (
+                    factors.age,
+                    factors.fairshare,
+                    factors.size,
+                    factors.partition,
+                    factors.qos,
+                )
+            ),
+        )
+        rows.append(_encoder.encode(values))
+    return rows

@@ -1,0 +1,95 @@
+"""sprio prints the scheduler's own factors in Slurm's columns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.assoc import Qos
+from tests.cli.reference_cluster import at, cases, queue
+from tests.cli.run_command import run_command
+
+CASES = list(cases("sprio"))
+
+
+def numbers(text: str, column: str) -> dict[str, str]:
+    """Return one column by job id."""
+    lines = [line.split() for line in text.splitlines()]
+    # Two headings are PARTITION; the name is the first of them.
+    place = len(lines[0]) - 1 - lines[0][::-1].index(column)
+    return {line[0]: line[place] for line in lines[1:] if len(line) == len(lines[0])}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_same_headings(case: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Column for column, blanks included."""
+    words, stdout = case[2], case[3]
+    assert isinstance(words, list) and isinstance(stdout, str)
+    printed = run_command(monkeypatch, queue(), "alice", words)
+    assert (printed.stderr, printed.code) == ("", 0)
+    assert printed.stdout.splitlines()[0] == stdout.splitlines()[0]
+
+
+def test_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(case for case in CASES if case[0] == "w")
+    printed = run_command(monkeypatch, queue(), "alice", case[2])
+    assert printed.stdout == case[3]
+
+
+@pytest.mark.parametrize(
+    ("column", "jobs"),
+    # Whole-node jobs ask for more than they name; how much of the cluster that is, is the
+    # scheduler's business and tested there.
+    [("JOBSIZE", {"30", "31"}), ("PARTITION", {"24", "25", "30"}), ("QOS", {"25", "30", "32"})],
+)
+def test_factors_are_slurms(column: str, jobs: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not depend on time or use is the same number for the same job."""
+    case = next(case for case in CASES if case[0] == "default")
+    reference = queue()
+    qos = (Qos(1, "normal"), Qos(2, "high", priority=100), Qos(3, "low"))
+    reference.apply([ev.QosChanged(at("12:08:00"), changed=qos)])
+    printed = run_command(monkeypatch, reference, "alice", case[2])
+    ours, theirs = numbers(printed.stdout, column), numbers(case[3], column)
+    assert {job: ours[job] for job in jobs} == {job: theirs[job] for job in jobs}
+
+
+def test_priority_is_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to trust the first number; columns are rounded, the sum is cut."""
+    words = ["sprio", "-h", "-o", "%Y %S %A %B %F %J %P %Q %N"]
+    printed = run_command(monkeypatch, queue(), "alice", words)
+    lines = [[int(word) for word in line.split()] for line in printed.stdout.splitlines()]
+    assert len(lines) > 3
+    for total, *parts, nice in lines:
+        assert 0 <= sum(parts) - nice - total <= len(parts)
+
+
+def test_only_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters of jobs, users and partitions; held jobs are in none."""
+
+    def ids(*words: str) -> list[str]:
+        printed = run_command(monkeypatch, queue(), "root", ["sprio", "-h", "-o", "%i", *words])
+        assert printed.code == 0
+        return printed.stdout.split()
+
+    everything = ids()
+    assert ids("-j", "25,27") == ["25", "27"]
+    mine = ids("-u", "carol")
+    assert mine and set(mine) < set(everything)
+    assert ids("-p", "debug") == [] or set(ids("-p", "debug")) < set(everything)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["-o", "%z"], r"sprio: error: Invalid job format specification: z\n"),
+        (["-j", "x"], r"sprio: error: Invalid job id: x\n"),
+        (["-u", "nobody99"], r"sprio: error: Invalid user: nobody99\n"),
+        (["--sibling"], r"sprio: error: --sibling is not supported yet\n"),
+        (["--wrong"], r"sprio: unrecognized option '--wrong'\nTry .*\n"),
+    ],
+)
+def test_bad_input(words: list[str], line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = run_command(monkeypatch, queue(), "alice", ["sprio", *words])
+    assert re.fullmatch(line, printed.stderr) and printed.code == 1 and not printed.stdout
