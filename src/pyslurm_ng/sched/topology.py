@@ -77,6 +77,9 @@ class Layout:
             for place in bits(unit):
                 self.unit_of[place] = number
         self._groups = _weight_groups(weights)
+        self._levels: list[list[tuple[int, range]]] = []
+        if self.kind == "block":
+            self._levels = [self._groups_of(level) for level in range(len(self._sizes) + 1)]
 
     def _add_switches(self, topology: Topology) -> None:
         leaf_at: dict[str, tuple[int, ...]] = {}
@@ -179,10 +182,7 @@ class Layout:
         level = next((number for number, size in enumerate(sizes) if size >= nodes), len(sizes))
         best: tuple[int, int] | None = None
         found: int | None = None
-        for number, group in enumerate(self._groups_of(level)):
-            mask = 0
-            for block in group:
-                mask |= self.units[block]
+        for number, (mask, group) in enumerate(self._levels[level]):
             free = fits & mask
             total = free.bit_count()
             if total < nodes or required & ~mask:
@@ -198,13 +198,20 @@ class Layout:
             return loose & -loose if loose else None
         return found
 
-    def _groups_of(self, level: int) -> list[range]:
-        """Return the base blocks of every block of a planning size; beyond the last: all."""
+    def _groups_of(self, level: int) -> list[tuple[int, range]]:
+        """Return nodes and base blocks of every block of a planning size; beyond the last: all."""
         blocks = len(self.units) - bool(self._loose)
-        if level == len(self._sizes):
-            return [range(blocks)]
-        step = self._sizes[level] // self._sizes[0]
-        return [range(first, min(blocks, first + step)) for first in range(0, blocks, step)]
+        step = blocks
+        if level < len(self._sizes):
+            step = self._sizes[level] // self._sizes[0]
+        groups = []
+        for first in range(0, blocks, step):
+            group = range(first, min(blocks, first + step))
+            mask = 0
+            for block in group:
+                mask |= self.units[block]
+            groups.append((mask, group))
+        return groups
 
     def _inside(self, free: int, group: range, level: int, nodes: int, required: int) -> int | None:
         """Fill the blocks of the next smaller planning size, no more of them than needed."""
@@ -213,13 +220,8 @@ class Layout:
         size = self._sizes[level - 1]
         most = -(-nodes // size)
         step = size // self._sizes[0]
-        parts = []
-        for first in range(group.start, group.stop, step):
-            mask = 0
-            for block in range(first, min(group.stop, first + step)):
-                mask |= self.units[block]
-            if free & mask:
-                parts.append((free & mask, range(first, min(group.stop, first + step))))
+        smaller = self._levels[level - 1][group.start // step : -(-group.stop // step)]
+        parts = [(free & mask, inner) for mask, inner in smaller if free & mask]
         held = [part for part in parts if part[0] & required]
         others = [part for part in parts if not part[0] & required]
         if len(held) > most:
