@@ -71,10 +71,9 @@ def test_nodes_and_partitions_come_back(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_directory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One line that names the file."""
     path = tmp_path / "no" / "saved.conf"
     printed = write(monkeypatch, path, str(path))
     assert printed.code == 1 and printed.stdout == ""
     said = rf"scontrol: error: {path}\.\d+: No such file or directory\n"
     assert re.fullmatch(said, printed.stderr)
-        rf"scontrol: error: {path}\.\d+: No such file or directory\n", printed.stderr
-    )
