@@ -8,8 +8,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.events import NodeRegistered
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.topology import Block, Switch, Topology
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.sched.topology import Layout, Place, bits, choose_shares
+from tests.model.clusters import START_US, conf_of, submit
 from tests.oracle import topology as oracle
 
 
@@ -276,3 +288,21 @@ def test_the_caller_of_an_open_kind_chooses() -> None:
     assert grid.placed(grid.place_chosen(kind)) == [1, 3]
     assert [grid.free_at(node, 0)[0] for node in range(4)] == [1, 0, 1, 0]
     assert grid.find(kind) == 10
+
+
+def test_lighter_nodes_are_used_first_below_a_tree() -> None:
+    """Two leaves of two nodes: the one of lighter nodes, though the other comes first."""
+    conf = conf_of()
+    names = tuple(node.name for node in conf.nodes)
+    tree = parse_topology_conf(
+        "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\n"
+        "SwitchName=spine Switches=leaf[1-2]\n",
+        names,
+    )
+    cluster = Cluster()
+    apply_all(cluster, configure(cluster, conf, START_US, (tree,)))
+    for node in cluster.living_nodes():
+        apply(cluster, NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    submit(cluster, JobRequest(nodes_min=2, nodes_max=2))
+    (start,) = Planner()(snapshot(cluster, START_US), policy(conf)).starts
+    assert [cluster.node(alloc.node_id).spec.name for alloc in start.nodes] == ["n3", "n4"]

@@ -71,9 +71,10 @@ class NodePlan:
         weights = [snapshot.weights[node_id] for node_id in self.hardware.order]
         self._layouts = layouts_of(topologies, partitions.values(), self.hardware.position, weights)
         layouts = {id(layout): layout for layout in self._layouts.values()}
-        # The kernel knows one tree; what else there is of topologies is looked after here.
+        # The kernel knows one tree of nodes that weigh alike; all else is looked after here.
         self._tree: Layout | None = None
-        if len(layouts) == 1 and len(self._layouts) == len(partitions):
+        weigh_alike = len(set(weights)) <= 1
+        if weigh_alike and len(layouts) == 1 and len(self._layouts) == len(partitions):
             layout = next(iter(layouts.values()))
             self._tree = layout if layout.kind == "tree" else None
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
