@@ -316,7 +316,6 @@ def _job_started(cluster: Cluster, event: ev.JobStarted) -> None:
     job = cluster.jobs[event.job_id]
     assert job.attempt == event.attempt, job
     job.flags &= ~JobFlag.CONFIGURING
-    job.prolog_pending = ()
 
 
 @applies(ev.JobSuspended)
@@ -384,7 +383,6 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job.cancelled_by = event.cancelled_by
     job.failed_node = event.failed_node
     job.kill_us = 0
-    job.prolog_pending = ()
     job.nodes_pending = event.node_ids
     if event.derived_exit_code >= 0:
         job.derived_exit_code = event.derived_exit_code
@@ -445,7 +443,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.steps, job.next_step_id = {}, 0
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
-    job.cancelled_by, job.scheduler, job.usage = NO_VAL, "", None
+    job.cancelled_by, job.scheduler = NO_VAL, ""
     job.reservation = job.failed_node = ""
     _move_state(cluster, job)
     cluster.index_dependencies(job)

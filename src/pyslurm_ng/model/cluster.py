@@ -511,7 +511,7 @@ def node_state(cluster: Cluster, node: Node) -> tuple[NodeState, NodeFlag]:
     return base, flags
 
 
-def free_job_id(cluster: Cluster, taken: frozenset[int] = frozenset()) -> int:
+def free_job_id(cluster: Cluster, taken: AbstractSet[int] = frozenset()) -> int:
     """Return the next job id to give, skipping ids in use and those in `taken`."""
     job_id = cluster.next_job_id
     while job_id in cluster.jobs or job_id in taken:

@@ -340,7 +340,6 @@ class Job(Struct, array_like=True, gc=False):
     end_us: int = 0
     suspend_us: int = 0  # when suspended last
     suspended_us: int = 0  # how long before that, in all
-    pre_suspend_state: int = 0
     last_eval_us: int = 0
     dependencies: tuple[Dependency, ...] = ()
     dependency_any: bool = False
@@ -359,7 +358,6 @@ class Job(Struct, array_like=True, gc=False):
     next_step_id: int = 0
     time_signalled: int = 0  # bits: warned (--signal), TERM sent, KILL sent
     kill_us: int = 0  # when the KILL after TERM is due, 0 if none
-    usage: Usage | None = None
     failed_node: str = ""
     admin_comment: str = ""
     system_comment: str = ""
@@ -367,7 +365,4 @@ class Job(Struct, array_like=True, gc=False):
     preempt_us: int = 0
     resize_us: int = 0
     alloc_host: str = ""  # salloc / srun connection's host
-    end_reason_node: str = ""
-    requeue_after_us: int = 0
-    prolog_pending: tuple[int, ...] = ()  # nodes that have not finished the prolog
     reservation: str = ""  # the advance reservation it runs in; the request has those it may use
