@@ -6,6 +6,9 @@ import os
 import pwd
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.daemons.live import BIN, LiveCluster, missing_programs
@@ -31,6 +34,17 @@ def why_not_as_others() -> str:
     except OSError as error:
         return f"setpriv: {error.strerror}"
     return f"other users may not enter {BIN}" if done.returncode else ""
+
+
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """Return a directory that other users may enter.
+
+    pytest's own will not do: every session of pytest closes the directory above all of them.
+    """
+    with tempfile.TemporaryDirectory(prefix="psng-", ignore_cleanup_errors=True) as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
 
 
 def as_user(

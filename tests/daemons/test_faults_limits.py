@@ -13,6 +13,7 @@ from pyslurm_ng.d import cgroup
 from tests.daemons.faults import (
     accounted,
     as_user,
+    open_directory,
     submit_as,
     tracebacks,
     wait_for_text,
@@ -45,33 +46,39 @@ def marker() -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, marker: str) -> Iterator[LiveCluster]:
+def cluster(marker: str) -> Iterator[LiveCluster]:
     """One node that confines memory, with hooks that do what a file says."""
     if cgroup.detect("/sys/fs/cgroup", "autodetect", "probe") is None:
         pytest.skip("control groups cannot be made here")
-    directory = tmp_path_factory.mktemp("limits")
-    for parent in (directory, *directory.parents[:2]):
-        parent.chmod(0o755)
-    (directory / "c" / "etc").mkdir(parents=True)
-    (directory / "c" / "etc" / "cgroup.conf").write_text(
-        "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nAllowedSwapSpace=0\n"
-    )
-    for name in ("prolog", "epilog"):
-        hook = directory / name
-        hook.write_text(HOOK.format(directory=directory, name=name, marker=marker))
-        hook.chmod(0o755)
-    extra = directory / "extra.conf"
-    extra.write_text(
-        "KillWait=1\nDefMemPerCPU=20\nTaskPlugin=task/cgroup\nMaxArraySize=100001\n"
-        f"MaxJobCount=300000\nPrologEpilogTimeout=2\nProlog={directory}/prolog\n"
-        f"Epilog={directory}/epilog\n"
-    )
-    made = start(
-        directory / "c", "--nodes", "1", "--cpus", "32", "--memory", "2000", "--conf", str(extra)
-    )
-    yield made
-    left = tracebacks(made)
-    made.down()
+    with open_directory() as directory:
+        (directory / "c" / "etc").mkdir(parents=True)
+        (directory / "c" / "etc" / "cgroup.conf").write_text(
+            "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nAllowedSwapSpace=0\n"
+        )
+        for name in ("prolog", "epilog"):
+            hook = directory / name
+            hook.write_text(HOOK.format(directory=directory, name=name, marker=marker))
+            hook.chmod(0o755)
+        extra = directory / "extra.conf"
+        extra.write_text(
+            "KillWait=1\nDefMemPerCPU=20\nTaskPlugin=task/cgroup\nMaxArraySize=100001\n"
+            f"MaxJobCount=300000\nPrologEpilogTimeout=2\nProlog={directory}/prolog\n"
+            f"Epilog={directory}/epilog\n"
+        )
+        made = start(
+            directory / "c",
+            "--nodes",
+            "1",
+            "--cpus",
+            "32",
+            "--memory",
+            "2000",
+            "--conf",
+            str(extra),
+        )
+        yield made
+        left = tracebacks(made)
+        made.down()
     assert left == []
 
 

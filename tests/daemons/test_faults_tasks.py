@@ -14,6 +14,7 @@ import pytest
 from tests.daemons.faults import (
     accounted,
     as_user,
+    open_directory,
     submit_as,
     tracebacks,
     wait_for_text,
@@ -30,17 +31,15 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+def cluster() -> Iterator[LiveCluster]:
     """One node with room for many jobs at once; no task gets away with ignoring SIGTERM."""
-    directory = Path(str(tmp_path_factory.mktemp("tasks")))
-    for parent in (directory, *directory.parents[:2]):
-        parent.chmod(0o755)
-    extra = directory / "extra.conf"
-    extra.write_text("KillWait=1\nDefMemPerCPU=1\nOverTimeLimit=0\n")
-    made = start(directory / "c", "--nodes", "1", "--cpus", "400", "--conf", str(extra))
-    yield made
-    left = tracebacks(made)
-    made.down()
+    with open_directory() as directory:
+        extra = directory / "extra.conf"
+        extra.write_text("KillWait=1\nDefMemPerCPU=1\nOverTimeLimit=0\n")
+        made = start(directory / "c", "--nodes", "1", "--cpus", "400", "--conf", str(extra))
+        yield made
+        left = tracebacks(made)
+        made.down()
     assert left == []
 
 

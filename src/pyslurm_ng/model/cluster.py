@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 import msgspec

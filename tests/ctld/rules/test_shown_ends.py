@@ -116,3 +116,16 @@ def test_nobody_knows_how_the_script_on_a_lost_node_ended() -> None:
     apply_all(cluster, events)
     assert (job.state, job.exit_code, job.failed_node) == (JobState.NODE_FAIL, 1, "n1")
     assert check(cluster) == []
+
+
+def test_fifty_thousand_wait_for_one() -> None:
+    """RELIABILITY 54b: all are judged in one decision, whose work grows with their number only."""
+    cluster = cluster_of(CONF)
+    first = submit(cluster, JobRequest())
+    count = 50_000
+    for _ in range(count):
+        waiting = submit(cluster, JobRequest())
+        terms = (Dependency("afterany", first),)
+        apply(cluster, DependencyChanged(START_US, waiting, terms))
+    events = dependency.after_end(cluster, cluster.jobs[first], JobState.CANCELLED, 0, START_US)
+    assert sum(isinstance(event, DependencyChanged) for event in events) == count

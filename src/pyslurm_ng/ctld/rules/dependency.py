@@ -5,7 +5,7 @@ Source: the dependency forms of the sbatch manual; what is refused follows a run
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set as AbstractSet
 from typing import TypeAlias
 
 from msgspec import structs
@@ -165,6 +165,7 @@ def after_ends(
     settled = {job.job_id: state for job, state in ended_jobs}
     events: list[ev.AnyEvent] = []
     judged: set[int] = set()
+    taken: set[int] = set()  # ids that events not yet applied give out
     queue = [job for job, _ in ended_jobs]
     while queue:
         ended = queue.pop(0)
@@ -173,8 +174,9 @@ def after_ends(
             if waiting.job_id in settled or (is_plain and waiting.job_id in judged):
                 continue
             judged.add(waiting.job_id)
-            found = _settle(cluster, waiting, settled, now_us, ended, _new_ids(events))
+            found = _settle(cluster, waiting, settled, now_us, ended, taken)
             events += found
+            taken.update(event.job_id for event in found if isinstance(event, ev.ArrayTaskSplit))
             if found and isinstance(found[-1], ev.JobEnded):
                 settled[waiting.job_id] = JobState.CANCELLED
                 queue.append(waiting)
@@ -218,7 +220,7 @@ def _settle(
     settled: dict[int, JobState],
     now_us: int,
     cause: Job | None,
-    taken: frozenset[int] = frozenset(),
+    taken: AbstractSet[int] = frozenset(),
 ) -> list[ev.AnyEvent]:
     """Judge all terms of `job` again and return the events if anything changed."""
     if cause is not None and cause.array_task_id != NO_VAL and job.array_pending:
@@ -260,18 +262,13 @@ def _changed(
     return events
 
 
-def _new_ids(events: list[ev.AnyEvent]) -> frozenset[int]:
-    """Return the job ids that events not yet applied give out."""
-    return frozenset(event.job_id for event in events if isinstance(event, ev.ArrayTaskSplit))
-
-
 def _split_corresponding(
     cluster: Cluster,
     job: Job,
     cause: Job,
     settled: dict[int, JobState],
     now_us: int,
-    taken: frozenset[int],
+    taken: AbstractSet[int],
 ) -> list[ev.AnyEvent] | None:
     """Let the task of a waiting array go that corresponds (`aftercorr`) to the one that ended."""
     task_id = cause.array_task_id
