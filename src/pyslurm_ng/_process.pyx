@@ -119,9 +119,8 @@ cdef extern from *:
 
     static void psng_child(struct psng_start *s, pid_t parent)
     {
-        struct sigaction plain;
-        memset(&plain, 0, sizeof plain);
-        plain.sa_handler = SIG_DFL;
+        /* The kernel's own record, all zero: SIG_DFL. glibc would not touch signals 32 and 33. */
+        static const char plain[64];
         for (int i = 0; i < s->cgroup_count; i++)
             if (write(s->cgroup_fds[i], "0", 1) < 0)
                 psng_fail(s, PSNG_CGROUP);
@@ -156,7 +155,7 @@ cdef extern from *:
         }
         for (int number = 1; number <= 64; number++)
             if (number != SIGKILL && number != SIGSTOP)
-                sigaction(number, &plain, NULL);
+                syscall(SYS_rt_sigaction, number, plain, NULL, 8);
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
