@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.model.clusters import START_US, cluster_of, conf_of
 
 from pyslurm_ng.ctld.rules import job_end, node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -19,6 +17,7 @@ from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, cluster_of, conf_of
 
 CONF = conf_of()
 POLICY = policy(CONF)

@@ -146,8 +146,8 @@ def agrees(cluster: Cluster, wanted: JobFilter, now_us: int) -> JobTest | Reject
     if wanted.reservations:
         reservations = frozenset(wanted.reservations)
         tests.append(
-            lambda job: not reservations.isdisjoint(
-                (job.reservation or job.request.reservation).split(",")
+            lambda job: (
+                not reservations.isdisjoint((job.reservation or job.request.reservation).split(","))
             )
         )
     if wanted.wckeys:

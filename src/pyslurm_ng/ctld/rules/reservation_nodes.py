@@ -53,7 +53,7 @@ def check_named(
 def choose_nodes(
     cluster: Cluster, reservation: Reservation, count: int, calendar: Calendar
 ) -> tuple[int, ...] | Reject:
-    """Return `count` more nodes for a reservation: those free of jobs first, then by weight and order."""
+    """Return `count` more nodes for a reservation: free of jobs first, then by weight and order."""
     taken = taken_nodes(cluster, reservation, calendar) | frozenset(reservation.node_ids)
     busy = busy_nodes(cluster, reservation.start_us, reservation.name)
     ignores_jobs = _ignores_jobs(reservation)
