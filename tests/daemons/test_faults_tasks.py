@@ -298,6 +298,10 @@ def test_tasks_are_exactly_their_user(cluster: LiveCluster, work: Path) -> None:
         assert "stays" in job
         # The last is the script that bash reads; nothing of the daemon's is open.
         assert [line for line in job if line.startswith("descr")] == ["descriptors 0 1 2 76"]
+        # A task ignores nothing, whatever signals the tests themselves were started to ignore.
+        ignored = [line for line in job if line.startswith("SigIgn")]
+        assert ignored == ["SigIgn: 0000000000000000"]
+        login = [ignored[0] if line.startswith("SigIgn") else line for line in login]
         assert job == login
 
 

@@ -165,10 +165,10 @@ def test_hooks(cluster: LiveCluster) -> None:
     before = conf.read_text()
     lines = [f"{key}={cluster.directory}/{key.lower()}" for key in ("Prolog", "Epilog")]
     conf.write_text(before + "\n".join(lines) + "\n")
-    cluster.out("scontrol", "reconfigure")
-    os.kill(pid_of(cluster), signal.SIGHUP)
     log = cluster.directory / "log" / "slurmd-n1.log"
     count = log.read_text().count("registered with")
+    cluster.out("scontrol", "reconfigure")
+    os.kill(pid_of(cluster), signal.SIGHUP)
     cluster.wait_until("registration", lambda: log.read_text().count("registered with") > count, 20)
     try:
         job_id = submit(cluster, f"echo script >> {said}", "-o", "none")
