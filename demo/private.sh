@@ -7,8 +7,11 @@
 umask 077
 echo "secret of $SLURM_JOB_USER" > secret
 sleep 600 &
-echo $! > /tmp/pyslurm-ng-demo-$SLURM_JOB_USER.pid
-chmod 644 /tmp/pyslurm-ng-demo-$SLURM_JOB_USER.pid
+# The other must see it whole and readable, or not at all.
+mine=/tmp/pyslurm-ng-demo-$SLURM_JOB_USER.pid
+echo $! > "$mine.new"
+chmod 644 "$mine.new"
+mv "$mine.new" "$mine"
 echo "I am $(id -un)"
 for _ in $(seq 100); do
     [ -s "/tmp/pyslurm-ng-demo-$OTHER_USER.pid" ] && break
