@@ -9,6 +9,7 @@ by root below a root-owned mount, so no path here is a user's.
 
 import os
 import time
+from abc import ABC, abstractmethod
 
 from pyslurm_ng.d import device_filter
 
@@ -81,7 +82,7 @@ def detect(mount: str, plugin: str, node_name: str) -> "Tree | None":
     return None
 
 
-class Group:
+class Group(ABC):
     """One job's or step's group; `directories` has one per controller (one in all for v2)."""
 
     def __init__(self, directories: dict[str, str]) -> None:
@@ -89,17 +90,17 @@ class Group:
 
     # What the versions do differently.
 
+    @abstractmethod
     def create(self, limits: Limits) -> None:
         """Make the group with its limits; harmless if it exists."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_frozen(self, frozen: bool) -> None:
         """Stop or continue every process."""
-        raise NotImplementedError
 
+    @abstractmethod
     def usage(self) -> GroupUsage:
         """Return what the group used so far."""
-        raise NotImplementedError
 
     # What they share.
 
@@ -161,18 +162,18 @@ class Group:
         return gone
 
 
-class Tree:
+class Tree(ABC):
     """All groups of one node daemon."""
 
     version = 0
 
+    @abstractmethod
     def is_usable(self) -> bool:
         """Return whether groups can be made here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bases(self) -> "list[str]":
         """Return the directories that all groups of this daemon are in."""
-        raise NotImplementedError
 
     def remove_empty(self) -> None:
         """Remove every group that nothing is in; those of running steps stay."""
@@ -183,13 +184,13 @@ class Tree:
                 except OSError:
                     continue
 
+    @abstractmethod
     def job(self, job_id: int, uid: int) -> Group:
         """Return a job's group, made or not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, job_id: int, uid: int, step: str) -> Group:
         """Return a step's group; `step` is `0`, `batch`, `extern`."""
-        raise NotImplementedError
 
 
 # Version 1 ------------------------------------------------------------------------------------
