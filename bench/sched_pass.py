@@ -1,7 +1,8 @@
 """One full conservative pass over a long queue: seconds, jobs placed, memory.
 
 A cluster of shared nodes (three quarters CPU nodes of 64 cores, a quarter with eight GPUs; two
-features) is filled by a first pass and then has `--jobs` jobs of more than a thousand different
+features; a tree of leaf switches with 32 nodes each; advance reservations of racks, some of them
+daily) is filled by a first pass and then has `--jobs` jobs of more than a thousand different
 requests waiting, a fifth of them for several nodes. Nothing is measured but the product's own
 snapshot and plan; what a pass starts runs in the next. `cold_s` is the first pass over that queue,
 `seconds` the median of the others, `cpu_seconds` what they used on a machine with other work.
@@ -21,7 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
@@ -29,6 +32,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.backfill import Planner
@@ -40,6 +44,12 @@ BEGIN_US = 1_000_000_000_000_000
 LIMITS_MIN = (5, 10, 20, 30, 60, 90, 120, 240, 360, 480, 720, 1440, 2880)
 LIMIT_S = 1.0  # the bar for 10,000 nodes and 100,000 jobs
 PEER_JOBS_PER_S = 4626 / 109  # Slurm 26.11 on 10,000 nodes, as once measured elsewhere
+
+
+LEAF_NODES = 32
+SPINE_LEAVES = 16
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 
 
 def conf_of(nodes: int) -> SlurmConf:
@@ -70,6 +80,42 @@ PartitionName=short Nodes=c[1-{cpu_nodes}],g[1-{gpu_nodes}] MaxTime=4:00:00 DefM
 PriorityJobFactor=10
 """
     )
+
+
+def tree_of(conf: SlurmConf) -> tuple[TopologyConf, ...]:
+    """Return a tree: leaves of neighbouring nodes, spines over them, one core over all."""
+    names = [node.name for node in conf.nodes]
+    leaves = [names[first : first + LEAF_NODES] for first in range(0, len(names), LEAF_NODES)]
+    lines = [f"SwitchName=l{number} Nodes={fold(leaf)}" for number, leaf in enumerate(leaves)]
+    spines = range(0, len(leaves), SPINE_LEAVES)
+    for number, first in enumerate(spines):
+        last = min(first + SPINE_LEAVES, len(leaves)) - 1
+        lines.append(f"SwitchName=s{number} Switches=l[{first}-{last}]")
+    lines.append(f"SwitchName=core Switches=s[0-{len(spines) - 1}]")
+    return (parse_topology_conf("\n".join(lines)),)
+
+
+def reserve(cluster: Cluster, count: int, chance: random.Random) -> None:
+    """Reserve one leaf switch's nodes each, in the coming week; every third each day."""
+    node_ids = [node.node_id for node in cluster.living_nodes()]
+    for number in range(count):
+        first = chance.randrange(0, max(1, len(node_ids) - LEAF_NODES))
+        start_us = BEGIN_US + chance.randint(2, 150) * HOUR_US
+        end_us = start_us + chance.randint(1, 12) * HOUR_US
+        is_daily = number % 3 == 0
+        later = tuple((start_us + day * DAY_US, end_us + day * DAY_US) for day in range(1, 8))
+        reservation = Reservation(
+            name=f"r{number}",
+            start_us=start_us,
+            end_us=end_us,
+            node_ids=tuple(node_ids[first : first + LEAF_NODES]),
+            flags=("DAILY",) if is_daily else (),
+            users=("root",),
+            later=later if is_daily else (),
+            first_start_us=start_us,
+            first_end_us=end_us,
+        )
+        apply(cluster, ev.ReservationCreated(BEGIN_US, reservation))
 
 
 def random_request(chance: random.Random) -> tuple[JobRequest, int]:
@@ -143,17 +189,20 @@ def memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(nodes: int, jobs: int, seed: int, passes: int) -> dict[str, object]:
+def measure(
+    nodes: int, jobs: int, seed: int, passes: int, reservations: int, *, has_tree: bool
+) -> dict[str, object]:
     """Return the measures of one run."""
     chance = random.Random(seed)
     conf = conf_of(nodes)
     cluster = Cluster()
-    apply_all(cluster, configure(cluster, conf, BEGIN_US))
+    apply_all(cluster, configure(cluster, conf, BEGIN_US, tree_of(conf) if has_tree else ()))
     for node in cluster.living_nodes():
         apply(cluster, ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE))
     running = fill(cluster, conf, chance, nodes)
     now_us = BEGIN_US + 60_000_000
     submit_all(cluster, jobs, chance, now_us)
+    reserve(cluster, reservations, random.Random(seed))
     # As slurmctld does when it has read its state.
     gc.collect()
     gc.freeze()
@@ -198,10 +247,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--reservations", type=int, default=20)
+    parser.add_argument("--no-tree", action="store_true", help="without a topology")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--peer-env", help="of no use here: the recorded peer is shown")
     options = parser.parse_args()
-    found = measure(options.nodes, options.jobs, options.seed, max(1, options.passes))
+    found = measure(
+        options.nodes,
+        options.jobs,
+        options.seed,
+        max(1, options.passes),
+        options.reservations,
+        has_tree=not options.no_tree,
+    )
     if options.json:
         print(json.dumps(found))
         return
