@@ -29,17 +29,21 @@ def plan_inside(
 
     A job that a magnetic reservation draws but cannot hold is among the others, too.
     """
-    inside: list[Waiting] = []
+    inside = [job for job in snapshot.waiting if job.request.reservation]
+    magnets = [item for item in snapshot.reservations if "MAGNETIC" in item.flags]
+    if not inside and not magnets:
+        return Plan(), snapshot
     others: list[Waiting] = []
     drawn: dict[int, Waiting] = {}
+    inside = []
     for job in snapshot.waiting:
         if job.request.reservation:
             inside.append(job)
-        elif reserved.places(snapshot.reservations, job) == (reserved.OUTSIDE,):
-            others.append(job)
-        else:
+        elif magnets and reserved.places(magnets, job) != (reserved.OUTSIDE,):
             inside.append(job)
             drawn[job.job_id] = job
+        else:
+            others.append(job)
     view = dataclasses.replace(snapshot, waiting=inside)
     plan = first_fit.plan(view, policy, budget, fairshare, only_inside=True)
     plan.tested = len(inside)  # backfill counts jobs, not node tests

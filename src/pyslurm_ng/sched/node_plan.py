@@ -6,6 +6,7 @@ tells it what enough is. What starts now is chosen core by core from the same no
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 
@@ -149,12 +150,18 @@ class NodePlan:
                     self._grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
 
     def _times(self, most: int) -> list[int]:
-        """Return the boundaries of slots, and exactly those of reservations, however late."""
+        """Return the boundaries of slots, and exactly those of reservations, however late.
+
+        Those take the place of their neighbours: more slots would cost time and memory.
+        """
         now_us = self._snapshot.now_us
         times = slot_times(now_us, self._window_s, most)
         moments = {time_us for closed in self._closed for time_us in closed[:2]}
         later = sorted(time_us for time_us in moments if time_us > now_us)
-        return sorted({*times, *later[: _MOST_SLOTS - len(times)]})
+        later = later[: _MOST_SLOTS - len(times)]
+        near = {min(bisect_right(times, moment), len(times) - 1) for moment in later}
+        kept = [time_us for place, time_us in enumerate(times) if place not in near or not place]
+        return sorted({*kept, *later})
 
     def _flat(self, allocs: tuple[NodeAlloc, ...], is_suspended: bool) -> tuple[int, ...]:
         """Return position, resource, amount; position ... of what a job holds."""
