@@ -45,6 +45,13 @@ class Cluster:
             sys.exit(f"bench: error: {self.name}: {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
+    def run_quietly(self, *words: str) -> str:
+        """Return what a command prints, whether it succeeds or not."""
+        done = subprocess.run(
+            self.argv(*words), env=self.environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
     def seconds(self, *words: str) -> float:
         """Return how long a command takes from start to exit."""
         return spawn_seconds(self.argv(*words), self.environment)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
-from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
@@ -47,17 +47,17 @@ PEER_JOBS_PER_S = 4626 / 109  # Slurm 26.11 on 10,000 nodes, as once measured el
 
 LEAF_NODES = 32
 SPINE_LEAVES = 16
+MINUTE_US = 60_000_000
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
 
-def conf_of(nodes: int) -> SlurmConf:
-    """Return the cluster's configuration."""
+def conf_text(nodes: int) -> str:
+    """Return the cluster's slurm.conf."""
     gpu_nodes = max(1, nodes // 4)
     cpu_nodes = max(2, nodes - gpu_nodes)
     half = cpu_nodes // 2
-    return parse_slurm_conf(
-        f"""
+    return f"""
 ClusterName=bench
 SlurmctldHost=bench
 AuthType=auth/slurm
@@ -78,11 +78,10 @@ PartitionName=gpu Nodes=g[1-{gpu_nodes}] MaxTime=3-0 DefMemPerCPU=3000
 PartitionName=short Nodes=c[1-{cpu_nodes}],g[1-{gpu_nodes}] MaxTime=4:00:00 DefMemPerCPU=3000 \
 PriorityJobFactor=10
 """
-    )
 
 
-def tree_of(conf: SlurmConf) -> tuple[TopologyConf, ...]:
-    """Return a tree: leaves of neighbouring nodes, spines over them, one core over all."""
+def tree_text(conf: SlurmConf) -> str:
+    """Return a topology.conf: leaves of neighbouring nodes, spines over them, one core over all."""
     names = [node.name for node in conf.nodes]
     leaves = [names[first : first + LEAF_NODES] for first in range(0, len(names), LEAF_NODES)]
     lines = [f"SwitchName=l{number} Nodes={fold(leaf)}" for number, leaf in enumerate(leaves)]
@@ -91,15 +90,15 @@ def tree_of(conf: SlurmConf) -> tuple[TopologyConf, ...]:
         last = min(first + SPINE_LEAVES, len(leaves)) - 1
         lines.append(f"SwitchName=s{number} Switches=l[{first}-{last}]")
     lines.append(f"SwitchName=core Switches=s[0-{len(spines) - 1}]")
-    return (parse_topology_conf("\n".join(lines)),)
+    return "\n".join(lines) + "\n"
 
 
-def reserve(cluster: Cluster, count: int, chance: random.Random) -> None:
+def reserve(cluster: Cluster, count: int, chance: random.Random, begin_us: int) -> None:
     """Reserve one leaf switch's nodes each, in the coming week; every third each day."""
     node_ids = [node.node_id for node in cluster.living_nodes()]
     for number in range(count):
         first = chance.randrange(0, max(1, len(node_ids) - LEAF_NODES))
-        start_us = BEGIN_US + chance.randint(2, 150) * HOUR_US
+        start_us = begin_us + chance.randint(2, 150) * HOUR_US
         end_us = start_us + chance.randint(1, 12) * HOUR_US
         is_daily = number % 3 == 0
         later = tuple((start_us + day * DAY_US, end_us + day * DAY_US) for day in range(1, 8))
@@ -114,7 +113,7 @@ def reserve(cluster: Cluster, count: int, chance: random.Random) -> None:
             first_start_us=start_us,
             first_end_us=end_us,
         )
-        apply(cluster, ev.ReservationCreated(BEGIN_US, reservation))
+        apply(cluster, ev.ReservationCreated(begin_us, reservation))
 
 
 def random_request(chance: random.Random) -> tuple[JobRequest, int]:
@@ -172,14 +171,14 @@ def submit_all(cluster: Cluster, count: int, chance: random.Random, now_us: int)
         )
 
 
-def fill(cluster: Cluster, conf: SlurmConf, chance: random.Random, nodes: int) -> int:
+def fill(cluster: Cluster, conf: SlurmConf, chance: random.Random, begin_us: int) -> int:
     """Start jobs until the cluster is full; return how many run."""
-    submit_all(cluster, nodes * 4, chance, BEGIN_US)
-    plan = Planner()(snapshot(cluster, BEGIN_US), policy(conf))
+    submit_all(cluster, len(conf.nodes) * 4, chance, begin_us)
+    plan = Planner()(snapshot(cluster, begin_us), policy(conf))
     for start in plan.starts:
-        apply_all(cluster, dispatch(cluster, start, BEGIN_US))
+        apply_all(cluster, dispatch(cluster, start, begin_us))
     for job_id in list(cluster.pending):
-        apply(cluster, ev.JobEnded(BEGIN_US, job_id, 4))
+        apply(cluster, ev.JobEnded(begin_us, job_id, 4))
     return len(plan.starts)
 
 
@@ -196,20 +195,35 @@ def forget_largest() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
+def prepare(
+    conf: SlurmConf,
+    jobs: int,
+    seed: int,
+    reservations: int,
+    *,
+    has_tree: bool,
+    begin_us: int = BEGIN_US,
+) -> tuple[Cluster, int]:
+    """Return a full cluster with a long queue, and how many jobs run."""
+    chance = random.Random(seed)
+    cluster = Cluster()
+    tree = (parse_topology_conf(tree_text(conf)),) if has_tree else ()
+    apply_all(cluster, configure(cluster, conf, begin_us, tree))
+    for node in cluster.living_nodes():
+        apply(cluster, ev.NodeRegistered(begin_us, node.node_id, NodeFacts(), NodeState.IDLE))
+    running = fill(cluster, conf, chance, begin_us)
+    submit_all(cluster, jobs, chance, begin_us + MINUTE_US)
+    reserve(cluster, reservations, random.Random(seed), begin_us)
+    return cluster, running
+
+
 def measure(
     nodes: int, jobs: int, seed: int, passes: int, reservations: int, *, has_tree: bool
 ) -> dict[str, object]:
     """Return the measures of one run."""
-    chance = random.Random(seed)
-    conf = conf_of(nodes)
-    cluster = Cluster()
-    apply_all(cluster, configure(cluster, conf, BEGIN_US, tree_of(conf) if has_tree else ()))
-    for node in cluster.living_nodes():
-        apply(cluster, ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE))
-    running = fill(cluster, conf, chance, nodes)
-    now_us = BEGIN_US + 60_000_000
-    submit_all(cluster, jobs, chance, now_us)
-    reserve(cluster, reservations, random.Random(seed))
+    conf = parse_slurm_conf(conf_text(nodes))
+    cluster, running = prepare(conf, jobs, seed, reservations, has_tree=has_tree)
+    now_us = BEGIN_US + MINUTE_US
     # As slurmctld does when it has read its state.
     gc.collect()
     gc.freeze()
