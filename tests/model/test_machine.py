@@ -14,9 +14,10 @@ from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.snapshot import Running, Views, Waiting, snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
 
 CONF = conf_of()
@@ -33,6 +34,10 @@ REQUESTS = st.builds(
 )
 
 
+def _id(record: Waiting | Running) -> int:
+    return record.job_id
+
+
 class ClusterMachine(RuleBasedStateMachine):
     """Users, nodes and time act on one cluster; every event goes through its journal form."""
 
@@ -42,11 +47,13 @@ class ClusterMachine(RuleBasedStateMachine):
         self.start_image = self.cluster.to_bytes()
         self.journal: list[bytes] = []
         self.now_us = START_US
+        self.views = Views()
 
     def record(self, events: list[ev.AnyEvent]) -> None:
         """Apply the live events and keep what the journal would hold."""
         for event in events:
             apply(self.cluster, event)
+            self.views.forget(touched(event)[0])
         self.journal.append(ev.encode_batch(events))
 
     def running(self) -> list[int]:
@@ -125,6 +132,13 @@ class ClusterMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.now_us += seconds * 1_000_000
         self.record(timers.due(self.cluster, CONF, {}, self.now_us))
+
+    @invariant()
+    def kept_views_are_as_new_ones(self) -> None:
+        kept = snapshot(self.cluster, self.now_us, self.views)
+        fresh = snapshot(self.cluster, self.now_us)
+        assert sorted(kept.waiting, key=_id) == sorted(fresh.waiting, key=_id)
+        assert sorted(kept.running, key=_id) == sorted(fresh.running, key=_id)
 
     @invariant()
     def is_sound(self) -> None:

@@ -52,9 +52,6 @@ class Waiting:
     patience_us: int = 0  # when that will be
 
 
-_UNKNOWN = Waiting(0, JobRequest(), (), 0, 0, 0, 0, 0, 0, "", "", 0, 0, (), 0)
-
-
 class Running(NamedTuple):
     """What a job holds and until when its limit lets it; `end_us` 0: it is over, nodes clean up."""
 
@@ -97,18 +94,63 @@ class Snapshot:
 
 
 class Views:
-    """Records of pending jobs kept from pass to pass; whoever sees events says what to forget."""
+    """Records of pending and active jobs kept from pass to pass.
+
+    Whoever sees events says what to `forget`; only that is made anew, and what changes by itself:
+    how many tasks an array may start, whose patience has ended, how long a suspended job has left,
+    which nodes still clean up. A job keeps its place when its record is made anew.
+    """
 
     def __init__(self) -> None:
-        self.of_job: dict[int, Waiting | None] = {}
+        self._waiting: dict[int, Waiting | None] = {}
+        self._running: dict[int, Running] = {}
+        self._stale: dict[int, None] = {}
+        self._moving: dict[int, None] = {}
+        self._knows_all = False
 
     def forget(self, job_ids: Iterable[int]) -> None:
         """Make the records of some jobs anew; -1 stands for all."""
         for job_id in job_ids:
             if job_id < 0:
-                self.of_job.clear()
+                self._knows_all = False
             else:
-                self.of_job.pop(job_id, None)
+                self._stale[job_id] = None
+
+    def renew(self, cluster: Cluster, now_us: int) -> tuple[list[Waiting], list[Running]]:
+        """Return pending jobs that may be considered and active ones, as they are now."""
+        if self._knows_all:
+            stale = [*self._moving, *self._stale]
+        else:
+            self._waiting.clear()
+            self._running.clear()
+            stale = [*cluster.pending, *cluster.active]
+        self._moving = {}
+        self._stale = {}
+        self._knows_all = True
+        for job_id in stale:
+            self._renew_waiting(cluster, job_id, now_us)
+            self._renew_running(cluster, job_id, now_us)
+        waiting = [view for view in self._waiting.values() if view is not None]
+        return waiting, [*self._running.values()]
+
+    def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
+        if job_id not in cluster.pending:
+            self._waiting.pop(job_id, None)
+            return
+        job = cluster.jobs[job_id]
+        is_considered = may_be_considered(job)
+        self._waiting[job_id] = _waiting(cluster, job, now_us) if is_considered else None
+        if job.array_pending or job.request.switches:
+            self._moving[job_id] = None
+
+    def _renew_running(self, cluster: Cluster, job_id: int, now_us: int) -> None:
+        if job_id not in cluster.active:
+            self._running.pop(job_id, None)
+            return
+        job = cluster.jobs[job_id]
+        self._running[job_id] = _running(job, now_us)
+        if job.flags & JobFlag.COMPLETING or job.state == JobState.SUSPENDED:
+            self._moving[job_id] = None
 
 
 class _Static(NamedTuple):
@@ -128,6 +170,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
     if not isinstance(static, _Static):
         static = cluster.memo["snapshot"] = _static(cluster)
     columns = cluster.columns
+    waiting, running = (views or Views()).renew(cluster, now_us)
     return Snapshot(
         now_us=now_us,
         specs=static.specs,
@@ -142,8 +185,8 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         in_use=columns.in_use[:],
         partitions=dict(cluster.partitions),
         node_by_name=static.node_by_name,
-        waiting=_all_waiting(cluster, views or Views(), now_us),
-        running=[_running(cluster.jobs[job_id], now_us) for job_id in cluster.active],
+        waiting=waiting,
+        running=running,
         licenses_free={
             name: total - cluster.licenses_used.get(name, 0)
             for name, total in cluster.licenses.items()
@@ -194,24 +237,6 @@ def _static(cluster: Cluster) -> _Static:
         total_cpus=sum(node.spec.cpus for node in nodes if node is not None),
         total_nodes=sum(1 for node in nodes if node is not None),
     )
-
-
-def _all_waiting(cluster: Cluster, views: Views, now_us: int) -> list[Waiting]:
-    known, jobs = views.of_job, cluster.jobs
-    if len(known) > 2 * len(cluster.pending) + 1000:
-        known.clear()
-    waiting = []
-    for job_id in cluster.pending:
-        view = known.get(job_id, _UNKNOWN)
-        if view is _UNKNOWN:
-            job = jobs[job_id]
-            view = _waiting(cluster, job, now_us) if may_be_considered(job) else None
-            # How many tasks an array may start changes with its running tasks, and patience ends.
-            if not job.array_pending and not job.request.switches:
-                known[job_id] = view
-        if view is not None:
-            waiting.append(view)
-    return waiting
 
 
 def _running(job: Job, now_us: int) -> Running:
