@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import job_end, node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
@@ -48,12 +49,14 @@ class ClusterMachine(RuleBasedStateMachine):
         self.journal: list[bytes] = []
         self.now_us = START_US
         self.views = Views()
+        self.limits = LimitIndex(self.cluster)
 
     def record(self, events: list[ev.AnyEvent]) -> None:
         """Apply the live events and keep what the journal would hold."""
         for event in events:
             apply(self.cluster, event)
             self.views.forget(touched(event)[0])
+            self.limits.applied([event])
         self.journal.append(ev.encode_batch(events))
 
     def running(self) -> list[int]:
@@ -132,6 +135,13 @@ class ClusterMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.now_us += seconds * 1_000_000
         self.record(timers.due(self.cluster, CONF, {}, self.now_us))
+
+    @invariant()
+    def no_limit_is_overlooked(self) -> None:
+        limited = self.limits.due(CONF, self.now_us)
+        found = timers.time_limits(self.cluster, CONF, self.now_us, sorted(limited))
+        every = sorted(self.cluster.active)
+        assert found == timers.time_limits(self.cluster, CONF, self.now_us, every)
 
     @invariant()
     def kept_views_are_as_new_ones(self) -> None:

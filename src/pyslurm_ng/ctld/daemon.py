@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
+from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.loop_edges import LoopEdges
 from pyslurm_ng.ctld.mailer import Mailer
@@ -283,6 +284,8 @@ class Daemon:
             host=self.host,
         )
         self._writer.observe(partial(self._soft.records.note, cluster))
+        self._limits = LimitIndex(cluster)
+        self._writer.observe(self._limits.applied)
         self._writer.observe(self._soft.applied)
         self._writer.observe(EventLog(cluster, self.log).applied)
         self._writer.observe(self._scripts.applied)
@@ -452,12 +455,12 @@ class Daemon:
         now_us = self._clock.now_us()
         cluster = self._writer.cluster
         self._soft.expect(cluster, now_us)
-        self._writer.record(
-            timers.due(cluster, self.configuration.conf, self._soft.last_seen_us, now_us)
-        )
-        self._writer.record(reservation_due.due(cluster, self.configuration.conf, now_us, LOCAL))
+        conf = self.configuration.conf
+        limited = self._limits.due(conf, now_us)
+        self._writer.record(timers.due(cluster, conf, self._soft.last_seen_us, now_us, limited))
+        self._writer.record(reservation_due.due(cluster, conf, now_us, LOCAL))
         self._sender.tick()
-        self._steps.tick()
+        self._steps.tick(limited)
         self._mailer.tick(now_us)
         soft = self._soft
         if now_us // _DAY_US != soft.reset_us // _DAY_US:

@@ -7,7 +7,7 @@ do not either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast
@@ -177,12 +177,12 @@ class StepCalls:
             if left:
                 self._waiting[job_id] = left
 
-    def tick(self) -> None:
-        """End steps whose own time limit has passed."""
+    def tick(self, limited: Iterable[int]) -> None:
+        """End steps whose own time limit has passed, of the jobs that may have some."""
         now_us = self._clock.now_us()
         cluster = self._writer.cluster
         self._writer.record(
-            steps.step_time_limits(cluster, self._last_us, now_us, cluster.next_duty_id)
+            steps.step_time_limits(cluster, limited, self._last_us, now_us, cluster.next_duty_id)
         )
         self._last_us = now_us
 

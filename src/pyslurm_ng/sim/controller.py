@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
@@ -86,6 +87,8 @@ class SimController:
             policy=rules or policy(conf),
             runs_prolog=False,
         )
+        self.limits = LimitIndex(self.cluster)
+        self.writer.observe(self.limits.applied)
         self.writer.observe(self.scheduler.applied)
         self.writer.observe(self.soft.applied)
 
@@ -98,10 +101,12 @@ class SimController:
 
     def tick(self) -> None:
         """Do what the daemon's timer does about once a second."""
+        now_us = self.world.now_us
+        limited = self.limits.due(self.conf, now_us)
         self.writer.record(
-            timers.due(self.cluster, self.conf, self.soft.last_seen_us, self.world.now_us)
+            timers.due(self.cluster, self.conf, self.soft.last_seen_us, now_us, limited)
         )
-        self.writer.record(reservation_due.due(self.cluster, self.conf, self.world.now_us, UTC))
+        self.writer.record(reservation_due.due(self.cluster, self.conf, now_us, UTC))
 
 
 def _fresh_cluster(conf: SlurmConf, now_us: int) -> Cluster:

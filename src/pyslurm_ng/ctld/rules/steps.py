@@ -6,6 +6,8 @@ request and asks again when the job has changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.tres import TresError, parse_gres
@@ -373,24 +375,39 @@ def kill_step(
     ]
 
 
+def _step_end_us(step: Step) -> int:
+    """Return when a step's own limit passes; 0 for a step without, or one that is over."""
+    if step.time_limit_min in (INFINITE, NO_VAL) or step.step_id >= STEP_INTERACTIVE:
+        return 0
+    return step.start_us + step.time_limit_min * _MINUTE_US if step.nodes_pending else 0
+
+
+def step_ends_us(job: Job) -> list[int]:
+    """Return when `step_time_limits` may have something to say about a job."""
+    if is_completing(job):
+        return []
+    return [end_us for step in job.steps.values() if (end_us := _step_end_us(step))]
+
+
 def step_time_limits(
-    cluster: Cluster, last_us: int, now_us: int, first_duty_id: int
+    cluster: Cluster, limited: Iterable[int], last_us: int, now_us: int, first_duty_id: int
 ) -> list[ev.AnyEvent]:
     """Return the ends of steps whose own limit (srun -t) passed since `last_us`.
 
     Only the moment of passing counts: nodes that have not obeyed yet still owe the duty.
+
+    Args:
+        limited: the jobs to look at.
     """
     events: list[ev.AnyEvent] = []
     duty_id = first_duty_id
-    for job_id in cluster.active:
+    for job_id in limited:
         job = cluster.jobs[job_id]
         if is_completing(job):
             continue
         for step in job.steps.values():
-            if step.time_limit_min in (INFINITE, NO_VAL) or step.step_id >= STEP_INTERACTIVE:
-                continue
-            end_us = step.start_us + step.time_limit_min * _MINUTE_US
-            if not last_us < end_us <= now_us or not step.nodes_pending:
+            end_us = _step_end_us(step)
+            if not end_us or not last_us < end_us <= now_us:
                 continue
             events.append(
                 ev.JobSignalled(

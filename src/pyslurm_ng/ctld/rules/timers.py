@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
@@ -23,7 +23,11 @@ _PURGE_AT_ONCE = 10_000
 
 
 def due(
-    cluster: Cluster, conf: SlurmConf, last_seen_us: Mapping[int, int], now_us: int
+    cluster: Cluster,
+    conf: SlurmConf,
+    last_seen_us: Mapping[int, int],
+    now_us: int,
+    limited: Iterable[int] | None = None,
 ) -> list[ev.AnyEvent]:
     """Return what time has brought about; the rest when asked again in a second.
 
@@ -32,12 +36,13 @@ def due(
 
     Args:
         last_seen_us: when each node was last heard of; soft state.
+        limited: the jobs whose time may be over, from `LimitIndex`; None: look at all.
     """
     kinds: tuple[Callable[[], list[ev.AnyEvent]], ...] = (
         lambda: dependency.due(cluster, now_us),
         lambda: deadlines(cluster, now_us),
         lambda: silent_nodes(cluster, conf, last_seen_us, now_us),
-        lambda: time_limits(cluster, conf, now_us),
+        lambda: time_limits(cluster, conf, now_us, limited),
     )
     # A kind that has something to say every second must not keep the others from being heard.
     turn = now_us // SECOND_US % len(kinds)
@@ -101,12 +106,27 @@ def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     return events
 
 
-def time_limits(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
+def limit_moments_us(cluster: Cluster, conf: SlurmConf, job: Job) -> list[int]:
+    """Return when `time_limits` may have something to say about a job."""
+    if is_completing(job) or job.state != JobState.RUNNING:
+        return []
+    moments = [job.request.deadline_us] if job.request.deadline_us else []
+    end_us = end_limit_us(cluster, conf, job)
+    if end_us:
+        moments.append(end_us)
+        if job.request.signal and not job.time_signalled & MARK_WARNED:
+            moments.append(_warning_us(job, end_us))
+    return moments
+
+
+def time_limits(
+    cluster: Cluster, conf: SlurmConf, now_us: int, limited: Iterable[int] | None = None
+) -> list[ev.AnyEvent]:
     """Return warnings (--signal) and ends of jobs that run past their limit or deadline."""
     events: list[ev.AnyEvent] = []
     ended: list[tuple[Job, JobState]] = []
     duty_id = cluster.next_duty_id
-    for job_id in cluster.active:
+    for job_id in cluster.active if limited is None else limited:
         job = cluster.jobs[job_id]
         if is_completing(job) or job.state != JobState.RUNNING:
             continue
@@ -138,11 +158,15 @@ def time_limits(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEv
     return events + dependency.after_ends(cluster, ended, now_us)
 
 
+def _warning_us(job: Job, end_us: int) -> int:
+    return end_us - job.request.signal_before_s * SECOND_US
+
+
 def _warning(job: Job, end_us: int, now_us: int, duty_id: int) -> ev.JobSignalled | None:
     request = job.request
     if not request.signal or job.time_signalled & MARK_WARNED:
         return None
-    if now_us < end_us - request.signal_before_s * SECOND_US:
+    if now_us < _warning_us(job, end_us):
         return None
     to_script = bool(request.flags & REQ_SIGNAL_BATCH)
     return ev.JobSignalled(

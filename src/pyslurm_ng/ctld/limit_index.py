@@ -1,0 +1,59 @@
+"""When the time limit of each running job is to be looked at next.
+
+Without it every second would walk through all running jobs. Jobs that an event has changed are
+looked at again at once; the others when the earliest of their moments has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.steps import step_ends_us
+from pyslurm_ng.ctld.rules.timers import limit_moments_us
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.touched import EVERYTHING, touched
+
+
+class LimitIndex:
+    """Soft state: made anew from the Cluster, kept by the events that it is shown."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._changed: dict[int, None] = dict.fromkeys(cluster.active)
+        self._moments: list[tuple[int, int]] = []  # (time, job id), a heap; stale ones do no harm
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Note which jobs to look at."""
+        for event in events:
+            job_ids = touched(event)[0]
+            if job_ids == EVERYTHING or isinstance(event, ev.PartitionUpdated):
+                self._changed = dict.fromkeys(self._cluster.active)
+            else:
+                for job_id in job_ids:
+                    self._changed[job_id] = None
+
+    def due(self, conf: SlurmConf, now_us: int) -> list[int]:
+        """Return the jobs whose limit, warning, deadline or step limit has come.
+
+        A job is returned each time until an event has changed it.
+        """
+        moments, jobs, active = self._moments, self._cluster.jobs, self._cluster.active
+        while moments and moments[0][0] <= now_us:
+            self._changed[heappop(moments)[1]] = None
+        found: list[int] = []
+        for job_id in self._changed:
+            if job_id not in active:
+                continue
+            job = jobs[job_id]
+            when_us = min(
+                (*limit_moments_us(self._cluster, conf, job), *step_ends_us(job)), default=0
+            )
+            if when_us > now_us:
+                heappush(moments, (when_us, job_id))
+            elif when_us:
+                found.append(job_id)
+        self._changed = dict.fromkeys(found)
+        return found
