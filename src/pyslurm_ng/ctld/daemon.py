@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -68,6 +69,7 @@ from pyslurm_ng.wire.stream import Call, StreamServer
 T = TypeVar("T")
 
 _TICK_S = 1.0
+_SWITCH_S = 0.0005
 _LOOKUP_THREADS = 4
 # Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
 _NODE_SHUTDOWN_S = 0.2
@@ -233,8 +235,10 @@ class Daemon:
         self._connect_accounting()
         gc.collect()
         gc.freeze()
-        # Records form no cycles, so looking through all of them again and again finds nothing.
-        gc.set_threshold(50_000, 20, 1_000)
+        # Records form no cycles: a look through all finds nothing, through many it takes long.
+        gc.set_threshold(10_000, 5, 10_000)
+        # The loop waits so long for the interpreter, each time, while the other thread plans.
+        sys.setswitchinterval(_SWITCH_S)
         self._tell_ready()
         self._loop.call_later(_TICK_S, self._tick)
         self._scheduler.due()
