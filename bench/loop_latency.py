@@ -30,7 +30,7 @@ from sched_pass import MINUTE_US, conf_text, prepare, tree_text
 
 LIMIT_MS = 20.0
 COMMANDS = {
-    "squeue of one user": ("squeue", "-h", "-u", "root"),
+    "squeue of one user": ("squeue", "-h", "-u", "1005"),
     "squeue of one job": ("squeue", "-h", "-j", "{job}"),
     "sbatch": ("sbatch", "--hold", "-o", "/dev/null", "--wrap", "true"),
 }
