@@ -871,6 +871,10 @@ cdef class Grid:
             raise IndexError(number)
         return [self._placed[number + 1 + index] for index in range(self._placed[number])]
 
+    def all_placed(self):
+        """Return all placings as bytes of 32-bit numbers, each a count and that many nodes."""
+        return (<char *>self._placed)[:self._placed_count * sizeof(int32_t)]
+
     cdef uint64_t _free_in(self, Kind *job, int word, int start, int end) noexcept nogil:
         """Return which nodes of a word are free in all slots of a short stretch."""
         cdef Shape *shape = self._shape + job.shape

@@ -39,6 +39,7 @@ from pyslurm_ng.model.job import (
 )
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
+from pyslurm_ng.sched.plan import PlannedNodes
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.messages import Done, decode_request, encode, row
 from pyslurm_ng.wire.query_messages import ShowDiagnostics
@@ -249,14 +250,16 @@ class ReferenceCluster:
         """Note what the last scheduling pass found out about a job."""
         soft = self.soft
         assert isinstance(soft.priority, dict) and isinstance(soft.reason, dict)
-        assert isinstance(soft.expected_start_us, dict) and isinstance(soft.sched_nodes, dict)
+        assert isinstance(soft.expected_start_us, dict)
         soft.priority[job_id] = priority
         if reason:
             soft.reason[job_id] = (reason, "")
         if clock:
             soft.expected_start_us[job_id] = at(clock)
         if nodes:
-            soft.sched_nodes[job_id] = [self.cluster.node_by_name[n] for n in nodes.split()]
+            promised = tuple(self.cluster.node_by_name[name] for name in nodes.split())
+            known = {**soft.sched_nodes, job_id: promised}
+            soft.sched_nodes = PlannedNodes(lambda: known)
 
     def client(self, name: str = "alice") -> LocalClient:
         """Return a client for one user."""

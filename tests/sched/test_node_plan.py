@@ -151,3 +151,19 @@ def test_slots_widen_from_a_minute_to_an_hour() -> None:
     assert (widths[0], widths[-1] // 1_000_000) == (MINUTE_US, 3600)
     assert 450 <= len(times) <= 600
     assert len(slot_times(0, 14 * 86400, 100)) <= 100
+
+
+def test_the_next_pass_leaves_promised_nodes_of_the_last_alone() -> None:
+    """Queries read the last plan while a thread makes the next one with the same planner."""
+    cluster, planner = cluster_of(), Planner()
+    submit(cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE), time_limit_min=60)
+    for start in planner(snapshot(cluster, START_US), RULES).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    half = submit(cluster, JobRequest(node_list="n4", cpus_per_task=12), time_limit_min=60)
+    last = planner(snapshot(cluster, START_US), RULES)
+    for _ in range(3):
+        submit(cluster, JobRequest(node_list="n4", cpus_per_task=16), time_limit_min=60)
+    following = planner(snapshot(cluster, START_US), RULES)
+    assert dict(last.planned_nodes) == {half: (3,)}
+    assert len(following.planned_nodes) == 4
+    assert following.planned_nodes.all_nodes() == {3}

@@ -14,7 +14,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.plan import Plan, PlannedNodes
 
 _SECOND_US = 1_000_000
 
@@ -87,7 +87,7 @@ class Soft:
     last_priority: dict[int, int] = field(default_factory=dict)  # of jobs that no longer wait
     reason: Mapping[int, tuple[Reason, str]] = field(default_factory=dict)
     expected_start_us: Mapping[int, int] = field(default_factory=dict)
-    sched_nodes: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    sched_nodes: PlannedNodes = field(default_factory=PlannedNodes)
     plan_generation: int = 0
     rank: Callable[[Job], int] = lambda job: 0  # the priority of a job that no pass considers yet
     dbd_queue: int = 0

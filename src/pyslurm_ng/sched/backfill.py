@@ -21,7 +21,7 @@ from pyslurm_ng.sched import first_fit, reason
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.node_plan import NodePlan
-from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
+from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
@@ -201,9 +201,8 @@ class _Pass:
             else:
                 waits.setdefault(job_id, wait)
         self.plan.tested += tested
-        reservations, planner = self.reservations, self.planner
-        if reservations:
-            self.plan.planned_nodes = PlannedNodes(lambda: planner.planned_nodes(reservations))
+        if self.reservations:
+            self.plan.planned_nodes = self.planner.planned_nodes(self.reservations)
 
     def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""

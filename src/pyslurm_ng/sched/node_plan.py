@@ -15,6 +15,7 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.reserved import OUTSIDE, closed_times
 from pyslurm_ng.sched.select import (
@@ -562,16 +563,10 @@ class NodePlan:
             return [(place, max(even, fit)) for place, fit in zip(found, held, strict=True)]
         return [(place, even) for place in found]
 
-    def planned_nodes(
-        self, reservations: list[tuple[int, Demand, int]]
-    ) -> dict[int, tuple[int, ...]]:
+    def planned_nodes(self, reservations: list[tuple[int, Demand, int]]) -> PlannedNodes:
         """Return the nodes of every reservation, by job id; of an array's first."""
-        found: dict[int, tuple[int, ...]] = {}
-        order, grid = self.hardware.order, self._grid
-        for (job_id, _, _), number in zip(reservations, self._reserved, strict=True):
-            if job_id not in found:
-                found[job_id] = tuple(sorted(order[place] for place in grid.placed(number)))
-        return found
+        jobs = [job_id for job_id, _, _ in reservations]
+        return PlacedNodes(jobs, self._reserved, self._grid.all_placed(), self.hardware.order)
 
 
 def _is_below(low: Threshold, high: Threshold) -> bool:

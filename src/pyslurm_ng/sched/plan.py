@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyslurm_ng.model.job import NodeAlloc
@@ -34,9 +34,12 @@ class Wait:
 
 
 class PlannedNodes(Mapping[int, tuple[int, ...]]):
-    """Nodes of reservations by job id, worked out when somebody asks."""
+    """Nodes of reservations by job id, worked out when somebody asks.
 
-    def __init__(self, compute: Callable[[], dict[int, tuple[int, ...]]]) -> None:
+    Whatever it is made of belongs to it alone: the next pass may be under way by then.
+    """
+
+    def __init__(self, compute: Callable[[], dict[int, tuple[int, ...]]] = dict) -> None:
         self._compute = compute
         self._found: dict[int, tuple[int, ...]] | None = None
 
@@ -55,6 +58,53 @@ class PlannedNodes(Mapping[int, tuple[int, ...]]):
     def __len__(self) -> int:
         return len(self._all())
 
+    def all_nodes(self) -> frozenset[int]:
+        """Return every node that some job has been promised."""
+        return frozenset(node_id for nodes in self._all().values() for node_id in nodes)
+
+
+class PlacedNodes(PlannedNodes):
+    """The same out of one array: for each job a count and that many positions of nodes.
+
+    A long queue has a hundred thousand such jobs; this way asking for one of them is cheap.
+    """
+
+    def __init__(
+        self, jobs: Sequence[int], numbers: Sequence[int], placed: bytes, order: Sequence[int]
+    ) -> None:
+        """Keep where each job's nodes begin in `placed`; of several placings the first.
+
+        Args:
+            placed: 32-bit numbers.
+            order: node ids by position.
+        """
+        self._number = dict(zip(reversed(jobs), reversed(numbers), strict=True))
+        self._placed = memoryview(placed).cast("i")
+        self._order = order
+        self._nodes: frozenset[int] | None = None
+
+    def __getitem__(self, job_id: int) -> tuple[int, ...]:
+        begin = self._number[job_id] + 1
+        places = self._placed[begin : begin + self._placed[begin - 1]]
+        return tuple(sorted(self._order[place] for place in places))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._number)
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def all_nodes(self) -> frozenset[int]:
+        if self._nodes is None:
+            places = self._placed
+            used: set[int] = set()
+            at = 0
+            while at < len(places):
+                used.update(places[at + 1 : at + 1 + places[at]])
+                at += 1 + places[at]
+            self._nodes = frozenset(self._order[place] for place in used)
+        return self._nodes
+
 
 @dataclass(slots=True)
 class Plan:
@@ -68,5 +118,5 @@ class Plan:
     waits: dict[int, Wait] = field(default_factory=dict)
     priorities: dict[int, int] = field(default_factory=dict)
     expected_start_us: dict[int, int] = field(default_factory=dict)
-    planned_nodes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    planned_nodes: PlannedNodes = field(default_factory=PlannedNodes)
     tested: int = 0  # node tests done: the work that `budget` bounds

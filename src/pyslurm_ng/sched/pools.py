@@ -15,6 +15,7 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.plan import PlannedNodes
 from pyslurm_ng.sched.select import allot, empty_node, free_node, share_tasks, tasks_that_fit
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 
@@ -82,7 +83,7 @@ class Pools:
         """Enter what is free now, and later when running jobs have reached their limits."""
         snapshot = self._snapshot
         self._end_us = snapshot.now_us + window_s * 1_000_000
-        busy_until, license_ends = self._busy()
+        busy_until, license_ends = _busy(snapshot)
         order = snapshot.weights
         amounts = []
         ends: Counter[tuple[int, int]] = Counter()
@@ -113,23 +114,6 @@ class Pools:
                     kinds.append(first + self._licenses[name])
                     wanted.append(count)
                 demand.kinds_amounts = (tuple(kinds), tuple(wanted))
-
-    def _busy(self) -> tuple[dict[int, int], dict[str, list[tuple[int, int]]]]:
-        """Return until when nodes are busy, and when how many licences come back."""
-        soon_us = self._snapshot.now_us + SOON_US
-        busy: dict[int, int] = {}
-        licenses: dict[str, list[tuple[int, int]]] = {}
-        for _, end_us, nodes, names, is_suspended in self._snapshot.running:
-            if end_us <= self._snapshot.now_us:
-                end_us = soon_us
-            del is_suspended
-            for alloc in nodes:
-                if end_us > busy.get(alloc.node_id, 0):
-                    busy[alloc.node_id] = end_us
-            if names:
-                for name, count in license_counts(names):
-                    licenses.setdefault(name, []).append((end_us, count))
-        return busy, licenses
 
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
@@ -169,12 +153,16 @@ class Pools:
         assert chosen is not None, need
         return allot(need, chosen)
 
-    def planned_nodes(
-        self, reservations: list[tuple[int, Demand, int]]
-    ) -> dict[int, tuple[int, ...]]:
+    def planned_nodes(self, reservations: list[tuple[int, Demand, int]]) -> PlannedNodes:
         """Return likely nodes for (job id, demand, start), those that are free longest by then."""
-        free_at = dict.fromkeys(self._snapshot_nodes(), 0)
-        free_at |= self._busy()[0]
+        snapshot = self._snapshot
+        return PlannedNodes(lambda: self._likely_nodes(snapshot, reservations))
+
+    def _likely_nodes(
+        self, snapshot: Snapshot, reservations: list[tuple[int, Demand, int]]
+    ) -> dict[int, tuple[int, ...]]:
+        free_at = {node_id: 0 for pool in self._pools.values() for node_id in pool.node_ids}
+        free_at |= _busy(snapshot)[0]
         found = {}
         for job_id, demand, start_us in sorted(reservations, key=lambda item: item[2]):
             pool = demand.place
@@ -189,8 +177,22 @@ class Pools:
                     free_at[node_id] = start_us + demand.duration_us
         return found
 
-    def _snapshot_nodes(self) -> list[int]:
-        return [node_id for pool in self._pools.values() for node_id in pool.node_ids]
+
+def _busy(snapshot: Snapshot) -> tuple[dict[int, int], dict[str, list[tuple[int, int]]]]:
+    """Return until when nodes are busy, and when how many licences come back."""
+    now_us = snapshot.now_us
+    busy: dict[int, int] = {}
+    licenses: dict[str, list[tuple[int, int]]] = {}
+    for _, end_us, nodes, names, _ in snapshot.running:
+        if end_us <= now_us:
+            end_us = now_us + SOON_US
+        for alloc in nodes:
+            if end_us > busy.get(alloc.node_id, 0):
+                busy[alloc.node_id] = end_us
+        if names:
+            for name, count in license_counts(names):
+                licenses.setdefault(name, []).append((end_us, count))
+    return busy, licenses
 
 
 def _union(masks: list[bytes]) -> int:

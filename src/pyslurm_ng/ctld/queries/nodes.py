@@ -197,9 +197,7 @@ def planned_nodes(soft: Soft) -> frozenset[int]:
     """Return the nodes that the last pass means for waiting jobs; counted once a pass."""
     cache = soft.records
     if cache.planned_generation != soft.plan_generation or not soft.plan_generation:
-        cache.planned_nodes = frozenset(
-            node_id for node_ids in soft.sched_nodes.values() for node_id in node_ids
-        )
+        cache.planned_nodes = soft.sched_nodes.all_nodes()
         cache.planned_generation = soft.plan_generation
     return cache.planned_nodes
 
