@@ -41,18 +41,18 @@ RECORDED_PEER = {
 SCRIPT = b"#!/bin/sh\nexec /bin/true\n"
 
 
-def body(name: str, array: str = "") -> bytes:
+def body(name: str, script: bytes = SCRIPT, **fields: object) -> bytes:
+    """Return a submission; held unless `fields` of the request say otherwise."""
     request: dict[str, object] = {
         "name": name, "ntasks": 1, "time_limit_min": 5, "priority": 0, "work_dir": "/tmp",
         "std_out": "/dev/null", "command": "/tmp/bench.sh",
     }  # fmt: skip
-    if array:
-        request["array"] = array
+    request |= fields
     packed: bytes = msgpack.packb(
         {
             "request_id": secrets.token_bytes(16),
             "request": request,
-            "script": SCRIPT,
+            "script": script,
             "environment": b"PATH=/usr/bin:/bin\0",
         }
     )
@@ -109,7 +109,7 @@ def submit_many(path: str, jobs: int) -> float:
 
 def submit_array(path: str) -> float:
     pipe = Pipe(path)
-    content = body("bench-array", f"1-{ARRAY_TASKS}")
+    content = body("bench-array", array=f"1-{ARRAY_TASKS}")
     begin = time.perf_counter()
     pipe.send("SubmitJob", 1, content)
     pipe.replies()
