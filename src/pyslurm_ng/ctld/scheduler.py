@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pyslurm_ng.ctld.rules import preempt
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
@@ -17,7 +18,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.touched import touched
-from pyslurm_ng.sched.plan import Plan, Start
+from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.snapshot import Snapshot, Views, outline, snapshot, waiting_record
@@ -116,6 +117,7 @@ class Scheduler:
         self._views = Views()
         self._ranking: Ranking | None = None
         self._ranking_us = 0
+        self._retry_us = 0  # when a pass is due because a job may be preempted from then on
         self._patience_us = 0  # when a pass is due because a job has waited long enough
         soft.rank = self._rank
 
@@ -159,6 +161,7 @@ class Scheduler:
             return
         self._is_due = False
         if not self._writer.cluster.pending:
+            self._resume()
             self._soft.planned(Plan(), {}, queue_length=0, took_us=0, now_us=self._edges.now_us())
             return
         self._is_running = True
@@ -196,7 +199,36 @@ class Scheduler:
         # Passes over a long queue must leave the thread half of the time, the loop four fifths.
         pause_us = max(outcome.took_us, 4 * self._snapshot_us)
         self._pause_s = min(pause_us / 1e6, _LONGEST_PAUSE_S)
-        self._start(outcome.plan.starts, 0)
+        plan, now_us = outcome.plan, self._edges.now_us()
+        if plan.lost_claims:
+            self._writer.record(preempt.lost_claims(self._writer.cluster, plan.lost_claims, now_us))
+            self.due()
+        for item in plan.preemptions:
+            self._preempt(item, now_us)
+        if plan.retry_us and not now_us <= self._retry_us <= plan.retry_us:
+            self._retry_us = plan.retry_us
+            self._edges.call_later(max(0, plan.retry_us - now_us) / 1e6, self.due)
+        self._start(plan.starts, 0)
+
+    def _preempt(self, item: Preemption, now_us: int) -> None:
+        """Make victims leave; start the job at once if they only have to be suspended."""
+        writer = self._writer
+        events, found = preempt.split(writer.cluster, item, now_us)
+        writer.record(events)
+        if found is None:
+            return
+        leave = preempt.preempt(writer.cluster, found, self.policy, now_us)
+        if leave is None:
+            return
+        writer.record(leave)
+        if not writer.cluster.jobs[found.start.job_id].claim:
+            start = found.start
+            writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
+
+    def _resume(self) -> None:
+        """Let jobs that were suspended for others go on where those have left."""
+        if self._writer.cluster.suspended:
+            self._writer.record(preempt.resumed(self._writer.cluster, self._edges.now_us()))
 
     def _start(self, starts: Sequence[Start], position: int) -> None:
         """Apply some starts, each against the Cluster as the one before left it."""
@@ -209,6 +241,7 @@ class Scheduler:
         if position < len(starts):
             self._edges.call_soon(lambda: self._start(starts, position))
             return
+        self._resume()
         self._is_running = False
         if self._is_due:
             if self._pause_s < _SHORT_PAUSE_S:

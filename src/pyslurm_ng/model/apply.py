@@ -167,6 +167,10 @@ def _drop_waiting(index: dict[K, dict[int, None]], key: K, job_id: int) -> None:
 # Jobs -----------------------------------------------------------------------------------------
 
 
+def _drop_claim(job: Job) -> None:
+    job.claim, job.claim_victims, job.claim_partition, job.claim_tasks = (), (), "", 0
+
+
 @applies(ev.JobSubmitted)
 def _job_submitted(cluster: Cluster, event: ev.JobSubmitted) -> None:
     _claim_job_id(cluster, event.job_id)
@@ -219,6 +223,8 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
     _forget_dependencies(cluster, job)
     if job.job_id in cluster.active:
         cluster.take_licenses(job, -1)
+    if event.request is not None or "partition" in event.fields:
+        _drop_claim(job)  # it was for what the job wanted before
     if event.request is not None:
         job.request = event.request
     _set_fields(job, event.fields, _JOB_TYPES)
@@ -293,6 +299,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.licenses_alloc = event.licenses
     job.scheduler = event.scheduler
     job.reservation = event.reservation
+    _drop_claim(job)
     job.start_us = event.time_us
     job.last_eval_us = event.time_us
     if event.time_limit_min != NO_VAL:
@@ -337,6 +344,7 @@ def _job_resumed(cluster: Cluster, event: ev.JobResumed) -> None:
     assert job.state == JobState.SUSPENDED, job
     _end_suspension(job, event.time_us)
     job.state = JobState.RUNNING
+    job.suspended_by = 0
     node_ids = [alloc.node_id for alloc in job.nodes]
     _move_state(cluster, job)
     for node_id in node_ids:
@@ -382,7 +390,7 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job.end_us = event.end_us or event.time_us
     job.cancelled_by = event.cancelled_by
     job.failed_node = event.failed_node
-    job.kill_us = 0
+    job.kill_us = job.preempt_end_us = job.suspended_by = 0
     job.nodes_pending = event.node_ids
     if event.derived_exit_code >= 0:
         job.derived_exit_code = event.derived_exit_code
@@ -422,6 +430,7 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
     job.state = JobState(event.state)
     job.flags &= ~(JobFlag.COMPLETING | JobFlag.SIGNALING | JobFlag.STOPPED)
     job.steps = {}
+    _drop_claim(job)
     _move_state(cluster, job)
     _forget_dependencies(cluster, job)
 
@@ -444,7 +453,8 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler = NO_VAL, ""
-    job.reservation = job.failed_node = ""
+    job.reservation = job.failed_node = job.preempt_mode = ""
+    job.preempt_us = 0
     _move_state(cluster, job)
     cluster.index_dependencies(job)
 

@@ -35,6 +35,8 @@ def _check_job(cluster: Cluster, job: Job) -> list[str]:
         broken.append(f"{name}: waits for nodes but is not completing")
     if not set(job.nodes_pending) <= {alloc.node_id for alloc in job.nodes}:
         broken.append(f"{name}: waits for nodes it never had")
+    if job.claim and job.state != JobState.PENDING:
+        broken.append(f"{name}: claims resources but does not wait")
     if job.array_pending and job.array_task_id != NO_VAL:
         broken.append(f"{name}: both an array record and a task")
     if job.array_pending and job.state in (JobState.RUNNING, JobState.SUSPENDED):
@@ -127,6 +129,8 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "with_deadline",
         "active",
         "suspended",
+        "leaving",
+        "claims",
         "ended",
         "arrays",
         "array_active",

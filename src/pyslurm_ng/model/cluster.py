@@ -188,6 +188,8 @@ class Cluster:
         self.with_deadline: dict[int, None] = {}  # pending
         self.active: dict[int, None] = {}
         self.suspended: dict[int, None] = {}
+        self.leaving: dict[int, None] = {}  # active, preempted with a grace time
+        self.claims: dict[int, None] = {}  # pending, and has preempted others for what it claims
         self.ended: dict[int, None] = {}
         self.arrays: dict[int, dict[int, int]] = {}
         self.array_active: dict[int, int] = {}
@@ -320,7 +322,16 @@ class Cluster:
         }
         self.use = [NodeUse() for _ in self.nodes]
         self.columns = NodeColumns()
-        for name in ("pending", "ineligible", "active", "suspended", "ended", "arrays"):
+        for name in (
+            "pending",
+            "ineligible",
+            "active",
+            "suspended",
+            "leaving",
+            "claims",
+            "ended",
+            "arrays",
+        ):
             setattr(self, name, {})
         self.array_active, self.array_heads, self.memo = {}, {}, {}
         self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
@@ -402,10 +413,14 @@ class Cluster:
             index.pop(job_id, None)
         self.array_heads.pop(job_id, None)
         self.with_deadline.pop(job_id, None)
+        self.claims.pop(job_id, None)
+        self.leaving.pop(job_id, None)
         if job.state == JobState.PENDING:
             if job.request.deadline_us:
                 self.with_deadline[job_id] = None
             self.pending[job_id] = None
+            if job.claim:
+                self.claims[job_id] = None
             if job.array_pending:
                 self.array_heads[job_id] = None
             if not job.eligible_us:
@@ -414,6 +429,8 @@ class Cluster:
             self.ended[job_id] = None
         else:
             self.active[job_id] = None
+            if job.preempt_end_us:
+                self.leaving[job_id] = None
             if job.state == JobState.SUSPENDED:
                 self.suspended[job_id] = None
 

@@ -366,3 +366,11 @@ class Job(Struct, array_like=True, gc=False):
     resize_us: int = 0
     alloc_host: str = ""  # salloc / srun connection's host
     reservation: str = ""  # the advance reservation it runs in; the request has those it may use
+    preempt_end_us: int = 0  # preempted, and killed when this grace is over; 0 without
+    preempt_mode: str = ""  # CANCEL or REQUEUE: what becomes of it when the grace is over
+    suspended_by: int = 0  # the job that preempted it by suspension; 0 if somebody else did
+    # What a waiting job preempted others for: kept for it until they are gone.
+    claim: tuple[NodeAlloc, ...] = ()
+    claim_victims: tuple[int, ...] = ()
+    claim_partition: str = ""
+    claim_tasks: int = 0  # total_tasks of the start to come

@@ -21,11 +21,12 @@ from pyslurm_ng.sched import first_fit, reason
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.node_plan import NodePlan
-from pyslurm_ng.sched.plan import Plan, Start, Wait
+from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
+from pyslurm_ng.sched.preempt import Preempting, qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Claim, Snapshot, Waiting
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
 Entry = tuple[int, Waiting, Demand]
@@ -33,6 +34,7 @@ Entry = tuple[int, Waiting, Demand]
 Prepared = tuple[int, int, bool, Demand]
 _NO_BUDGET = 1 << 62
 _TIER = 1 << 33  # priorities are below
+_ABLE = _TIER << 20  # tiers are below: who can preempt comes before all others
 
 
 class Planner:
@@ -44,6 +46,7 @@ class Planner:
         self._nodes: NodePlan | None = None
         self._generation = 0
         self._qos: dict[str, int] = {}
+        self._qos_ranks: dict[str, int] = {}
         self._jobs: dict[int, tuple[Waiting, tuple[Prepared, ...]]] = {}
         self._pass = 0
 
@@ -65,11 +68,16 @@ class Planner:
         if snapshot.reservations:
             outcome, snapshot = plan_inside(snapshot, policy, budget, fairshare)
         self._begin(snapshot, policy)
-        queue, wanted = self._queue(snapshot, Ranking(snapshot, policy, fairshare), outcome)
+        ranking = Ranking(snapshot, policy, fairshare)
+        queue, wanted = self._queue(snapshot, ranking, outcome)
         if not queue:
+            outcome.lost_claims += snapshot.claims
             return outcome
         planner = self._planner(snapshot, policy, wanted)
-        _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome).run(queue)
+        walk = _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome)
+        if policy.preempt_by:
+            walk.preempting = Preempting(snapshot, policy, outcome, ranking)
+        walk.run(queue)
         return outcome
 
     def _begin(self, snapshot: Snapshot, policy: Policy) -> None:
@@ -79,6 +87,9 @@ class Planner:
             self._generation = self._demands.generation
             self._pools, self._nodes = Pools(), None
             self._jobs = {}
+        ranks = qos_ranks(snapshot.qos) if policy.preempt_by == "qos" else {}
+        if ranks != self._qos_ranks:
+            self._qos_ranks, self._jobs = ranks, {}
         if snapshot.qos_priority != self._qos or len(self._jobs) > 2 * len(snapshot.waiting) + 1000:
             self._qos, self._jobs = snapshot.qos_priority, {}
 
@@ -129,15 +140,17 @@ class Planner:
                 continue
             fixed, is_all = ranking.fixed_part(job, partition)
             demand = self._demands.of(job, shape_id, partition)
-            prepared.append((-partition.priority_tier * _TIER, fixed, is_all, demand))
+            first = partition.priority_tier * _TIER + self._qos_ranks.get(job.qos, 0) * _ABLE
+            prepared.append((-first, fixed, is_all, demand))
         return tuple(prepared)
 
     def _planner(
         self, snapshot: Snapshot, policy: Policy, wanted: list[Demand]
     ) -> Pools | NodePlan:
         """Return the planner for these demands: counts where those are exact, else nodes."""
-        # Nodes that are reserved at times are not alike.
-        if not snapshot.reservations and self._pools.fit(snapshot, wanted):
+        # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
+        are_alike = not snapshot.reservations and not policy.preempt_by
+        if are_alike and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools
         if self._nodes is None:
@@ -166,13 +179,21 @@ class _Pass:
         self.behind: dict[str, Wait] = {}  # why jobs wait in a partition with a blocked one
         self.reservations: list[tuple[int, Demand, int]] = []
         self.licenses = dict(snapshot.licenses_free)  # less what the starts of this pass take
+        self.done: set[int] = set()  # jobs that need no look at their other partitions
+        self.preempting: Preempting | None = None
+        self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
 
     def run(self, queue: list[Entry]) -> None:
         waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.behind
         place, reserve, now_us = self.planner.place, self.reservations.append, self.snapshot.now_us
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
-        done: set[int] = set()
+        done = self.done
         tested = 0
+        preempts = self.preempting is not None
+        claims = self.snapshot.claims
+        if claims:
+            alive = {entry[1].job_id for entry in queue}
+            self.plan.lost_claims += [job_id for job_id in claims if job_id not in alive]
         wait: Wait | None
         for _, job, demand in queue:
             job_id = job.job_id
@@ -184,6 +205,7 @@ class _Pass:
                 and demand.is_plain
                 and job_id not in expected
                 and not job.array_pending
+                and not preempts
                 and (wait := behind.get(demand.partition.name)) is not None
             ):
                 start_us = place(demand)
@@ -213,27 +235,100 @@ class _Pass:
         if self.plan.tested >= self.budget:
             return reason.PASS_ENDED
         self.plan.tested += 1
+        claim = self.snapshot.claims.get(job.job_id)
+        if claim is not None and claim.is_free and not job.array_pending:
+            self._start_claimed(job, claim)
+            return None
         if job.array_pending:
             return self._consider_array(job, demand)
         start_us = self.planner.find(demand)
         if start_us == self.snapshot.now_us and self._start(job, demand, -1):
             return None
+        if claim is not None:
+            return self._await_claim(job, claim)
+        if self.preempting is not None:
+            wait = self._preempt(self.preempting, job, demand, -1)
+            if wait is not None:
+                return wait
         return self._wait(job, demand, start_us)
+
+    def _start_claimed(self, job: Waiting, claim: Claim) -> None:
+        """Start a job on what it has preempted others for."""
+        self.plan.starts.append(
+            Start(
+                job_id=job.job_id,
+                task_id=-1,
+                partition=claim.partition,
+                nodes=claim.nodes,
+                batch_node_id=claim.nodes[0].node_id,
+                total_tasks=claim.total_tasks,
+            )
+        )
+
+    def _await_claim(self, job: Waiting, claim: Claim) -> Wait:
+        """Say whom a job still waits for; nobody, and it must look for room anew."""
+        if not claim.leaving and job.job_id not in self.plan.lost_claims:
+            self.plan.lost_claims.append(job.job_id)
+        self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
+        return reason.preempting(claim.leaving)
+
+    def _preempt(
+        self, preempting: Preempting, job: Waiting, demand: Demand, task_id: int
+    ) -> Wait | None:
+        """Make others leave for a job, if that lets it start; return that it waits for them."""
+        if not preempting.is_able(job, demand):
+            return None
+        closed = self._promised_nodes(self.snapshot.now_us + demand.duration_us)
+        found = preempting.find(job, demand, task_id, self.licenses, closed)
+        if found is None:
+            return None
+        assert isinstance(self.planner, NodePlan)
+        self.planner.hold(demand, found.start.nodes)
+        if task_id < 0:
+            self.done.add(job.job_id)
+        for name, count in demand.licenses:
+            self.licenses[name] = self.licenses.get(name, 0) - count
+        if task_id < 0:
+            self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
+        return reason.preempting([job_id for job_id, _ in found.victims])
+
+    def _promised_nodes(self, until_us: int) -> frozenset[int]:
+        """Return the nodes that jobs before this one were promised for a time before `until_us`."""
+        if not self.reservations:
+            return frozenset()
+        if self._promised[0] != len(self.reservations):
+            found = self.planner.planned_nodes(self.reservations)
+            self._promised = len(self.reservations), found
+        nodes = self._promised[1]
+        return frozenset(
+            node_id
+            for job_id, _, start_us in self.reservations
+            if start_us < until_us
+            for node_id in nodes.get(job_id, ())
+        )
 
     def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
         tasks = task_ranges.tasks(job.array_pending)
         wait: Wait | None = None
+        leaving: Wait | None = None
         reserved = 0
         for _ in range(job.tasks_left):
             start_us = self.planner.find(demand)
             is_now = start_us == self.snapshot.now_us
-            if is_now and wait is None and self._start(job, demand, next(tasks)):
+            task_id = next(tasks)
+            if is_now and wait is None and self._start(job, demand, task_id):
                 continue
-            found = self._wait(job, demand, start_us)
-            wait = wait or found
+            if self.preempting is not None and wait is None:
+                found = self._preempt(self.preempting, job, demand, task_id)
+                if found is not None:
+                    leaving = found
+                    continue
+            promised = self._wait(job, demand, start_us)
+            wait = wait or promised
             reserved += 1
             if reserved >= self.policy.array_depth or start_us == NEVER:
                 break
+        wait = wait or leaving
         if wait is None and task_ranges.count(job.array_pending) > job.tasks_left:
             return reason.ARRAY_LIMIT
         return wait

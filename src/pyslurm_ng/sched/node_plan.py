@@ -132,7 +132,7 @@ class NodePlan:
         known, now_us = self._held, self._snapshot.now_us
         held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
         hold = self._grid.hold
-        for job_id, end_us, allocs, _, is_suspended in self._snapshot.running:
+        for job_id, end_us, allocs, _, is_suspended, _ in self._snapshot.running:
             held = known.get(job_id)
             if held is None or held[0] != (allocs, is_suspended):
                 held = (allocs, is_suspended), self._flat(allocs, is_suspended)
@@ -302,7 +302,7 @@ class NodePlan:
             return
         free = [snapshot.licenses_free.get(name, 0) for name in names]
         self._profile = Profile(snapshot.now_us, free)
-        for _, end_us, _, text, _ in snapshot.running:
+        for _, end_us, _, text, _, _ in snapshot.running:
             for name, count in license_counts(text) if text else ():
                 if name in self._license and end_us < NO_END_US:
                     at_us = end_us if end_us > snapshot.now_us else snapshot.now_us + SOON_US
@@ -448,7 +448,7 @@ class NodePlan:
         if chosen is None:
             return None
         allocs = allot(need, chosen)
-        self._hold_start(demand, allocs)
+        self.hold(demand, allocs)
         return allocs
 
     def _free_node(self, node_id: int) -> FreeNode:
@@ -457,7 +457,8 @@ class NodePlan:
             node = self._free[node_id] = free_node(self._snapshot, node_id)
         return node
 
-    def _hold_start(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
+    def hold(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
+        """Take from now on what a job gets that starts, or that preempts others for it."""
         now_us = self._snapshot.now_us
         end_us = min(NO_END_US, now_us + demand.duration_us)
         position = self.hardware.position

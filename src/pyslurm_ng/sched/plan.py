@@ -26,6 +26,14 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """A start that others have to make room for: who, and how (CANCEL, REQUEUE or SUSPEND)."""
+
+    start: Start
+    victims: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Why a job does not start: Slurm's reason code and a sentence with numbers."""
 
@@ -119,4 +127,7 @@ class Plan:
     priorities: dict[int, int] = field(default_factory=dict)
     expected_start_us: dict[int, int] = field(default_factory=dict)
     planned_nodes: PlannedNodes = field(default_factory=PlannedNodes)
+    preemptions: list[Preemption] = field(default_factory=list)
+    lost_claims: list[int] = field(default_factory=list)  # jobs whose claim is of no use any more
+    retry_us: int = 0  # when some job may preempt that may not yet; 0 for none
     tested: int = 0  # node tests done: the work that `budget` bounds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 
 EVERY_JOB = 1 << 62
@@ -32,6 +33,13 @@ class Policy:
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
     array_depth: int = 20  # tasks of one array that are given a reservation
+    preempt_by: str = ""  # who may preempt whom: partition_prio, qos, or nobody
+    preempt_mode: frozenset[str] = frozenset()  # words of PreemptMode
+    preempt_exempt_s: int = 0  # run time before which nobody is preempted
+    preempts_youngest_first: bool = False
+    preempt_exempt_priority: int = 0  # of victims; 0: any may be preempted
+    reclaims_licenses: bool = False
+    sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
 
 
 def policy(conf: SlurmConf) -> Policy:
@@ -39,6 +47,7 @@ def policy(conf: SlurmConf) -> Policy:
     flags = {flag.upper() for flag in conf.priority_flags}
     select = {word.upper() for word in conf.select_type_parameters}
     scheduler = _numbers(conf.scheduler_parameters)
+    preempt = {word.lower() for word in conf.preempt_parameters}
     return Policy(
         is_multifactor=conf.priority_type.endswith("multifactor"),
         weight_age=conf.priority_weight_age,
@@ -62,7 +71,19 @@ def policy(conf: SlurmConf) -> Policy:
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),
         array_depth=scheduler.get("bf_max_job_array_resv", 20),
+        preempt_by=conf.preempt_type.removeprefix("preempt/"),
+        preempt_mode=frozenset(conf.preempt_mode),
+        preempt_exempt_s=_exempt_s(conf),
+        preempts_youngest_first="youngest_first" in preempt,
+        preempt_exempt_priority=_numbers(conf.preempt_parameters).get("min_exempt_priority", 0),
+        reclaims_licenses="reclaim_licenses" in preempt,
+        sends_user_signal="send_user_signal" in preempt,
     )
+
+
+def _exempt_s(conf: SlurmConf) -> int:
+    exempt_s = conf.preempt_exempt_time
+    return exempt_s if 0 <= exempt_s < NO_VALUE else 0
 
 
 def _numbers(options: tuple[str, ...]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.need import Need
@@ -9,6 +11,15 @@ from pyslurm_ng.sched.plan import Wait
 
 PASS_ENDED = Wait(Reason.Priority, "the pass ended before this job's turn")
 ARRAY_LIMIT = Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+
+
+def preempting(job_ids: Sequence[int]) -> Wait:
+    """Return the reason of a job for which others are leaving."""
+    names = ",".join(map(str, job_ids[:8])) + ("..." if len(job_ids) > 8 else "")
+    if not job_ids:
+        return Wait(Reason.Resources, "starts when what it preempted others for is free")
+    return Wait(Reason.Resources, f"starts when preempted job{'s' * (len(job_ids) > 1)} {names} "
+                f"{'have' if len(job_ids) > 1 else 'has'} left")  # fmt: skip
 
 
 def plural(count: int, word: str) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyslurm_ng.model import task_ranges
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.assoc import Qos
+from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
@@ -26,6 +27,7 @@ HELD_REASONS = frozenset(
 )
 
 NO_END_US = 1 << 62
+_MINUTE = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,34 @@ class Waiting:
     patience_us: int = 0  # when that will be
 
 
+class Victim(NamedTuple):
+    """What decides whether a running job may be preempted; `job` is it as if it waited.
+
+    `is_leaving`: it has been preempted already. `preemptor` is the job that suspended it, or 0.
+    """
+
+    job: Waiting
+    partition: str
+    start_us: int
+    het_job_id: int
+    is_leaving: bool
+    preemptor: int
+
+
+class Claim(NamedTuple):
+    """What a waiting job has preempted others for; theirs are the ids in `leaving` still there.
+
+    `is_free`: nothing stands in the way of its start any more.
+    """
+
+    job_id: int
+    partition: str
+    nodes: tuple[NodeAlloc, ...]
+    total_tasks: int
+    leaving: tuple[int, ...]
+    is_free: bool
+
+
 class Running(NamedTuple):
     """What a job holds and until when its limit lets it; `end_us` 0: it is over, nodes clean up."""
 
@@ -60,6 +90,7 @@ class Running(NamedTuple):
     nodes: tuple[NodeAlloc, ...]
     licenses: str
     is_suspended: bool = False
+    victim: Victim | None = None  # None: nobody can preempt it
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +122,8 @@ class Snapshot:
     total_nodes: int
     reservations: tuple[Reservation, ...] = ()  # in order of creation; see `reserved`
     topologies: tuple[Topology, ...] = ()
+    qos: Mapping[str, Qos] = field(default_factory=dict)
+    claims: Mapping[int, Claim] = field(default_factory=dict)  # by job id
 
 
 class Views:
@@ -148,7 +181,7 @@ class Views:
             self._running.pop(job_id, None)
             return
         job = cluster.jobs[job_id]
-        self._running[job_id] = _running(job, now_us)
+        self._running[job_id] = _running(cluster, job, now_us)
         if job.flags & JobFlag.COMPLETING or job.state == JobState.SUSPENDED:
             self._moving[job_id] = None
 
@@ -171,7 +204,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         static = cluster.memo["snapshot"] = _static(cluster)
     columns = cluster.columns
     waiting, running = (views or Views()).renew(cluster, now_us)
-    return Snapshot(
+    view = Snapshot(
         now_us=now_us,
         specs=static.specs,
         weights=static.weights,
@@ -196,7 +229,12 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         total_nodes=static.total_nodes,
         reservations=tuple(cluster.reservations.values()),
         topologies=cluster.topologies,
+        qos=dict(cluster.qos),
+        claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
     )
+    if view.claims:
+        _keep_claims(cluster, view)
+    return view
 
 
 def outline(cluster: Cluster, now_us: int) -> Snapshot:
@@ -239,7 +277,106 @@ def _static(cluster: Cluster) -> _Static:
     )
 
 
-def _running(job: Job, now_us: int) -> Running:
+def _claim(cluster: Cluster, job: Job) -> Claim:
+    """Return what a waiting job claims, and who is still in its way."""
+    leaving: dict[int, None] = {}
+    is_free = True
+    for alloc in job.claim:
+        is_free = is_free and is_free_now(cluster, alloc)
+        held = cluster.use[alloc.node_id].allocs
+        leaving.update(dict.fromkeys(victim for victim in job.claim_victims if victim in held))
+    licenses = license_counts(job.request.licenses)
+    for name, count in licenses:
+        left = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
+        is_free = is_free and left >= count
+    if licenses:
+        leaving.update(dict.fromkeys(one for one in job.claim_victims if one in cluster.active))
+    return Claim(
+        job.job_id, job.claim_partition, job.claim, job.claim_tasks, tuple(leaving), is_free
+    )
+
+
+def is_free_now(cluster: Cluster, alloc: NodeAlloc) -> bool:
+    """Return whether nobody holds any of this and its node takes jobs."""
+    columns, use = cluster.columns, cluster.use[alloc.node_id]
+    if not columns.usable[alloc.node_id] or columns.cpus_free[alloc.node_id] < alloc.cpus:
+        return False
+    if columns.mem_free_mib[alloc.node_id] < alloc.mem_mib:
+        return False
+    if use.cores & int.from_bytes(alloc.cores, "little"):
+        return False
+    for held in alloc.gres:
+        key = f"{held.name}:{held.type}"
+        if use.gres.get(key, 0) & int.from_bytes(held.indexes, "little"):
+            return False
+        if not held.indexes and use.gres_count.get(key, 0) + held.count > _gres_total(
+            cluster, alloc.node_id, held.name, held.type
+        ):
+            return False
+    return True
+
+
+def _gres_total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
+    spec = cluster.node(node_id).spec
+    return sum(item.count for item in spec.gres if item.name == name and item.type == kind)
+
+
+def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
+    """Let claims be in use: nobody else may have what their jobs preempted others for.
+
+    Those others still hold some of it: a node has left what it has now, or what it will have when
+    they are gone and the claim's job runs, whichever is less.
+    """
+    for claim in view.claims.values():
+        job = cluster.jobs[claim.job_id]
+        leaving = frozenset(claim.leaving)
+        for alloc in claim.nodes:
+            _keep(view, alloc, [cluster.use[alloc.node_id].allocs[one] for one in leaving
+                                if one in cluster.use[alloc.node_id].allocs])  # fmt: skip
+        for name, count in license_counts(job.request.licenses):
+            view.licenses_free[name] = view.licenses_free.get(name, 0) - count
+        end_us = view.now_us + (job.time_limit_min if job.time_limit_min < NO_VAL else 0) * _MINUTE
+        if job.time_limit_min >= NO_VAL:
+            end_us = NO_END_US
+        view.running.append(Running(claim.job_id, end_us, claim.nodes, job.request.licenses))
+
+
+def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
+    node_id, spec = alloc.node_id, view.specs[alloc.node_id]
+    assert spec is not None, node_id
+    before = view.cores_busy[node_id]
+    wanted = int.from_bytes(alloc.cores, "little")
+    view.in_use[node_id] = 1
+    view.cores_busy[node_id] = before | wanted
+    view.cpus_free[node_id] -= (wanted & ~before).bit_count() * max(1, spec.threads_per_core)
+    freed_mib = sum(one.mem_mib for one in leaving)
+    view.mem_free_mib[node_id] -= max(0, alloc.mem_mib - freed_mib)
+    busy, used = dict(view.gres_busy[node_id]), dict(view.gres_used[node_id])
+    for held in alloc.gres:
+        key = f"{held.name}:{held.type}"
+        freed = sum(
+            other.count
+            for one in leaving
+            for other in one.gres
+            if (other.name, other.type) == (held.name, held.type)
+        )
+        used[key] = used.get(key, 0) + max(0, held.count - freed)
+        busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+    view.gres_busy[node_id], view.gres_used[node_id] = busy, used
+
+
+def _victim(cluster: Cluster, job: Job) -> Victim:
+    return Victim(
+        job=_waiting(cluster, job, 0),
+        partition=job.partition,
+        start_us=job.start_us,
+        het_job_id=job.het_job_id,
+        is_leaving=bool(job.preempt_end_us),
+        preemptor=job.suspended_by,
+    )
+
+
+def _running(cluster: Cluster, job: Job, now_us: int) -> Running:
     """Return what an active job holds; a suspended one goes on as long as it has left."""
     nodes = job.nodes
     if job.flags & JobFlag.COMPLETING:
@@ -247,12 +384,17 @@ def _running(job: Job, now_us: int) -> Running:
         nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
         return Running(job.job_id, 0, nodes, job.licenses_alloc)
     is_suspended = job.state == JobState.SUSPENDED
+    victim = _victim(cluster, job)
+    if job.preempt_end_us:
+        return Running(
+            job.job_id, job.preempt_end_us, nodes, job.licenses_alloc, is_suspended, victim
+        )
     if job.time_limit_min >= NO_VAL:
-        return Running(job.job_id, NO_END_US, nodes, job.licenses_alloc, is_suspended)
-    end_us = job.start_us + job.suspended_us + job.time_limit_min * 60_000_000
+        return Running(job.job_id, NO_END_US, nodes, job.licenses_alloc, is_suspended, victim)
+    end_us = job.start_us + job.suspended_us + job.time_limit_min * _MINUTE
     if is_suspended:
         end_us += now_us - job.suspend_us
-    return Running(job.job_id, max(end_us, 1), nodes, job.licenses_alloc, is_suspended)
+    return Running(job.job_id, max(end_us, 1), nodes, job.licenses_alloc, is_suspended, victim)
 
 
 def may_be_considered(job: Job) -> bool:

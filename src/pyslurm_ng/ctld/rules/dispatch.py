@@ -12,7 +12,7 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Start
-from pyslurm_ng.sched.snapshot import may_be_considered
+from pyslurm_ng.sched.snapshot import is_free_now, may_be_considered
 
 
 def dispatch(
@@ -28,7 +28,7 @@ def dispatch(
     job = cluster.jobs.get(start.job_id)
     if job is None or not _may_start(cluster, job, start):
         return []
-    reservation = _reservation(cluster, job, start, now_us)
+    reservation = reservation_of(cluster, job, start, now_us)
     if reservation is None:
         return []
     events: list[ev.AnyEvent] = []
@@ -83,47 +83,56 @@ def _batch_step(job: Job, start: Start, now_us: int) -> Step:
     )
 
 
-def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
+def may_start_in(cluster: Cluster, job: Job, partition_name: str) -> bool:
+    """Return whether a job still waits for nothing but room in a partition."""
     if job.state != JobState.PENDING or not may_be_considered(job):
         return False
-    partition = cluster.partitions.get(start.partition)
+    partition = cluster.partitions.get(partition_name)
     if partition is None or partition.state not in ("UP", "DRAIN"):
         return False
-    if job.array_limit and cluster.array_active.get(job.array_job_id, 0) >= job.array_limit:
+    running = cluster.array_active.get(job.array_job_id, 0)
+    return not job.array_limit or running < job.array_limit
+
+
+def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
+    if not may_start_in(cluster, job, start.partition):
         return False
     for name, count in license_counts(job.request.licenses):
         if cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0) < count:
             return False
-    return all(_is_free(cluster, alloc) for alloc in start.nodes)
+    if cluster.claims and not _leaves_claims(cluster, start):
+        return False
+    return all(is_free_now(cluster, alloc) for alloc in start.nodes)
 
 
-def _reservation(cluster: Cluster, job: Job, start: Start, now_us: int) -> str | None:
+def _leaves_claims(cluster: Cluster, start: Start) -> bool:
+    """Return whether a start takes no core and device that another job preempted for."""
+    wanted = {alloc.node_id: alloc for alloc in start.nodes}
+    for job_id in cluster.claims:
+        if job_id == start.job_id:
+            continue
+        for alloc in cluster.jobs[job_id].claim:
+            own = wanted.get(alloc.node_id)
+            if own is not None and collide(own, alloc):
+                return False
+    return True
+
+
+def collide(one: NodeAlloc, other: NodeAlloc) -> bool:
+    """Return whether two shares of a node have a core or device in common."""
+    if int.from_bytes(one.cores, "little") & int.from_bytes(other.cores, "little"):
+        return True
+    masks = {(held.name, held.type): held.indexes for held in one.gres}
+    return any(
+        int.from_bytes(masks.get((held.name, held.type), b""), "little")
+        & int.from_bytes(held.indexes, "little")
+        for held in other.gres
+    )
+
+
+def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str | None:
     """Return the reservation a start is in, "" for none, None if its nodes are kept from it."""
     end_us = now_us + limit_us(job.time_limit_min, cluster.partitions[start.partition])
     node_ids = [alloc.node_id for alloc in start.nodes]
     reservations = tuple(cluster.reservations.values())
     return reserved.place_of(reservations, job, node_ids, now_us, end_us)
-
-
-def _is_free(cluster: Cluster, alloc: NodeAlloc) -> bool:
-    columns, use = cluster.columns, cluster.use[alloc.node_id]
-    if not columns.usable[alloc.node_id] or columns.cpus_free[alloc.node_id] < alloc.cpus:
-        return False
-    if columns.mem_free_mib[alloc.node_id] < alloc.mem_mib:
-        return False
-    if use.cores & int.from_bytes(alloc.cores, "little"):
-        return False
-    for held in alloc.gres:
-        key = f"{held.name}:{held.type}"
-        if use.gres.get(key, 0) & int.from_bytes(held.indexes, "little"):
-            return False
-        if not held.indexes and use.gres_count.get(key, 0) + held.count > _total(
-            cluster, alloc.node_id, held.name, held.type
-        ):
-            return False
-    return True
-
-
-def _total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
-    spec = cluster.node(node_id).spec
-    return sum(item.count for item in spec.gres if item.name == name and item.type == kind)

@@ -1,0 +1,269 @@
+"""Preemption in deeds: victims are told, ended, requeued or suspended; claims are kept or lost.
+
+A plan's preemption is checked again, whole: either all its victims leave, or none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
+from pyslurm_ng.ctld.rules.dispatch import collide, may_start_in, reservation_of
+from pyslurm_ng.model import events as ev, task_ranges
+from pyslurm_ng.model.cluster import (
+    Cluster,
+    free_job_id,
+    is_completing,
+    license_counts,
+    schedulable_mem_mib,
+)
+from pyslurm_ng.model.duty import (
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_FULL,
+    SIGNAL_PREEMPTED,
+    SIGNAL_STEPS_ONLY,
+)
+from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job, NodeAlloc
+from pyslurm_ng.model.states import JobFlag, JobState
+from pyslurm_ng.sched.plan import Preemption
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.preempt import grace_s
+
+SECOND_US = 1_000_000
+SIGTERM, SIGCONT = 15, 18  # Linux's numbers; the core imports no signal module
+_GONE = (JobState.RUNNING, JobState.SUSPENDED)
+
+
+def split(
+    cluster: Cluster, item: Preemption, now_us: int
+) -> tuple[list[ev.AnyEvent], Preemption | None]:
+    """Return what makes a waiting array's task a job that others can be preempted for.
+
+    The caller applies the events before it goes on with the preemption returned.
+    """
+    job = cluster.jobs.get(item.start.job_id)
+    if job is None or not job.array_pending:
+        return [], item
+    task_id = item.start.task_id
+    if not may_start_in(cluster, job, item.start.partition) or not task_ranges.contains(
+        job.array_pending, task_id
+    ):
+        return [], None
+    job_id = job.job_id
+    if task_ranges.count(job.array_pending) > 1:
+        job_id = free_job_id(cluster)
+    start = dataclasses.replace(item.start, job_id=job_id, task_id=-1)
+    events: list[ev.AnyEvent] = [ev.ArrayTaskSplit(now_us, job.job_id, task_id, job_id)]
+    return events, dataclasses.replace(item, start=start)
+
+
+def preempt(
+    cluster: Cluster, item: Preemption, policy: Policy, now_us: int
+) -> list[ev.AnyEvent] | None:
+    """Return what makes the victims leave and keeps their room; None if it would be in vain.
+
+    Without a claim among the events the start may follow at once: all victims are suspended.
+    """
+    start = item.start
+    job = cluster.jobs.get(start.job_id)
+    if job is None or not _still_holds(cluster, job, item, now_us):
+        return None
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    ended: list[tuple[Job, JobState]] = []
+    for victim_id, mode in item.victims:
+        victim = cluster.jobs[victim_id]
+        if mode == "SUSPEND":
+            fields: dict[str, object] = {"suspended_by": job.job_id, "preempt_us": now_us}
+            events.append(ev.JobUpdated(now_us, victim_id, fields))
+            if victim.state == JobState.RUNNING:
+                events.append(ev.JobSuspended(now_us, victim_id, duty_id))
+                duty_id += len(victim.nodes)
+            continue
+        partition = cluster.partitions.get(victim.partition)
+        grace = grace_s(cluster.qos, partition, victim.qos)
+        if grace:
+            told = _told(victim, mode, grace, policy, now_us, duty_id)
+        else:
+            told = _ended(cluster, victim, mode, now_us, duty_id, ended)
+        duty_id += sum(
+            len(event.node_ids) or len(victim.nodes)
+            for event in told
+            if isinstance(event, ev.JobSignalled)
+        ) or len(victim.nodes)
+        events += told
+    events += dependency.after_ends(cluster, ended, now_us)
+    if all(mode == "SUSPEND" for _, mode in item.victims):
+        return events
+    claim: dict[str, object] = {
+        "claim": start.nodes,
+        "claim_victims": tuple(victim_id for victim_id, _ in item.victims),
+        "claim_partition": start.partition,
+        "claim_tasks": start.total_tasks,
+    }
+    events.append(ev.JobUpdated(now_us, job.job_id, claim))
+    return events
+
+
+def _told(
+    job: Job, mode: str, grace: int, policy: Policy, now_us: int, duty_id: int
+) -> list[ev.AnyEvent]:
+    """Return how a victim learns that it is to leave, and by when it will have been made to."""
+    fields: dict[str, object] = {
+        "preempt_us": now_us,
+        "preempt_end_us": now_us + grace * SECOND_US,
+        "preempt_mode": mode,
+    }
+    events: list[ev.AnyEvent] = [ev.JobUpdated(now_us, job.job_id, fields)]
+    request = job.request
+    orders = [(SIGCONT, SIGNAL_FULL), (SIGTERM, SIGNAL_FULL)]
+    if policy.sends_user_signal and request.signal:
+        to_script = bool(request.flags & REQ_SIGNAL_BATCH)
+        flags = SIGNAL_BATCH_ONLY if to_script else SIGNAL_STEPS_ONLY
+        orders.insert(1, (request.signal, flags))
+    for signal, flags in orders:
+        node_ids = (job.batch_node_id,) if flags == SIGNAL_BATCH_ONLY else ()
+        events.append(
+            ev.JobSignalled(
+                time_us=now_us,
+                job_id=job.job_id,
+                signal=signal,
+                flags=flags,
+                step_id=-1,
+                first_duty_id=duty_id,
+                node_ids=node_ids,
+            )
+        )
+        duty_id += len(node_ids) or len(job.nodes)
+    return events
+
+
+def _ended(
+    cluster: Cluster,
+    job: Job,
+    mode: str,
+    now_us: int,
+    duty_id: int,
+    ended: list[tuple[Job, JobState]],
+) -> list[ev.AnyEvent]:
+    """Return the end of a victim; one that may not be requeued is cancelled."""
+    again = mode == "REQUEUE" and node_loss.may_requeue(job)
+    events: list[ev.AnyEvent] = []
+    if not job.preempt_us:
+        events.append(ev.JobUpdated(now_us, job.job_id, {"preempt_us": now_us}))
+    return events + job_end.complete(
+        cluster,
+        job,
+        JobState.PREEMPTED,
+        now_us,
+        flags=JobFlag.REQUEUED if again else JobFlag.NONE,
+        duty_flags=SIGNAL_PREEMPTED,
+        first_duty_id=duty_id,
+        ended_jobs=ended,
+    )
+
+
+def grace_over(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+    """Return the ends of victims whose grace is over."""
+    events: list[ev.AnyEvent] = []
+    ended: list[tuple[Job, JobState]] = []
+    duty_id = cluster.next_duty_id
+    for job_id in cluster.leaving:
+        job = cluster.jobs[job_id]
+        if now_us >= job.preempt_end_us:
+            events += _ended(cluster, job, job.preempt_mode, now_us, duty_id, ended)
+            duty_id += len(job.nodes)
+    return events + dependency.after_ends(cluster, ended, now_us)
+
+
+def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+    """Return the return of jobs suspended for others that have left their cores."""
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    again: dict[int, int] = {}  # cores that jobs resumed by these events have, by node
+    for job_id in cluster.suspended:
+        job = cluster.jobs[job_id]
+        if not job.suspended_by or _is_covered(cluster, job, again):
+            continue
+        for alloc in job.nodes:
+            cores = int.from_bytes(alloc.cores, "little")
+            again[alloc.node_id] = again.get(alloc.node_id, 0) | cores
+        events.append(ev.JobResumed(now_us, job_id, duty_id))
+        duty_id += len(job.nodes)
+    return events
+
+
+def _is_covered(cluster: Cluster, job: Job, again: dict[int, int]) -> bool:
+    """Return whether another job runs on a suspended job's cores, or has a claim there."""
+    claims = [alloc for other in cluster.claims for alloc in cluster.jobs[other].claim]
+    for alloc in job.nodes:
+        cores = int.from_bytes(alloc.cores, "little")
+        if (cluster.use[alloc.node_id].cores | again.get(alloc.node_id, 0)) & cores:
+            return True
+        if any(claim.node_id == alloc.node_id and collide(claim, alloc) for claim in claims):
+            return True
+    return False
+
+
+def lost_claims(cluster: Cluster, job_ids: list[int], now_us: int) -> list[ev.AnyEvent]:
+    """Return the end of claims that a plan found to be of no use."""
+    empty: dict[str, object] = {
+        "claim": (),
+        "claim_victims": (),
+        "claim_partition": "",
+        "claim_tasks": 0,
+    }
+    return [ev.JobUpdated(now_us, job_id, empty) for job_id in job_ids if job_id in cluster.claims]
+
+
+# Checked again ----------------------------------------------------------------------------------
+
+
+def _still_holds(cluster: Cluster, job: Job, item: Preemption, now_us: int) -> bool:
+    """Return whether the victims can leave still, and the job would start if they did."""
+    start = item.start
+    if job.array_pending or job.claim or not may_start_in(cluster, job, start.partition):
+        return False
+    if reservation_of(cluster, job, start, now_us) is None:
+        return False
+    modes = dict(item.victims)
+    for victim_id in modes:
+        victim = cluster.jobs.get(victim_id)
+        if victim is None or victim_id not in cluster.active or is_completing(victim):
+            return False
+        if victim.preempt_end_us or victim.state not in _GONE:
+            return False
+    free = dict(cluster.licenses)
+    for other in cluster.active:
+        if modes.get(other, "SUSPEND") == "SUSPEND":
+            for name, count in license_counts(cluster.jobs[other].licenses_alloc):
+                free[name] = free.get(name, 0) - count
+    if any(free.get(name, 0) < count for name, count in license_counts(job.request.licenses)):
+        return False
+    return all(_fits(cluster, alloc, modes) for alloc in start.nodes)
+
+
+def _fits(cluster: Cluster, alloc: NodeAlloc, modes: dict[int, str]) -> bool:
+    """Return whether a share of a node is free when victims have left it."""
+    node = cluster.nodes[alloc.node_id]
+    if node is None or not cluster.columns.usable[alloc.node_id]:
+        return False
+    mem_mib = schedulable_mem_mib(node.spec) - alloc.mem_mib
+    for job_id, held in cluster.use[alloc.node_id].allocs.items():
+        mode = modes.get(job_id)
+        if mode in ("CANCEL", "REQUEUE"):
+            continue
+        mem_mib -= held.mem_mib
+        # A suspended job keeps its devices, not its cores.
+        own = alloc
+        if mode == "SUSPEND" or job_id in cluster.suspended:
+            own = NodeAlloc(alloc.node_id, 0, b"", 0, 0, alloc.gres)
+        if collide(own, held):
+            return False
+    for job_id in cluster.claims:
+        for held in cluster.jobs[job_id].claim:
+            if held.node_id == alloc.node_id:
+                mem_mib -= held.mem_mib
+                if collide(alloc, held):
+                    return False
+    return mem_mib >= 0
