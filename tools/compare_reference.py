@@ -43,6 +43,15 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"\bslurm \d\d\.\d\d\.\S+"), "slurm <version>"),
     (re.compile(r"(?<=Version=)\d\d\.\d\d\.\S+"), "<version>"),
+    (re.compile(r"\b26\.11\.0-(?:0rc1|ng\d+\.\d+)"), "<version>"),
+    # Both clusters have one kind of authentication; the recorded one had munge installed.
+    (re.compile(r"(?<== )(auth|cred)/(?:munge|slurm)\b"), r"\1/<kind>"),
+    # munge named every host of the recorded cluster localhost.
+    (re.compile(r"(?<=\"allocating_node\": )\"\w+\""), "<host>"),
+    (re.compile(r"\bslurm\( ?\d+\)"), "slurm(<uid>)"),
+    (re.compile(r"(?<=\"cpu_load\": )\d+"), "<measured>"),
+    (re.compile(r"(?<=SrunHost:Pid=)(\w+):\d+"), r"\1:<pid>"),
+    (re.compile(r"(?<=memory limit \()\d+"), "<measured>"),
     (re.compile(r"AllocNode:Sid=\w+:\d+"), "AllocNode:Sid=<session>"),
     (re.compile(r"(?<=OS=Linux ).*"), "<kernel>"),
     (re.compile(r"\b(CPULoad|FreeMem|Priority|SLUID|CurrentWatts|Sid)=\S+"), r"\1=<measured>"),
