@@ -242,6 +242,13 @@ def test_without_window_only_today(sacct: Commands) -> None:
     assert sacct.run("sacct", "-a", "-n").stdout == ""
 
 
+def test_states_with_a_start_alone_ask_about_that_moment(sacct: Commands) -> None:
+    """--endtime is then --starttime, not now: the day of the jobs began without any."""
+    words = ("sacct", "-a", "-X", "-n", "-P", "-o", "jobid", "-s", "F,CD", "-S", "2026-11-20")
+    assert sacct.run(*words).stdout == ""
+    assert sacct.run(*words, "-E", "2026-11-21").stdout != ""
+
+
 def test_truncated_times(sacct: Commands) -> None:
     """-T cuts to the window, and the elapsed time with it."""
     printed = sacct.run(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, load_configuration, parse_options
 from pyslurm_ng.wire.client import Client
 
@@ -196,4 +197,4 @@ def test_the_schema_version_is_shown(place: Place) -> None:
     place.write_dbd_conf()
     assert place.run("-u").stdout.startswith("Schema version of the database: 0\n")
     assert place.run().returncode == 0
-    assert place.run("-u").stdout.startswith("Schema version of the database: 1\n")
+    assert place.run("-u").stdout.startswith(f"Schema version of the database: {LATEST}\n")

@@ -71,6 +71,20 @@ def test_a_migration_killed_at_any_statement_can_be_repeated(tmp_path: Path) -> 
     assert killed_after > 21
 
 
+def test_an_older_store_gets_the_new_columns(database: Database) -> None:
+    """What a partition's jobs ask for by default was not kept by version 1."""
+    table = schema.cluster_partitions
+    with database.write() as connection:
+        for name in ("def_mem_per_cpu_mib", "def_mem_per_node_mib", "def_mem_per_gpu_mib"):
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} DROP COLUMN {name}")
+        version = schema.store.update().where(schema.store.c.name == "schema_version")
+        connection.execute(version.values(value="1"))
+    database.open()
+    with database.write() as connection:
+        connection.execute(table.insert().values(cluster_id=1, name="main"))
+    assert rows(database, table, "name", "def_mem_per_cpu_mib") == [("main", 0)]
+
+
 def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
     """Rows and cursor belong together."""
 

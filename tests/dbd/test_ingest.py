@@ -13,6 +13,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Step, Usage
 from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag
 from tests.dbd.accounting_room import (
     JOURNAL,
@@ -60,6 +61,18 @@ def test_a_job_from_submission_to_end(store: Database) -> None:
     ]  # fmt: skip
     assert rows(store, schema.steps, "step_id", "name", "state", "exit_code", "end_us") == [
         (STEP_BATCH - 2**32, "batch", "FAILED", 768, T + 4 * SECOND)
+    ]
+
+
+def test_a_request_without_memory_has_that_of_its_partition(store: Database) -> None:
+    """ReqMem and ReqTRES show it for a job that never starts too, and after a restart."""
+    record(store, ev.PartitionUpdated(T, Partition("main", def_mem_per_cpu_mib=500)))
+    record(store, ev.PartitionUpdated(T, Partition("gpu", def_mem_per_node_mib=9000)))
+    record(store, submitted(T, 1, ntasks=4, nodes_min=2, mem_per_cpu_mib=0))
+    record(store, submitted(T, 2, ntasks=4, mem_per_cpu_mib=7))
+    assert jobs(store, "tres_requested") == [
+        ("billing=4,cpu=4,mem=2000,node=2",),
+        ("billing=4,cpu=4,mem=28,node=1",),
     ]
 
 

@@ -232,3 +232,16 @@ def test_a_requeued_job_cancelled_before_its_delay_is_over_is_shown(tmp_path: Pa
     record(database, ev.JobEnded(minute(3), 1, 4, cancelled_by=0))
     assert select(database) == [1]
     database.close()
+
+
+def test_a_job_never_eligible_is_in_no_window(tmp_path: Path) -> None:
+    """Cancelled while held or waiting for another: only `sacct -j` shows it, as with Slurm."""
+    database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))
+    database.open()
+    register(database)
+    record(database, configured(T))
+    record(database, submitted(T, 1, eligible_us=0), ev.JobEnded(minute(1), 1, 4, cancelled_by=0))
+    record(database, submitted(T, 2), ev.JobEnded(minute(1), 2, 4, cancelled_by=0))
+    assert select(database, start_us=T, end_us=NOW) == [2]
+    assert select(database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
+    database.close()

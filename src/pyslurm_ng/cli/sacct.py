@@ -185,7 +185,10 @@ def _integer(option: str, text: str) -> int:
 
 
 def _window(given: "dict[str, str]") -> "tuple[int, int]":
-    """Return the period to look at, in microseconds."""
+    """Return the period to look at, in microseconds.
+
+    The defaults are Slurm's: with states a moment rather than a period.
+    """
     now_s = int(time())
     start_s = end_s = now_s
     if "jobs" in given:
@@ -196,6 +199,8 @@ def _window(given: "dict[str, str]") -> "tuple[int, int]":
         start_s = int(mktime(midnight))
     if "starttime" in given:
         start_s = _moment(given["starttime"], now_s)
+        if "state" in given:
+            end_s = start_s
     if "endtime" in given:
         end_s = _moment(given["endtime"], now_s)
     if start_s > end_s:

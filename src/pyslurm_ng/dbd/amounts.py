@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.job import JobRequest, Usage
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import job_sizes
 
 
@@ -23,16 +24,11 @@ def parse_amounts(text: str) -> dict[str, int]:
 
 
 def requested_tres(
-    request: JobRequest, tracked: Iterable[str], weights: str
+    request: JobRequest, partition: Partition | None, tracked: Iterable[str]
 ) -> tuple[int, int, dict[str, int]]:
-    """Return requested nodes, CPUs and TRES; generic resources only if tracked.
-
-    Partition defaults are not known here; the record is brought up to date at the start.
-    """
-    sizes = job_sizes(request, None)
-    found = amounts.requested_tres(request, None, tracked)
-    found["billing"] = amounts.billing(found, weights)
-    return sizes.nodes_min, sizes.cpus, found
+    """Return requested nodes, CPUs and TRES; generic resources only if tracked."""
+    sizes = job_sizes(request, partition)
+    return sizes.nodes_min, sizes.cpus, amounts.requested_tres(request, partition, tracked)
 
 
 def usage_columns(usage: Usage | None) -> dict[str, str]:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from pyslurm_ng.dbd import ingest_jobs, ingest_nodes, schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model.events import AnyEvent, ScriptStored, decode_batch
+from pyslurm_ng.model.partition import Partition
 
 CHUNK = 500
 """Ids per IN list: well below SQLite's limit of bound variables."""
@@ -56,7 +57,7 @@ class Session:
         self.texts: dict[str, ScriptStored] = {}
         self.node_names: dict[int, str] = {}
         self.gone_nodes: set[int] = set()
-        self.billing_weights: dict[str, str] = {}
+        self.partitions: dict[str, Partition] = {}
         self.tracked: list[str] = []
         self.next_job_index = 0
         self._first_job_index = 0
@@ -183,11 +184,15 @@ class Session:
                 self.gone_nodes.add(found.node_id)
         parts = schema.cluster_partitions
         for found in self.connection.execute(
-            sa.select(parts.c.name, parts.c.billing_weights).where(
-                parts.c.cluster_id == self.cluster_id
-            )
+            sa.select(parts).where(parts.c.cluster_id == self.cluster_id)
         ):
-            self.billing_weights[found.name] = found.billing_weights
+            self.partitions[found.name] = Partition(
+                found.name,
+                tres_billing_weights=found.billing_weights,
+                def_mem_per_cpu_mib=found.def_mem_per_cpu_mib,
+                def_mem_per_node_mib=found.def_mem_per_node_mib,
+                def_mem_per_gpu_mib=found.def_mem_per_gpu_mib,
+            )
         tracked = sa.select(schema.tres.c.type, schema.tres.c.name).where(
             schema.tres.c.id >= schema.FIRST_DYNAMIC_TRES_ID
         )

@@ -11,6 +11,7 @@ from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.amounts import allocated_tres
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     request = event.request
     row = session.new_job(event.job_id)
     nodes, cpus, tres = amounts.requested_tres(
-        request, session.tracked, session.billing_weights.get(event.partition, "")
+        request, _partition(session, event.partition), session.tracked
     )
     sluid = sluid_number(event.time_us, event.job_id)
     row.update(
@@ -119,6 +120,11 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
         row["std_out"] = "slurm-%A_%a.out" if event.array_pending else "slurm-%j.out"
     if not row["std_in"] and event.script_hash:
         row["std_in"] = "/dev/null"
+
+
+def _partition(session: Session, names: str) -> Partition | None:
+    """Return the first of the partitions named, whose defaults a job has until it starts."""
+    return session.partitions.get(names.partition(",")[0])
 
 
 def _set_request(row: Row, request: model_job.JobRequest) -> None:
@@ -169,7 +175,7 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
         row["wckey"] = request.wckey
         if row["state"] == JobState.PENDING.name:
             nodes, cpus, tres = amounts.requested_tres(
-                request, session.tracked, session.billing_weights.get(row["partition"], "")
+                request, _partition(session, row["partition"]), session.tracked
             )
             row.update(
                 nodes_requested=nodes, cpus_requested=cpus, tres_requested=amounts.tres_text(tres)
@@ -257,7 +263,8 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
 
 
 def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc, ...]) -> None:
-    weights = session.billing_weights.get(row["partition"], "")
+    partition = _partition(session, row["partition"])
+    weights = partition.tres_billing_weights if partition is not None else ""
     held = allocated_tres(nodes, session.tracked, weights)
     row.update(
         node_list=_node_list(session, nodes),

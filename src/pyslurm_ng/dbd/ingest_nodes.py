@@ -122,11 +122,14 @@ def _partition_updated(session: Session, event: ev.PartitionUpdated) -> None:
 
 
 def _set_partition(session: Session, partition: Partition) -> None:
-    session.billing_weights[partition.name] = partition.tres_billing_weights
+    session.partitions[partition.name] = partition
     row = {
         "cluster_id": session.cluster_id,
         "name": partition.name,
         "billing_weights": partition.tres_billing_weights,
+        "def_mem_per_cpu_mib": partition.def_mem_per_cpu_mib,
+        "def_mem_per_node_mib": partition.def_mem_per_node_mib,
+        "def_mem_per_gpu_mib": partition.def_mem_per_gpu_mib,
     }
     keys = ("cluster_id", "name")
     session.database.upsert(session.connection, schema.cluster_partitions, keys, [row])

@@ -175,6 +175,9 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
     if not request.states:
         # A requeued job cancelled before its delay was over ended before it was eligible.
         was_there = sa.or_(jobs.eligible_us <= end, sa.and_(jobs.end_us > 0, jobs.end_us <= end))
+        if not request.jobs:
+            # Held or waiting for others until it was cancelled: never eligible, so in no window.
+            was_there = sa.and_(was_there, jobs.eligible_us > 0)
         return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
     return sa.or_(*[_in_state(state, start, end) for state in request.states])
 

@@ -333,7 +333,11 @@ cluster_partitions = _table(
     sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("name", 128, primary_key=True),
     _text("billing_weights"),
+    _int("def_mem_per_cpu_mib"),
+    _int("def_mem_per_node_mib"),
+    _int("def_mem_per_gpu_mib"),
 )
+"""What of a partition says how much its jobs ask for and are billed."""
 
 texts = _table(
     "texts",

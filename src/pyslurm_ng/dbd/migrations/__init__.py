@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd.migrations import m0001_initial
+from pyslurm_ng.dbd.migrations import m0001_initial, m0002_partition_memory
 
-MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = ((1, m0001_initial.upgrade),)
+MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
+    (1, m0001_initial.upgrade),
+    (2, m0002_partition_memory.upgrade),
+)
 LATEST = MIGRATIONS[-1][0]
