@@ -84,6 +84,7 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
         request.constraint, request.licenses, request.flags, request.segment,
+        request.distribution,
     )  # fmt: skip
 
 

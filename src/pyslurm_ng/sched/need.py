@@ -48,6 +48,7 @@ class Need:
     required_nodes: frozenset[int]
     excluded_nodes: frozenset[int]
     segment: int = 0  # nodes that have to be in one block
+    is_block: bool = False  # cores socket after socket: the second word of --distribution
     switches: int = 0  # leaf switches it wants at most; 0: any, or it has waited enough
 
 
@@ -91,6 +92,7 @@ def need_of(
         required_nodes=frozenset(required),
         excluded_nodes=frozenset(_node_ids(request.exclude, node_by_name)),
         segment=request.segment,
+        is_block=request.distribution.lower().split(",")[0].split(":")[1:2] == ["block"],
     )
 
 

@@ -211,7 +211,7 @@ def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeN
 def share_tasks(
     need: Need, chosen: list[tuple[FreeNode, int]], layout: Layout | None = None
 ) -> list[tuple[FreeNode, int]] | None:
-    """Give each chosen node one task at least, then fill in order.
+    """Give each chosen node one task at least, then fill: required nodes, then lighter ones first.
 
     Nodes stay in cluster order, those of one leaf switch or block together: ranks follow them.
     """
@@ -224,12 +224,14 @@ def share_tasks(
     left = need.tasks - len(chosen)
     if left < 0:
         return [(node, 1) for node, _ in chosen]
-    spread = []
-    for node, fit in chosen:
+    tasks = {}
+    for node, fit in sorted(
+        chosen, key=lambda pair: (pair[0].node_id not in need.required_nodes, pair[0].weight)
+    ):
         more = min(fit - 1, left)
         left -= more
-        spread.append((node, 1 + more))
-    return spread if not left else None
+        tasks[node.node_id] = 1 + more
+    return [(node, tasks[node.node_id]) for node, _ in chosen] if not left else None
 
 
 def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
@@ -265,7 +267,13 @@ def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, .
     if need.is_exclusive:
         cores = node.cores
     else:
-        cores = pick_cores(node, cores_wanted(need, spec, tasks))
+        per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+        cores = pick_cores(
+            node,
+            cores_wanted(need, spec, tasks),
+            -(-need.cpus_per_task // per_core),
+            is_block=need.is_block or need.fixed_tasks_per_node,
+        )
     cpus = min(cores.bit_count() * threads, effective_cpus(spec))
     if need.mem_per_node_mib:
         mem_mib = need.mem_per_node_mib
@@ -284,28 +292,60 @@ def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, .
     return NodeAlloc(node.node_id, cpus, cores.to_bytes(size, "little"), mem_mib, tasks, gres)
 
 
-def pick_cores(node: FreeNode, wanted: int) -> int:
-    """Return a mask of `wanted` free cores: in one socket if any holds them, the fullest first."""
+def pick_cores(node: FreeNode, wanted: int, per_task: int = 1, *, is_block: bool = False) -> int:
+    """Return a mask of `wanted` free cores.
+
+    Tasks of one core are dealt over the sockets in turn (block:cyclic, the default). A task of
+    several goes into the first socket that holds it whole, so that it need not cross; one too
+    large for any is dealt core by core. Seen with Slurm 22.05 and 26.11.
+
+    Args:
+        per_task: cores of one task.
+        is_block: fill socket after socket.
+    """
     per_socket = max(1, node.spec.cores_per_socket)
     socket_mask = (1 << per_socket) - 1
-    sockets = []
-    for socket in range(max(1, node.spec.sockets)):
-        free = node.cores & (socket_mask << (socket * per_socket))
-        if free:
-            sockets.append((free.bit_count(), socket, free))
-    fitting = [item for item in sockets if item[0] >= wanted]
-    order = [min(fitting)] if fitting else sorted(sockets, key=lambda item: (-item[0], item[1]))
+    places = range(-(-node.cores.bit_length() // per_socket))
+    free = [node.cores & (socket_mask << (place * per_socket)) for place in places]
+    picked, left = 0, wanted
+    while left > 0:
+        size = min(left, per_task)
+        home = next((at for at in places if free[at].bit_count() >= size), -1)
+        if is_block:
+            took = lowest_bits(node.cores & ~picked, left)
+        elif size > 1 and home >= 0:
+            took = lowest_bits(free[home], size)
+        else:
+            took = _dealt(free, left if per_task == 1 else size)
+        if not took:
+            break
+        picked |= took
+        left -= took.bit_count()
+        free = [part & ~took for part in free]
+    return picked
+
+
+def _dealt(free: list[int], count: int) -> int:
+    """Return `count` cores, one of each socket in turn as long as it has any."""
     picked = 0
-    for _, _, free in order:
-        while free and picked.bit_count() < wanted:
-            low = free & -free
-            picked |= low
-            free ^= low
-    rest = node.cores & ~picked
-    while rest and picked.bit_count() < wanted:
-        low = rest & -rest
+    rest = list(free)
+    while count and any(rest):
+        for place, part in enumerate(rest):
+            low = part & -part
+            if low and count:
+                picked |= low
+                rest[place] ^= low
+                count -= 1
+    return picked
+
+
+def lowest_bits(mask: int, count: int) -> int:
+    """Return the lowest `count` bits that are set in a mask."""
+    picked = 0
+    for _ in range(count):
+        low = mask & -mask
         picked |= low
-        rest ^= low
+        mask ^= low
     return picked
 
 

@@ -1,0 +1,96 @@
+"""Which cores of a node and which share of the tasks a job gets, as seen with Slurm."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pyslurm_ng.model.cluster import id_ranges
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.need import need_of
+from pyslurm_ng.sched.select import FreeNode, allot, empty_node, pick_cores, share_tasks
+
+SPEC = NodeSpec("n1", cpus=16, sockets=2, cores_per_socket=8, threads_per_core=1)
+
+
+def mask(text: str) -> int:
+    return sum(1 << number for number in id_ranges(text))
+
+
+def node(node_id: int = 0, busy: str = "", weight: int = 1) -> FreeNode:
+    found = empty_node(node_id, SPEC)
+    found.cores &= ~mask(busy) if busy else -1
+    found.weight = weight
+    return found
+
+
+@pytest.mark.parametrize(
+    ("busy", "tasks", "per_task", "expected"),
+    [
+        ("", 4, 1, "0-1,8-9"),
+        ("", 5, 1, "0-2,8-9"),
+        ("", 10, 1, "0-4,8-12"),
+        ("", 1, 4, "0-3"),
+        ("", 2, 2, "0-3"),
+        ("", 2, 3, "0-5"),
+        ("", 3, 3, "0-5,8-10"),
+        ("", 3, 5, "0-14"),
+        ("", 2, 7, "0-6,8-14"),
+        ("", 4, 3, "0-5,8-13"),
+        ("", 3, 4, "0-11"),
+        ("", 1, 9, "0-4,8-11"),
+        ("", 1, 12, "0-5,8-13"),
+        ("0-2", 1, 9, "3-11"),
+        ("0-2", 10, 1, "3-12"),
+        ("0-3", 4, 1, "4-5,8-9"),
+        ("0-3", 1, 6, "8-13"),
+        ("0-3", 2, 3, "4-6,8-10"),
+        ("0-5,8-9", 2, 2, "6-7,10-11"),
+        ("0-6", 1, 1, "7"),
+        ("0-8", 2, 1, "9-10"),
+    ],
+)
+def test_cores_are_those_that_slurm_gives(
+    busy: str, tasks: int, per_task: int, expected: str
+) -> None:
+    """CPU_IDs of `sbatch -n TASKS -c PER_TASK`, with CPUs busy on a node of two sockets of 8."""
+    assert pick_cores(node(busy=busy), tasks * per_task, per_task) == mask(expected)
+
+
+def test_block_fills_a_socket_before_the_next() -> None:
+    """-m block:block, and --ntasks-per-node as recorded."""
+    assert pick_cores(node(busy="0-1"), 7, is_block=True) == mask("2-8")
+    partition = Partition("main")
+    for words in ({"distribution": "block:block"}, {"ntasks_per_node": 4, "ntasks": 0}):
+        need = need_of(JobRequest(**{"ntasks": 4, "nodes_min": 1, **words}), partition, {})  # type: ignore[arg-type]
+        assert allot(need, [(node(), 4)])[0].cores == b"\x0f"
+    need = need_of(JobRequest(ntasks=4, nodes_min=1), partition, {})
+    assert allot(need, [(node(), 4)])[0].cores == b"\x03\x03"
+
+
+def test_spare_tasks_go_to_the_lightest_node() -> None:
+    """`-N4 -n8` where the third and fourth node are lighter; ranks stay in node order."""
+    nodes = [node(0, weight=10), node(1, weight=10), node(2), node(3)]
+    need = need_of(JobRequest(ntasks=8, nodes_min=4), Partition("main"), {})
+
+    def tasks(need_tasks: int) -> list[tuple[int, int]]:
+        wanted = dataclasses.replace(need, tasks=need_tasks)
+        found = share_tasks(wanted, [(one, 16) for one in nodes])
+        assert found is not None
+        return [(one.node_id, count) for one, count in found]
+
+    assert tasks(8) == [(0, 1), (1, 1), (2, 5), (3, 1)]
+    assert tasks(20) == [(0, 1), (1, 1), (2, 16), (3, 2)]
+    assert tasks(40) == [(0, 7), (1, 1), (2, 16), (3, 16)]
+
+
+def test_required_nodes_are_filled_first() -> None:
+    """`-w` puts a node before lighter ones."""
+    nodes = [node(0, weight=10), node(1)]
+    need = need_of(JobRequest(ntasks=3, nodes_min=2, node_list="n1"), Partition("main"), {"n1": 0})
+    found = share_tasks(need, [(one, 16) for one in nodes])
+    assert found is not None
+    assert [count for _, count in found] == [2, 1]
