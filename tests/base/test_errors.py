@@ -45,3 +45,8 @@ def test_a_reject_reads_as_a_sentence() -> None:
 
 def test_an_unknown_number_says_so() -> None:
     assert error_text(4999) == "Unknown error 4999"
+
+
+def test_the_systems_numbers_have_the_systems_texts() -> None:
+    """EAGAIN: the controller has MaxJobCount jobs."""
+    assert error_text(11) == "Resource temporarily unavailable"

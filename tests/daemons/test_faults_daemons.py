@@ -229,7 +229,8 @@ def test_requeue_counts(cluster: LiveCluster) -> None:
     )  # fmt: skip
     wait_for_text(cluster, out)
     cluster.out("scontrol", "requeue", str(job_id))
-    cluster.wait_until("end of first run", lambda: "REQUEUE" in out.read_text(), 20)
+    # The job may still be cleaned up: what is set then must hold as well.
+    cluster.wait_until("end of first run", lambda: "REQUEUE" in out.read_text(), 60)
     cluster.out("scontrol", "update", f"JobId={job_id}", "StartTime=now")
     cluster.wait_for_jobs(job_id)
     runs = [line for line in out.read_text().splitlines() if line.startswith("run")]

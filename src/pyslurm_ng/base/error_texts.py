@@ -253,8 +253,10 @@ TEXTS: dict[int, str] = {
 
 
 def error_text(code: int) -> str:
-    """Return Slurm's text for one of its error numbers.
+    """Return Slurm's text for one of its error numbers, or the system's for its own (errno)."""
+    text = TEXTS.get(code)
+    if text is None and 0 < code < 1000:
+        from os import strerror
 
-    The system's own numbers (errno, below 1000) are the caller's to translate with ``os.strerror``.
-    """
-    return TEXTS.get(code) or f"Unknown error {code}"
+        text = strerror(code)
+    return text or f"Unknown error {code}"

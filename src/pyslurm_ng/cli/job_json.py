@@ -30,6 +30,9 @@ NO_VALUE, INFINITE = 4294967294, 4294967295
 PENDING = 0
 REQ_REBOOT, REQ_NTASKS_SET = 1 << 13, 1 << 27
 REQ_SPREAD, REQ_KILL_INVALID_DEP = 1 << 11, 1 << 14
+REQ_MEM_SET, REQ_NODES_SET = 1 << 28, 1 << 30
+# Above the request's own: what the controller adds, from bit 40 the names left to a default.
+DEFAULT_PARTITION, CPUS_SET, LOOKED_AT = 1 << 41, 1 << 44, 1 << 45
 SHOW_ALL, SHOW_DETAIL = 1, 2
 _NO_THREAD_SPEC = 32766
 _MAIL = ("BEGIN", "END", "FAIL", "REQUEUE", "TIME=100%", "TIME=90%", "TIME=80%", "TIME=50%",
@@ -103,15 +106,29 @@ def _flags(flags: int, dependency: str, state: int) -> "list[str]":
     words = []
     if flags & REQ_NTASKS_SET:
         words.append("EXACT_TASK_COUNT_REQUESTED")
+    if flags & CPUS_SET:
+        words.append("EXACT_CPU_COUNT_REQUESTED")
+    if flags & REQ_MEM_SET:
+        words.append("EXACT_MEMORY_REQUESTED")
     if flags & REQ_SPREAD:
         words.append("SPREAD_JOB")
     if flags & REQ_KILL_INVALID_DEP:
         words.append("KILL_INVALID_DEPENDENCY")
     if state:
-        words.append("JOB_WAS_RUNNING")
+        words += ["ACCRUE_COUNT_CLEARED", "JOB_WAS_RUNNING"]
+    words += [
+        f"USING_DEFAULT_{name}"
+        for bit, name in enumerate(("ACCOUNT", "PARTITION", "QOS", "WCKEY"), start=40)
+        if flags >> bit & 1
+    ]
     if dependency:
         words.append("DEPENDENT")
-    words.append("PARTITION_ASSIGNED")
+    if flags & DEFAULT_PARTITION:
+        words.append("PARTITION_ASSIGNED")
+    if flags & LOOKED_AT:
+        words += ["BACKFILL_ATTEMPTED", "SCHEDULING_ATTEMPTED"]
+    if flags & REQ_NTASKS_SET and not flags & REQ_NODES_SET:
+        words.append("JOB_IMPLICIT_MAX_NODES")
     return words
 
 
@@ -193,26 +210,31 @@ def _resources(rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int) 
     return encode(_allocation(rows, nodes, node_count, cpus), 3)
 
 
+def _core_status(core: int, held: "set[int]", busy: "set[int]") -> "list[str]":
+    if core not in held:
+        return ["UNALLOCATED"]
+    return ["ALLOCATED", "IN_USE"] if core in busy else ["ALLOCATED"]
+
+
 def _allocation(
     rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int
 ) -> "dict[str, Any]":
     allocation = []
-    for index, (name, count, _, mem, _, sockets, cores, core_ids) in enumerate(rows):
-        held = set(_ids(core_ids))
+    for index, row in enumerate(rows):
+        name, count, _, mem, _, sockets, cores, core_ids, used, used_ids, used_mem = row
+        held, busy = set(_ids(core_ids)), set(_ids(used_ids))
         allocation.append({
             "index": index,
             "name": name,
-            "cpus": {"count": count, "used": 0},
-            "memory": {"used": 0, "allocated": mem},
+            "cpus": {"count": count, "used": used},
+            "memory": {"used": used_mem, "allocated": mem},
             "sockets": [
                 {
                     "index": socket,
                     "cores": [
                         {
                             "index": core,
-                            "status": [
-                                "ALLOCATED" if socket * cores + core in held else "UNALLOCATED"
-                            ],
+                            "status": _core_status(socket * cores + core, held, busy),
                         }
                         for core in range(cores)
                     ],

@@ -373,7 +373,7 @@ class Endpoint:
                 self._settle(sequence, name, table.decode_reply(kind, body))
                 return
             if peer.role not in found.roles:
-                raise MessageError("role", f"Access/permission denied for {kind}")
+                raise MessageError("role", "Access/permission denied")
             message = table.decode_request(kind, body)
         except (BadFrame, AuthError, MessageError) as error:
             self._refuse(socket, route, sequence, peer, error)

@@ -588,7 +588,7 @@ class _Connection(asyncio.Protocol):
         try:
             auth.check_digest(ticket, kind, body)
             if not server.may_send(row, ticket.peer):
-                raise MessageError("role", f"Access/permission denied for {kind}")
+                raise MessageError("role", "Access/permission denied")
             call.request = table.decode_request(kind, body)
         except AuthError as error:
             server.refusals[error.cause] += 1

@@ -17,7 +17,7 @@ from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, job as model_job, task_ranges
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.ids import NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes
@@ -290,7 +290,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[o
         job.kill_us,
         elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
         [alloc.cpus for alloc in job.nodes],
-        request.flags,
+        request.flags | _shown_flags(job),
         *_of_request(msgspec.structs.astuple(request)),
         oversubscribe_text(request.flags),
         exclusive_text(request.flags, partition.exclusive if partition else "NO"),
@@ -395,17 +395,22 @@ def _gres_total(job: Job) -> str:
     return ",".join(f"{name}:{count}" for name, count in total.items())
 
 
-def _resources(cluster: Cluster, job: Job) -> list[tuple[str, int, str, int, str, int, int, str]]:
+def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
     """Return what the job holds by node.
 
-    Name, CPUs, CPU ids, MiB, GRES; the node's sockets and cores per socket, and the core ids.
+    Name, CPUs, CPU ids, MiB, GRES; the node's sockets and cores per socket, and the core ids;
+    then what its steps hold of it: CPUs, core ids, MiB.
     """
     rows = []
+    used = _used(job) if job.steps else {}
     for alloc in job.nodes:
         node = cluster.nodes[alloc.node_id]
         if node is None:
             continue
-        cores = ids_of_mask(cpu_mask(alloc.cores, max(1, node.spec.threads_per_core)))
+        threads = max(1, node.spec.threads_per_core)
+        cores = ids_of_mask(cpu_mask(alloc.cores, threads))
+        step_cores, step_mib = used.get(alloc.node_id, (0, 0))
+        step_mask = step_cores.to_bytes((step_cores.bit_length() + 7) // 8, "little")
         rows.append(
             (
                 node.spec.name,
@@ -416,6 +421,9 @@ def _resources(cluster: Cluster, job: Job) -> list[tuple[str, int, str, int, str
                 node.spec.sockets,
                 node.spec.cores_per_socket,
                 ids_of_mask(alloc.cores),
+                min(alloc.cpus, step_cores.bit_count() * threads),
+                ids_of_mask(step_mask),
+                step_mib,
             )
         )
     return rows
@@ -430,6 +438,35 @@ def cpu_mask(cores: bytes, threads: int) -> bytes:
         if bits >> index & 1:
             wide |= (1 << threads) - 1 << index * threads
     return wide.to_bytes((wide.bit_length() + 7) // 8, "little")
+
+
+def _shown_flags(job: Job) -> int:
+    """Return what `--json` tells about a request beside its own flags, as bits above those.
+
+    Which names were left to their defaults, whether CPUs were counted exactly, and whether the
+    scheduler has looked at the job: the bits of `cli.job_json`.
+    """
+    request = job.request
+    given = (request.account, request.partition, request.qos, request.wckey)
+    flags = sum(1 << 40 + bit for bit, name in enumerate(given) if not name)
+    if request.cpus_per_task:
+        flags |= 1 << 44
+    if job.last_eval_us and job.state == JobState.PENDING:
+        flags |= 1 << 45
+    return flags
+
+
+def _used(job: Job) -> dict[int, tuple[int, int]]:
+    """Return the cores (mask) and MiB that running steps hold, by node id."""
+    used: dict[int, tuple[int, int]] = {}
+    for step in job.steps.values():
+        if step.step_id >= STEP_INTERACTIVE or step.state != JobState.RUNNING:
+            continue
+        for alloc in step.nodes:
+            cores, mem_mib = used.get(alloc.node_id, (0, 0))
+            cores |= int.from_bytes(alloc.cores, "little")
+            used[alloc.node_id] = (cores, mem_mib + alloc.mem_mib)
+    return used
 
 
 def _het_ids(cluster: Cluster, job: Job) -> str:

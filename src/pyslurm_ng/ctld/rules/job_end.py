@@ -146,10 +146,14 @@ def requeued(job: Job, flags: int, now_us: int) -> ev.JobRequeued:
             priority=0,
             flags=kept,
         )
+    begin_us = now_us + _REQUEUE_DELAY_US
+    if job.end_us and job.begin_us >= job.end_us:
+        begin_us = job.begin_us  # `scontrol update StartTime` since the run was over
+    waits = begin_us > now_us
     return ev.JobRequeued(
         time_us=now_us,
         job_id=job.job_id,
         attempt=job.attempt + 1,
-        begin_us=now_us + _REQUEUE_DELAY_US,
-        reason=Reason.BeginTime,
+        begin_us=begin_us if waits else 0,
+        reason=Reason.BeginTime if waits else Reason.NONE,
     )

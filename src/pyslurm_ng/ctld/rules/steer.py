@@ -126,6 +126,8 @@ def hold_fields(
     """Return what changes when a job is held, or an error number."""
     if not may_change(cluster, job, context.caller):
         return Errno.ESLURM_ACCESS_DENIED
+    if comes_back(job):
+        return {"flags": int(job.flags | JobFlag.REQUEUE_HOLD)}
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_JOB_FINISHED
     if job.state != JobState.PENDING:
@@ -143,6 +145,8 @@ def release_fields(
     """Return what changes when a job's hold ends, or an error number."""
     if not may_change(cluster, job, context.caller):
         return Errno.ESLURM_ACCESS_DENIED
+    if comes_back(job):
+        return {"flags": job.flags & ~int(SPECIAL_EXIT_FLAGS)}
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_JOB_FINISHED
     if job.state != JobState.PENDING:
@@ -160,6 +164,11 @@ def release_fields(
     if not job.eligible_us and not job.dependencies and job.begin_us <= context.now_us:
         fields |= {"eligible_us": context.now_us, "accrue_us": context.now_us}
     return fields
+
+
+def comes_back(job: Job) -> bool:
+    """Whether a run is being cleaned up after which the job waits again: to its user it does."""
+    return is_completing(job) and bool(job.flags & JobFlag.REQUEUED)
 
 
 def waiting_reason(job: Job, now_us: int) -> Reason:

@@ -13,7 +13,13 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.feasible import feasible
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.ctld.rules.reservations import check_requested
-from pyslurm_ng.ctld.rules.steer import Steering, hold_fields, release_fields, waiting_reason
+from pyslurm_ng.ctld.rules.steer import (
+    Steering,
+    comes_back,
+    hold_fields,
+    release_fields,
+    waiting_reason,
+)
 from pyslurm_ng.ctld.rules.submit_place import check_access, check_names
 from pyslurm_ng.model import events as ev, job as model_job
 from pyslurm_ng.model.cluster import Cluster
@@ -45,8 +51,8 @@ class Change:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the job has not started."""
-        return self.job.state == JobState.PENDING
+        """Whether the job has not started, or is about to wait again."""
+        return self.job.state == JobState.PENDING or comes_back(self.job)
 
     def flag(self, set_bits: int, clear_bits: int) -> None:
         """Change bits of the request's flags."""
@@ -127,6 +133,10 @@ def _begin(change: Change, value: str) -> int:
     if code:
         return code
     begin_us = int(value)
+    if comes_back(change.job):
+        # Not before now, so that the requeue knows it from the run's own (`job_end.requeued`).
+        change.fields["begin_us"] = max(begin_us, change.context.now_us)
+        return 0
     change.fields["begin_us"] = begin_us
     waits = begin_us > change.context.now_us
     if change.job.dependencies or change.job.priority == 0:
@@ -642,8 +652,11 @@ def _update_one(steering: Steering, job: Job, tasks: TaskRanges, settings: dict[
     cluster, context = steering.cluster, steering.context
     if not may_change(cluster, job, context.caller):
         return Errno.ESLURM_USER_ID_MISSING
-    if job.state in TERMINAL_STATES and not set(settings) <= {"comment", "admincomment", "extra"}:
+    is_over = job.state in TERMINAL_STATES and not comes_back(job)
+    if is_over and not set(settings) <= {"comment", "admincomment", "extra"}:
         return Errno.ESLURM_JOB_FINISHED
+    if comes_back(job) and "priority" in settings:
+        return Errno.ESLURM_TRANSITION_STATE_NO_UPDATE
     change = Change(cluster, job, context)
     for key in sorted(settings, key=_ORDER.__getitem__):
         code = SETTERS[key](change, settings[key])
