@@ -47,6 +47,6 @@ def test_an_unknown_number_says_so() -> None:
     assert error_text(4999) == "Unknown error 4999"
 
 
-def test_the_systems_numbers_have_the_systems_texts() -> None:
+def test_a_full_controller_has_the_systems_text() -> None:
     """EAGAIN: the controller has MaxJobCount jobs."""
     assert error_text(11) == "Resource temporarily unavailable"

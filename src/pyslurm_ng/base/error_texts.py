@@ -4,6 +4,7 @@ Kept apart from `errors` and free of imports, because commands need the texts an
 """
 
 TEXTS: dict[int, str] = {
+    11: "Resource temporarily unavailable",
     -1: "Unspecified error",
     0: "No error",
     1000: "Unexpected message received",
@@ -253,10 +254,9 @@ TEXTS: dict[int, str] = {
 
 
 def error_text(code: int) -> str:
-    """Return Slurm's text for one of its error numbers, or the system's for its own (errno)."""
-    text = TEXTS.get(code)
-    if text is None and 0 < code < 1000:
-        from os import strerror
+    """Return Slurm's text for one of its error numbers.
 
-        text = strerror(code)
-    return text or f"Unknown error {code}"
+    The system's own numbers (errno, below 1000) are the caller's to translate with ``os.strerror``,
+    but for EAGAIN, which the controller answers itself.
+    """
+    return TEXTS.get(code) or f"Unknown error {code}"
