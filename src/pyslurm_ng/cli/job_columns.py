@@ -158,7 +158,7 @@ def _start(context: Context, *columns: "Cells") -> "Cells":
 
 def end_of(state: int, start_us: int, end_us: int, limit_min: int, suspended_us: int) -> int:
     """Return when a job ended or its limit will end it; 0 for never or unknown."""
-    if end_us and state > SUSPENDED:
+    if end_us:  # of a running job too, when it has been preempted
         return end_us
     if not start_us or limit_min in (INFINITE, NO_VALUE):
         return 0

@@ -172,7 +172,7 @@ def job_start_us(row: "Row") -> int:
 
 def job_end_us(row: "Row") -> int:
     """Return when a job ended or its limit ends it; 0 for nobody knows or never."""
-    if row["state"] > SUSPENDED and row["end_us"]:
+    if row["end_us"]:  # of a running job too, when it has been preempted
         return int(row["end_us"])
     start_us, limit = job_start_us(row), row["time_limit_min"]
     if not start_us or limit >= NO_VALUE:

@@ -15,6 +15,7 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.reserved import OUTSIDE, closed_times
@@ -93,6 +94,9 @@ class NodePlan:
         self._reserved: list[int] = []  # numbers of placings
         self._blocked: set[int] = set()
         self._uneven: list[tuple[int, int]] = []
+        self._shared: dict[int, Held] = {}
+        if may_share_cores(snapshot):
+            self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
         self._begin_licenses()
         self._closed = closed_times(snapshot.reservations, OUTSIDE)
         self._enter([snapshot.now_us])
@@ -127,12 +131,19 @@ class NodePlan:
         self._add_planes()
         self._close_reserved()  # planes are made of what only grows; this they must see
 
+    def _threads_of(self, node_id: int) -> int:
+        spec = self._snapshot.specs[node_id]
+        return spec.threads_per_core if spec is not None else 1
+
     def _hold_running(self) -> None:
         """Enter running jobs; what each holds is worked out once in its life."""
         known, now_us = self._held, self._snapshot.now_us
         held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
         hold = self._grid.hold
+        shared = self._shared
         for job_id, end_us, allocs, _, is_suspended, _ in self._snapshot.running:
+            if job_id in shared:
+                (end_us, allocs), is_suspended = shared[job_id], False
             held = known.get(job_id)
             if held is None or held[0] != (allocs, is_suspended):
                 held = (allocs, is_suspended), self._flat(allocs, is_suspended)

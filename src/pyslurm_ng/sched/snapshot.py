@@ -232,6 +232,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         qos=dict(cluster.qos),
         claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
     )
+    _keep_preempted(cluster, view)
     if view.claims:
         _keep_claims(cluster, view)
     return view
@@ -321,6 +322,24 @@ def _gres_total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
     return sum(item.count for item in spec.gres if item.name == name and item.type == kind)
 
 
+def _keep_preempted(cluster: Cluster, view: Snapshot) -> None:
+    """Keep the cores of jobs suspended for others from all who did not preempt them."""
+    for job_id in cluster.suspended:
+        job = cluster.jobs[job_id]
+        if job.suspended_by:
+            for alloc in job.nodes:
+                _keep_cores(view, alloc)
+
+
+def _keep_cores(view: Snapshot, alloc: NodeAlloc) -> None:
+    node_id, spec = alloc.node_id, view.specs[alloc.node_id]
+    assert spec is not None, node_id
+    before = view.cores_busy[node_id]
+    wanted = int.from_bytes(alloc.cores, "little")
+    view.cores_busy[node_id] = before | wanted
+    view.cpus_free[node_id] -= (wanted & ~before).bit_count() * max(1, spec.threads_per_core)
+
+
 def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
     """Let claims be in use: nobody else may have what their jobs preempted others for.
 
@@ -342,13 +361,9 @@ def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
 
 
 def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
-    node_id, spec = alloc.node_id, view.specs[alloc.node_id]
-    assert spec is not None, node_id
-    before = view.cores_busy[node_id]
-    wanted = int.from_bytes(alloc.cores, "little")
+    node_id = alloc.node_id
+    _keep_cores(view, alloc)
     view.in_use[node_id] = 1
-    view.cores_busy[node_id] = before | wanted
-    view.cpus_free[node_id] -= (wanted & ~before).bit_count() * max(1, spec.threads_per_core)
     freed_mib = sum(one.mem_mib for one in leaving)
     view.mem_free_mib[node_id] -= max(0, alloc.mem_mib - freed_mib)
     busy, used = dict(view.gres_busy[node_id]), dict(view.gres_used[node_id])

@@ -208,7 +208,7 @@ def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> t
         job.flags,
         job.submit_us,
         job.start_us,
-        job.end_us,
+        job.end_us or job.preempt_end_us,
         job.suspend_us,
         job.suspended_us,
         job.time_limit_min,
