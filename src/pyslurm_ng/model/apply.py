@@ -16,7 +16,7 @@ from . import events as ev, task_ranges
 from .cluster import Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
 from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
-from .job import Job
+from .job import SUSPENDED_BY_OPERATOR, Job
 from .node import Node, NodeSpec
 from .states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from .usage import merge
@@ -390,7 +390,9 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job.end_us = event.end_us or event.time_us
     job.cancelled_by = event.cancelled_by
     job.failed_node = event.failed_node
-    job.kill_us = job.preempt_end_us = job.suspended_by = 0
+    job.kill_us = job.preempt_end_us = 0
+    # Others may run on its cores: it does not get them back to clean up.
+    job.suspended_by = (job.suspended_by or SUSPENDED_BY_OPERATOR) if was_suspended else 0
     job.nodes_pending = event.node_ids
     if event.derived_exit_code >= 0:
         job.derived_exit_code = event.derived_exit_code
@@ -430,6 +432,7 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
     job.state = JobState(event.state)
     job.flags &= ~(JobFlag.COMPLETING | JobFlag.SIGNALING | JobFlag.STOPPED)
     job.steps = {}
+    job.suspended_by = 0
     _drop_claim(job)
     _move_state(cluster, job)
     _forget_dependencies(cluster, job)
@@ -454,7 +457,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler = NO_VAL, ""
     job.reservation = job.failed_node = job.preempt_mode = ""
-    job.preempt_us = 0
+    job.preempt_us = job.suspended_by = 0
     _move_state(cluster, job)
     cluster.index_dependencies(job)
 

@@ -187,7 +187,7 @@ class Cluster:
         self.ineligible: dict[int, None] = {}  # pending, but begin time or dependency not reached
         self.with_deadline: dict[int, None] = {}  # pending
         self.active: dict[int, None] = {}
-        self.suspended: dict[int, None] = {}
+        self.suspended: dict[int, None] = {}  # they hold no cores, nor when they then clean up
         self.leaving: dict[int, None] = {}  # active, preempted with a grace time
         self.claims: dict[int, None] = {}  # pending, and has preempted others for what it claims
         self.ended: dict[int, None] = {}
@@ -431,7 +431,7 @@ class Cluster:
             self.active[job_id] = None
             if job.preempt_end_us:
                 self.leaving[job_id] = None
-            if job.state == JobState.SUSPENDED:
+            if job.state == JobState.SUSPENDED or (is_completing(job) and job.suspended_by):
                 self.suspended[job_id] = None
 
     def take_licenses(self, job: Job, sign: int) -> None:

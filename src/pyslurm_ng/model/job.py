@@ -290,6 +290,9 @@ class Dependency(Struct, array_like=True, gc=False):
     state: int = 0
 
 
+SUSPENDED_BY_OPERATOR = -1  # of a job that ends while suspended
+
+
 class Job(Struct, array_like=True, gc=False):
     """A job, or an array's waiting tasks held as one record.
 

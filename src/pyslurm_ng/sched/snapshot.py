@@ -326,7 +326,7 @@ def _keep_preempted(cluster: Cluster, view: Snapshot) -> None:
     """Keep the cores of jobs suspended for others from all who did not preempt them."""
     for job_id in cluster.suspended:
         job = cluster.jobs[job_id]
-        if job.suspended_by:
+        if job.suspended_by and job.state == JobState.SUSPENDED:
             for alloc in job.nodes:
                 _keep_cores(view, alloc)
 

@@ -93,9 +93,24 @@ class _Answer:
 class Chaos:
     """One seed's life of a cluster."""
 
-    def __init__(self, seed: int, plan: PlanFunction, jobs: int = 30) -> None:
+    def __init__(
+        self,
+        seed: int,
+        plan: PlanFunction,
+        jobs: int = 30,
+        *,
+        conf: str = "",
+        partitions: tuple[str, ...] = (),
+    ) -> None:
+        """Prepare a life.
+
+        Args:
+            conf: more lines of slurm.conf.
+            partitions: where users submit to, by chance; none: the default one.
+        """
         self.world = World(seed, _BEGIN_US)
-        self.conf: SlurmConf = parse_slurm_conf(_CONF, "the simulator's slurm.conf")
+        self.conf: SlurmConf = parse_slurm_conf(_CONF + conf, "the simulator's slurm.conf")
+        self._partitions = partitions
         self.plan = plan
         self.faults = Faults.chosen(self.world)
         self.network = Network(self.world, self.faults)
@@ -297,6 +312,7 @@ class Chaos:
             gpus=chance.choice(("", "", "1")),
             work_dir="/tmp",
             array=chance.choice(("", "", "", "0-4%2")),
+            partition=chance.choice(self._partitions) if self._partitions else "",
         )
         message = SubmitJob(
             request_id=number.to_bytes(16, "big"), request=request, script=b"#!/bin/sh\n"

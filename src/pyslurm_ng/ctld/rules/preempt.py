@@ -183,7 +183,11 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     again: dict[int, int] = {}  # cores that jobs resumed by these events have, by node
     for job_id in cluster.suspended:
         job = cluster.jobs[job_id]
-        if not job.suspended_by or _is_covered(cluster, job, again):
+        if (
+            job.suspended_by <= 0
+            or job.state != JobState.SUSPENDED
+            or _is_covered(cluster, job, again)
+        ):
             continue
         for alloc in job.nodes:
             cores = int.from_bytes(alloc.cores, "little")
