@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot
 
@@ -60,7 +58,8 @@ def shared_cores(
             if own != cores:
                 cpus = own.bit_count() * threads_of(node_id)
                 size = (own.bit_length() + 7) // 8
-                left = replace(alloc, cpus=cpus, cores=own.to_bytes(size, "little"))
+                mask = own.to_bytes(size, "little")
+                left = NodeAlloc(node_id, cpus, mask, alloc.mem_mib, alloc.tasks, alloc.gres)
                 changed.setdefault(item.job_id, {})[node_id] = left
     return {
         item.job_id: Held(
