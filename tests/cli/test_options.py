@@ -124,6 +124,8 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
     [
         (["-N", "2-4"], {"nodes_min": 2, "nodes_max": 4}),
         (["-N1k"], {"nodes_min": 1024, "nodes_max": 1024}),
+        (["-N", "4,1-2"], {"node_sizes": "4,1-2", "nodes_min": 1, "nodes_max": 4}),
+        (["-N2-9:2"], {"node_sizes": "2-9:2", "nodes_min": 2, "nodes_max": 8}),
         (["-n", "2k"], {"ntasks": 2048}),
         (["--mem=0"], {"mem_per_node_mib": 0}),
         (["--mem=4G"], {"mem_per_node_mib": 4096}),
@@ -181,7 +183,10 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["--ntasks-per-node=x"], 'Invalid numeric value "x" for --ntasks-per-node.', 1),
         (["--cpus-per-gpu=2", "-c2"],
          "--cpus-per-task is mutually exclusive with --cpus-per-gpu", 1),
-        (["-N1,2"], "--nodes with a list of sizes is not implemented yet", 1),
+        (["-N1,x"], '"1,x" is not a valid node count', 255),
+        (["-N2:3"], '"2:3" is not a valid node count', 255),
+        (["-N2-10:0"], '"2-10:0" is not a valid node count', 255),
+        (["-N0,2"], '"0,2" is not a valid node count', 255),
         (["--exclusive=user"], "--exclusive=user is not implemented yet", 1),
     ],
 )  # fmt: skip

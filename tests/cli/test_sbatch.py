@@ -277,8 +277,8 @@ def test_foreign_options_without_counterpart_are_refused_by_name(shell: Shell) -
 
 def test_refused_option_is_named(shell: Shell) -> None:
     """An option without effect yet is refused, not ignored."""
-    out, err, code = shell.run("--contiguous", "--wrap", "true")
-    assert (out, err, code) == ("", "sbatch: error: --contiguous is not implemented yet\n", 1)
+    out, err, code = shell.run("--reboot", "--wrap", "true")
+    assert (out, err, code) == ("", "sbatch: error: --reboot is not implemented yet\n", 1)
 
 
 # What is sent -----------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 # compares the two.
 HOLD, REQUEUE, NO_REQUEUE, NO_KILL = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 OVERSUBSCRIBE, EXCLUSIVE = 1 << 4, 1 << 5
-OVERCOMMIT = 1 << 9
+EXCLUSIVE_USER, EXCLUSIVE_MCS, EXCLUSIVE_TOPO = 1 << 6, 1 << 7, 1 << 8
+OVERCOMMIT, CONTIGUOUS, SPREAD, USE_MIN_NODES = 1 << 9, 1 << 10, 1 << 11, 1 << 12
 KILL_INVALID_DEP, KEEP_INVALID_DEP = 1 << 14, 1 << 15
 OPEN_APPEND, OPEN_TRUNCATE = 1 << 16, 1 << 17
 WAIT_ALL_NODES, GET_USER_ENV = 1 << 18, 1 << 19
@@ -71,9 +72,14 @@ def number(name: str, value: str, least: int = 1) -> int:
 
 
 def nodes(options: "Options", name: str, value: str) -> None:
-    """`4`, `2-4`, `1k`."""
+    """`4`, `2-4`, `1k`, and lists of sizes: `1,2,4`, `2-10:2`."""
+    options.request.pop("node_sizes", None)
     if "," in value or ":" in value:
-        raise OptionError("--nodes with a list of sizes is not implemented yet", 1)
+        low, high = _node_sizes(value)
+        options.request["node_sizes"] = value
+        options.request["nodes_min"], options.request["nodes_max"] = low, high
+        options.flag(NODES_SET)
+        return
     low_text, dash, high_text = value.partition("-")
     try:
         low = units.parse_count(low_text)
@@ -86,6 +92,22 @@ def nodes(options: "Options", name: str, value: str) -> None:
         raise OptionError(f"Maximum node count {high} is less than minimum node count {low}")
     options.request["nodes_min"], options.request["nodes_max"] = low, high
     options.flag(NODES_SET)
+
+
+def _node_sizes(value: str) -> tuple[int, int]:
+    """Return the least and the largest of a list of node counts."""
+    ends: list[int] = []
+    for part in value.split(","):
+        span, colon, step = part.partition(":")
+        low, dash, high = span.partition("-")
+        words = [low, *([high] if dash else []), *([step] if colon else [])]
+        if not all(word.isascii() and word.isdigit() and len(word) < 8 for word in words):
+            raise OptionError(f'"{value}" is not a valid node count')
+        first, last = int(low), int(high) if dash else int(low)
+        if (colon and (not dash or not int(step))) or not 0 < first <= last <= _COUNT_LIMIT:
+            raise OptionError(f'"{value}" is not a valid node count')
+        ends += (first, last - (last - first) % int(step) if colon else last)
+    return min(ends), max(ends)
 
 
 def ntasks(options: "Options", name: str, value: str) -> None:

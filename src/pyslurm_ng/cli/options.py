@@ -25,10 +25,12 @@ COMMANDS = ("sbatch", "salloc", "srun")
 
 TEXTS = {
     "acctg-freq": "acctg_freq", "array": "array", "comment": "comment",
-    "constraint": "constraint", "dependency": "dependency", "error": "std_err", "extra": "extra",
+    "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
+    "error": "std_err", "extra": "extra",
     "gpu-bind": "gpu_bind", "input": "std_in", "job-name": "name", "licenses": "licenses",
     "mail-user": "mail_user", "mcs-label": "mcs_label", "output": "std_out",
-    "partition": "partition", "qos": "qos", "reservation": "reservation", "wckey": "wckey",
+    "partition": "partition", "prefer": "prefer", "qos": "qos", "reservation": "reservation",
+    "wckey": "wckey",
     "tres-bind": "tres_bind",
 }  # fmt: skip
 """Options whose value goes into a field of the request as it is."""
@@ -42,7 +44,10 @@ NUMBERS = {
 }  # fmt: skip
 """Options that are a count: field and least value."""
 
-FLAGS = {"hold": ov.HOLD, "overcommit": ov.OVERCOMMIT, "get-user-env": ov.GET_USER_ENV}
+FLAGS = {
+    "hold": ov.HOLD, "overcommit": ov.OVERCOMMIT, "get-user-env": ov.GET_USER_ENV,
+    "contiguous": ov.CONTIGUOUS, "spread-job": ov.SPREAD, "use-min-nodes": ov.USE_MIN_NODES,
+}  # fmt: skip
 """Options that set a bit."""
 
 READERS: "dict[str, Reader]" = {

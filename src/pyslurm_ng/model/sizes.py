@@ -9,6 +9,8 @@ from .ids import INFINITE
 from .job import REQ_MEM_SET, JobRequest
 from .partition import Partition
 
+_MOST_SIZES = 65536  # node counts in a list of them
+
 
 @dataclass(frozen=True, slots=True)
 class JobSizes:
@@ -32,6 +34,28 @@ class JobSizes:
 def total(text: str) -> int:
     """Return the sum of a `[type:]n` list as the --gpus options take."""
     return sum(int(part.rpartition(":")[2]) for part in text.split(",") if part)
+
+
+@lru_cache(maxsize=1024)
+def node_sizes(text: str) -> tuple[int, ...]:
+    """Return the node counts that `1,2,4` or `2-10:2` allow, ascending.
+
+    Raises:
+        ValueError: it cannot be read, a count is none, or there are too many.
+    """
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        span, colon, step_text = part.partition(":")
+        low_text, dash, high_text = span.partition("-")
+        if colon and not dash:
+            raise ValueError(text)
+        low = int(low_text)
+        high = int(high_text) if dash else low
+        step = int(step_text) if colon else 1
+        if not 0 < low <= high or step < 1 or (high - low) // step + len(found) >= _MOST_SIZES:
+            raise ValueError(text)
+        found |= dict.fromkeys(range(low, high + 1, step))
+    return tuple(sorted(found))
 
 
 def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:

@@ -26,6 +26,7 @@ from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting, qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
+from pyslurm_ng.sched.select import batch_node
 from pyslurm_ng.sched.snapshot import Claim, Snapshot, Waiting
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
@@ -346,7 +347,7 @@ class _Pass:
                 task_id=task_id,
                 partition=demand.partition.name,
                 nodes=allocs,
-                batch_node_id=allocs[0].node_id,
+                batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                 total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
                 scheduler="Backfill" if is_behind else "Main",
             )

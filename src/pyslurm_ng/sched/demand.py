@@ -14,7 +14,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import Policy
@@ -83,8 +83,8 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.licenses, request.flags, request.segment,
-        request.distribution,
+        request.constraint, request.licenses, request.flags, request.segment, request.prefer,
+        request.distribution, request.node_sizes,
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ class Demands:
         self._shapes: dict[int, tuple[JobRequest, int]] = {}  # by identity of the request
         self._shape_ids: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[int, str, int, int], Demand] = {}
-        self._masks: dict[tuple[str, str, str], bytes] = {}
+        self._masks: dict[tuple[str, str, str, str], bytes] = {}
         self._cpus: dict[str, int] = {}
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
@@ -140,7 +140,13 @@ class Demands:
     def _judge(self, job: Waiting, partition: Partition) -> Demand:
         assert self._snapshot is not None and self._policy is not None
         snapshot, request = self._snapshot, job.request
-        need = need_of(request, partition, snapshot.node_by_name, self._policy.memory_consumable)
+        need = need_of(
+            request,
+            partition,
+            snapshot.node_by_name,
+            self._policy.memory_consumable,
+            self._policy.least_loaded,
+        )
         if job.switches:
             need = replace(need, switches=job.switches)
         mask = self._mask(request, partition, need)
@@ -171,24 +177,25 @@ class Demands:
         return Wait(Reason.PartitionConfig, text)
 
     def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
-        key = (partition.name, request.constraint, request.exclude)
+        key = (partition.name, request.constraint, request.exclude, request.prefer)
         mask = self._masks.get(key)
         if mask is None:
             assert self._snapshot is not None
             mask = self._masks[key] = suitable_nodes(
-                self._snapshot, partition.node_ids, request.constraint, need.excluded_nodes
+                self._snapshot, partition.node_ids, request, need.excluded_nodes
             )
         return mask
 
 
 def suitable_nodes(
-    snapshot: Snapshot, node_ids: Iterable[int], constraint: str, excluded: frozenset[int]
+    snapshot: Snapshot, node_ids: Iterable[int], request: JobRequest, excluded: frozenset[int]
 ) -> bytes:
     """Return a byte per node: 1 where it is in service and suits."""
     mask = bytearray(len(snapshot.specs))
     usable, features = snapshot.usable, snapshot.features
+    is_any = not request.constraint
     for node_id in node_ids:
-        if usable[node_id] and (not constraint or matches(constraint, features[node_id])):
+        if usable[node_id] and (is_any or suits(request, features[node_id])):
             mask[node_id] = 1
     for node_id in excluded:
         mask[node_id] = 0

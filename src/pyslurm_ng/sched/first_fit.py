@@ -15,12 +15,12 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import reason as why_wait, reserved
 from pyslurm_ng.sched.demand import limit_us
-from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.select import FreeNode, allot, choose, free_node
+from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, free_node
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of
 
@@ -130,7 +130,11 @@ class _Pass:
         if self.plan.tested >= self.budget:
             return Wait(Reason.Priority, "the pass ended before this job's turn")
         need = need_of(
-            job.request, partition, self.snapshot.node_by_name, self.policy.memory_consumable
+            job.request,
+            partition,
+            self.snapshot.node_by_name,
+            self.policy.memory_consumable,
+            self.policy.least_loaded,
         )
         if job.switches:
             need = replace(need, switches=job.switches)
@@ -163,7 +167,7 @@ class _Pass:
                     task_id=next(tasks),
                     partition=partition.name,
                     nodes=allocs,
-                    batch_node_id=allocs[0].node_id,
+                    batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                     total_tasks=max(need.tasks, sum(alloc.tasks for alloc in allocs)),
                 )
             )
@@ -230,7 +234,7 @@ class _Pass:
                 continue
             if node_id in need.excluded_nodes:
                 continue
-            if constraint and not matches(constraint, snapshot.features[node_id]):
+            if constraint and not suits(job.request, snapshot.features[node_id]):
                 continue
             node = self._free_node(node_id)
             if node.cores:

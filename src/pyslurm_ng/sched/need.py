@@ -7,13 +7,18 @@ from dataclasses import dataclass
 
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.tres import parse_gres
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import (
+    REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
     REQ_OVERCOMMIT,
+    REQ_SPREAD,
+    REQ_USE_MIN_NODES,
     JobRequest,
 )
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes
+from pyslurm_ng.sched.features import FeatureError, Way, least_nodes, ways
 
 GresNeed = tuple[str, str, int]  # name, type or empty, count
 
@@ -50,6 +55,24 @@ class Need:
     segment: int = 0  # nodes that have to be in one block
     is_block: bool = False  # cores socket after socket: the second word of --distribution
     switches: int = 0  # leaf switches it wants at most; 0: any, or it has waited enough
+    # Which of the nodes that fit; see `choosers`.
+    features: tuple[Way, ...] = ()  # ways to satisfy them; empty when each node is judged alone
+    contiguous: bool = False
+    spread: bool = False  # over as many nodes as possible, tasks even
+    least_loaded: bool = False
+    aims_high: bool = False  # as many of its range of nodes as there are
+    sizes: tuple[int, ...] = ()  # the only node counts allowed; empty: all from least to most
+    max_cpus_per_node: int = INFINITE  # of all jobs of the partition together
+
+    @property
+    def is_choosy(self) -> bool:
+        """Return whether not any nodes that fit will do."""
+        return bool(self.features) or self.contiguous or self.spread or self.least_loaded
+
+    @property
+    def is_ranged(self) -> bool:
+        """Return whether there is more to a node count than the fewest that do."""
+        return self.spread or self.aims_high or bool(self.sizes)
 
 
 def need_of(
@@ -57,6 +80,7 @@ def need_of(
     partition: Partition,
     node_by_name: Mapping[str, int],
     with_memory: bool = True,
+    least_loaded: bool = False,
 ) -> Need:
     """Return what `request` needs in `partition`.
 
@@ -69,9 +93,12 @@ def need_of(
     mem = sizes.mem_per_node_mib, sizes.mem_per_cpu_mib, sizes.mem_per_gpu_mib
     if not with_memory:
         mem = 0, 0, 0
+    features = _features(request)
+    nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
+    aims_high = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
     return Need(
-        nodes_min=max(sizes.nodes_min, len(required), 1),
-        nodes_max=max(sizes.nodes_max, len(required), 1),
+        nodes_min=nodes_min,
+        nodes_max=nodes_max,
         tasks=sizes.tasks,
         cpus_per_task=sizes.cpus_per_task,
         tasks_per_node=request.ntasks_per_node,
@@ -93,7 +120,46 @@ def need_of(
         excluded_nodes=frozenset(_node_ids(request.exclude, node_by_name)),
         segment=request.segment,
         is_block=request.distribution.lower().split(",")[0].split(":")[1:2] == ["block"],
+        features=features,
+        contiguous=bool(flags & REQ_CONTIGUOUS),
+        spread=bool(flags & REQ_SPREAD),
+        least_loaded=least_loaded or partition.lln,
+        aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
+        sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
+        max_cpus_per_node=partition.max_cpus_per_node,
     )
+
+
+def _range(request: JobRequest, sizes: JobSizes, least: int) -> tuple[int, int]:
+    """Return the least and the most nodes; tasks that are counted do not need more nodes."""
+    nodes_min = max(sizes.nodes_min, least)
+    if request.constraint and "*" in request.constraint:
+        try:
+            nodes_min = max(nodes_min, least_nodes(request.constraint))
+        except FeatureError:
+            pass  # the submit rule has refused it
+    nodes_max = max(sizes.nodes_max, least)
+    if not request.nodes_max:
+        nodes_max = max(nodes_max, nodes_min)
+    if request.ntasks and request.nodes_max > request.nodes_min:
+        nodes_max = min(nodes_max, max(nodes_min, request.ntasks))
+    return nodes_min, nodes_max
+
+
+def _features(request: JobRequest) -> tuple[Way, ...]:
+    """Return the ways to satisfy the features, those preferred first.
+
+    Empty when a look at each single node does: no counts, no alternatives for all nodes alike.
+    """
+    if not request.prefer and ("[" not in request.constraint and "*" not in request.constraint):
+        return ()
+    try:
+        preferred = ways(request.prefer) if request.prefer else ()
+        demanded = ways(request.constraint) if request.constraint else (Way(None),)
+    except FeatureError:
+        return ()
+    found = preferred + demanded
+    return () if len(found) == 1 and not found[0].counts else found
 
 
 def _node_ids(text: str, node_by_name: Mapping[str, int]) -> list[int]:

@@ -14,7 +14,17 @@ from pyslurm_ng._select import NEVER, Grid, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.topology import topology_of
+from pyslurm_ng.sched.choosers import (
+    Chooser,
+    Picker,
+    Plain,
+    Ways,
+    choose_counted,
+    node_counts,
+    ways_of,
+)
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.features import Way
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
@@ -29,7 +39,14 @@ from pyslurm_ng.sched.select import (
 )
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
-from pyslurm_ng.sched.topology import Layout, bits, choose_shares, layouts_of, unit_numbers
+from pyslurm_ng.sched.topology import (
+    Layout,
+    bits,
+    choose_shares,
+    layouts_of,
+    unit_numbers,
+    weight_groups,
+)
 
 _SECOND_US = 1_000_000
 _MOST_SLOTS = 4096  # of a grid
@@ -80,6 +97,8 @@ class NodePlan:
         if weigh_alike and len(layouts) == 1 and len(self._layouts) == len(partitions):
             layout = next(iter(layouts.values()))
             self._tree = layout if layout.kind == "tree" else None
+        self._plain = Plain(self.hardware.position, weight_groups(weights))
+        self._ways: dict[tuple[Way, ...], list[Ways]] = {}
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
 
@@ -89,6 +108,8 @@ class NodePlan:
         self._window_s = window_s
         self._wanted = [demand for demand in demands if demand.verdict is None]
         self._free: dict[int, FreeNode] = {}
+        self._choosers: dict[int, Chooser] = {}
+        self._cpus_free = snapshot.cpus_free[:]
         self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
         self._licenses_taken: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
         self._reserved: list[int] = []  # numbers of placings
@@ -237,22 +258,59 @@ class NodePlan:
             self._grid.leave_open(kind)
         return kind
 
+    def _chooser(self, demand: Demand) -> Chooser | None:
+        """Return what chooses the nodes of a demand to which not any that fit will do."""
+        need = demand.need
+        if not need.is_choosy:
+            return None
+        chooser = self._choosers.get(id(demand))
+        if chooser is None:
+            hardware, snapshot = self.hardware, self._snapshot
+            key = need.features
+            ways = self._ways.get(key)
+            if ways is None:
+                features = [snapshot.features[node_id] for node_id in hardware.order]
+                ways = self._ways[key] = ways_of(need, features)
+            base = self._layouts.get(demand.partition.name) or self._plain
+            chooser = self._choosers[id(demand)] = Chooser(
+                need, base, hardware.order, ways, self._plain.groups
+            )
+        return chooser
+
+    def _picker(self, demand: Demand) -> Chooser | Layout | None:
+        return self._chooser(demand) or self._layouts.get(demand.partition.name)
+
+    def _loads(self) -> list[float]:
+        """Return the share of CPUs that is in use now on each node, by position."""
+        totals, kind_of = self.hardware.totals, self.hardware.kind_of
+        return [
+            1 - self._cpus_free[node_id] / max(1, totals[kind_of[place]][CPUS])
+            for place, node_id in enumerate(self.hardware.order)
+        ]
+
     def _is_open(self, demand: Demand, variant: Variant) -> bool:
         """Return whether where nodes lie is judged here and not in the kernel."""
+        if demand.need.is_choosy:
+            return True
         layout = self._layouts.get(demand.partition.name)
         if layout is None or variant.nodes == 1:
             return False
         need = demand.need
         return layout is not self._tree or bool(need.switches or need.required_nodes)
 
-    def _lies_well(self, demand: Demand, kind: int, variant: Variant) -> bool:
+    def _lies_well(self, demand: Demand, kind: int, variant: Variant, start_us: int) -> bool:
         """Choose among the nodes found by the topology; return whether any choice will do."""
-        return not self._is_open(demand, variant) or self._choose_near(demand, kind, variant)
+        if not self._is_open(demand, variant):
+            return True
+        return self._choose_near(demand, kind, variant, start_us)
 
-    def _choose_near(self, demand: Demand, kind: int, variant: Variant) -> bool:
-        layout = self._layouts[demand.partition.name]
-        place = place_of(demand.need, layout)._replace(nodes=variant.nodes)
-        chosen = layout.pick(int.from_bytes(self._grid.fitting(), "little"), place)
+    def _choose_near(self, demand: Demand, kind: int, variant: Variant, start_us: int) -> bool:
+        picker = self._picker(demand)
+        assert picker is not None
+        if demand.need.least_loaded and isinstance(picker, Chooser):
+            picker.load = self._loads() if start_us == self._snapshot.now_us else ()
+        place = place_of(demand.need, picker)._replace(nodes=variant.nodes)
+        chosen = picker.pick(int.from_bytes(self._grid.fitting(), "little"), place)
         if chosen is None:
             return False
         self._grid.choose(kind, list(bits(chosen)))
@@ -373,13 +431,15 @@ class NodePlan:
         layout = self._layouts.get(demand.partition.name)
         if layout is None or layout.kind != "block" or variant.nodes > 1:
             return found
+        if demand.need.is_choosy:
+            return found
         if start_us != self._snapshot.now_us:
             return found
         kind = self._closer.get(id(demand))
         if kind is None:
             kind = self._closer[id(demand)] = self._add_kind(demand, variant)
             self._grid.leave_open(kind)
-        if self._grid.find(kind) == start_us and self._choose_near(demand, kind, variant):
+        if self._grid.find(kind) == start_us and self._choose_near(demand, kind, variant, start_us):
             return self._grid.found()
         return found
 
@@ -390,10 +450,11 @@ class NodePlan:
             if free_us != start_us:
                 # Licences only become scarcer in a pass: there is nothing before that.
                 self._grid.skip(kind, NO_END_US if free_us == NEVER else free_us)
-            elif self._lies_well(demand, kind, variant):
+            elif self._lies_well(demand, kind, variant, start_us):
                 break
             else:
-                self.lies_badly = self.lies_badly or start_us == self._snapshot.now_us
+                if start_us == self._snapshot.now_us and not demand.need.is_choosy:
+                    self.lies_badly = True
                 self._grid.skip(kind, start_us + 1)
             start_us = self._grid.find(kind)
         return start_us
@@ -475,6 +536,7 @@ class NodePlan:
         position = self.hardware.position
         for alloc in allocs:
             place = position[alloc.node_id]
+            self._cpus_free[alloc.node_id] -= alloc.cpus
             for resource, amount in self._amounts(alloc):
                 self._grid.take(place, resource, amount, now_us, end_us)
         if not self._is_deep:
@@ -482,7 +544,9 @@ class NodePlan:
         self._take_licenses(demand, now_us)
 
     def _fills_nodes(self, demand: Demand) -> bool:
-        """Return whether tasks fill node after node, so that the last one may get fewer."""
+        """Return whether to look first at what each node can hold now: the last may get fewer."""
+        if demand.need.is_ranged:
+            return True
         kinds = self._kinds_of(demand)
         return bool(kinds) and kinds[0][1].nodes > max(1, demand.need.nodes_min)
 
@@ -496,6 +560,8 @@ class NodePlan:
         kind, each = single
         need = demand.need
         most = need.tasks_per_node or need.tasks
+        if need.is_choosy or need.is_ranged:
+            return self._find_counted(demand, self._grid.capacity(kind, each, most, 1 << 40))
         layout = self._layouts.get(demand.partition.name)
         if layout is not None:
             every = self._grid.capacity(kind, each, most, 1 << 40)
@@ -523,6 +589,21 @@ class NodePlan:
         self._blocked.add(id(demand))
         return False
 
+    def _find_counted(self, demand: Demand, fits: list[tuple[int, int]]) -> bool:
+        """Try the node counts a job would like, one after another, on what is free now."""
+        need = demand.need
+        picker: Picker = self._picker(demand) or self._plain
+        if isinstance(picker, Chooser) and need.least_loaded:
+            picker.load = self._loads()
+        most = min(need.nodes_max, _MOST_UNEVEN, len(fits))
+        counts = node_counts(need, need.nodes_min, most)
+        place = place_of(need, picker)
+        found = choose_counted(picker, fits, need.tasks, counts, place)
+        if found is None:
+            self._blocked.add(id(demand))
+        self._uneven = found or []
+        return found is not None
+
     def _single(self, demand: Demand) -> tuple[int, list[list[int]]] | None:
         """Return the kind of one task on a node and what each further task takes there.
 
@@ -537,7 +618,7 @@ class NodePlan:
     def _add_single(self, demand: Demand) -> tuple[int, list[list[int]]] | None:
         need, hardware = demand.need, self.hardware
         if (
-            need.tasks <= need.nodes_min
+            (need.tasks <= need.nodes_min and not need.is_ranged)
             or need.fixed_tasks_per_node
             or need.is_exclusive
             or need.gres_total

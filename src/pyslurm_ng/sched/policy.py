@@ -32,6 +32,7 @@ class Policy:
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
+    least_loaded: bool = False  # CR_LLN: nodes with the largest share of idle CPUs first
     array_depth: int = 20  # tasks of one array that are given a reservation
     preempt_by: str = ""  # who may preempt whom: partition_prio, qos, or nobody
     preempt_mode: frozenset[str] = frozenset()  # words of PreemptMode
@@ -70,6 +71,7 @@ def policy(conf: SlurmConf) -> Policy:
         reserve_depth=scheduler.get("bf_reserve_depth", EVERY_JOB),
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),
+        least_loaded="CR_LLN" in select,
         array_depth=scheduler.get("bf_max_job_array_resv", 20),
         preempt_by=conf.preempt_type.removeprefix("preempt/"),
         preempt_mode=frozenset(conf.preempt_mode),

@@ -63,7 +63,7 @@ class Pools:
     def _enter(self, demand: Demand) -> int:
         """Return how many nodes of its pool a job takes; 0 if it fits no pool."""
         need = demand.need
-        if need.required_nodes or need.gres_total:
+        if need.required_nodes or need.gres_total or need.is_choosy or need.is_ranged:
             return 0
         pool = self._pools.get(demand.mask)
         if pool is None:

@@ -280,6 +280,7 @@ class Preempting:
             gres_busy={},
             gres_used={},
             weight=self._snapshot.weights[node_id],
+            features=self._snapshot.features[node_id],
         )
         for job_id, alloc in self._holders.get(node_id, {}).items():
             item = self._running.get(job_id)

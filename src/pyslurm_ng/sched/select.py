@@ -5,15 +5,24 @@ A node's cores are a bit mask, socket by socket; a core is given whole, with all
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.model.cluster import effective_cpus, id_ranges, schedulable_mem_mib
-from pyslurm_ng.model.job import GresAlloc, NodeAlloc
+from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, is_indexed
+from pyslurm_ng.sched.choosers import (
+    Chooser,
+    Picker,
+    Plain,
+    choose_counted,
+    node_counts,
+    ways_of,
+)
+from pyslurm_ng.sched.features import matches
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.topology import Layout, Place, choose_shares
+from pyslurm_ng.sched.topology import Layout, Place, choose_shares, weight_groups
 
 MANY = 1 << 30  # more tasks than any node could run
 
@@ -30,6 +39,7 @@ class FreeNode:
     gres_used: dict[str, int]
     weight: int = 1
     is_idle: bool = True
+    features: tuple[str, ...] = ()
 
     def cpus(self) -> int:
         """Return the free CPUs: all threads of the free cores."""
@@ -66,6 +76,7 @@ def free_node(snapshot: Snapshot, node_id: int) -> FreeNode:
         gres_used=dict(snapshot.gres_used[node_id]),
         weight=snapshot.weights[node_id],
         is_idle=not snapshot.in_use[node_id],
+        features=snapshot.features[node_id],
     )
 
 
@@ -141,6 +152,8 @@ def choose(
     fitting.sort(key=lambda pair: (pair[0].node_id not in need.required_nodes, pair[0].weight))
     if len(fitting) < need.nodes_min:
         return None
+    if need.is_choosy or need.is_ranged:
+        return _choose_by(need, fitting, layout)
     if layout is not None:
         return _choose_near(need, fitting, layout)
     if need.nodes_min == need.nodes_max and len(fitting) > need.nodes_min:
@@ -168,17 +181,48 @@ def choose(
     return share_tasks(need, chosen)
 
 
-def place_of(need: Need, layout: Layout) -> Place:
+def place_of(need: Need, layout: Picker) -> Place:
     """Return what a job asks of the network at its least number of nodes."""
     required = sum(1 << layout.position[node_id] for node_id in need.required_nodes)
     return Place(need.nodes_min, required, need.segment, need.switches)
 
 
-def _choose_near(
-    need: Need, fitting: list[tuple[FreeNode, int]], layout: Layout
+def _choose_by(
+    need: Need, fitting: list[tuple[FreeNode, int]], layout: Layout | None
 ) -> list[tuple[FreeNode, int]] | None:
-    """Choose by where nodes lie in the network."""
-    nodes = {layout.position[node.node_id]: node for node, _ in fitting}
+    """Choose for a job to which not any nodes will do, or not the fewest."""
+    base: Layout | Plain
+    ordered = sorted((node for node, _ in fitting), key=lambda node: (node.weight, node.node_id))
+    if layout is None:
+        base = Plain({node.node_id: place for place, node in enumerate(ordered)})
+    else:
+        base = layout
+    nodes = {base.position[node.node_id]: node for node in ordered}
+    most = max(nodes, default=-1) + 1
+    ids = [nodes[place].node_id if place in nodes else -1 for place in range(most)]
+    features = [nodes[place].features if place in nodes else () for place in range(most)]
+    weights = [nodes[place].weight if place in nodes else 0 for place in range(most)]
+    groups = weight_groups(weights) if layout is None else layout.groups
+    chooser = Chooser(need, base, ids, ways_of(need, features), groups)
+    if need.least_loaded:
+        chooser.load = [_load(nodes[place]) if place in nodes else 1.0 for place in range(most)]
+    fits = [(base.position[node.node_id], fit) for node, fit in fitting]
+    counts = node_counts(need, need.nodes_min, min(need.nodes_max, len(fits)))
+    shares = choose_counted(
+        chooser, fits, need.tasks, counts, place_of(need, base), _device_test(need, nodes)
+    )
+    if shares is None:
+        return None
+    return share_tasks(need, [(nodes[place], fit) for place, fit in shares], layout)
+
+
+def _load(node: FreeNode) -> float:
+    """Return which share of a node's CPUs is in use."""
+    return 1 - node.cpus() / max(1, node.spec.cpus)
+
+
+def _device_test(need: Need, nodes: dict[int, FreeNode]) -> Callable[[list[int]], bool]:
+    """Return a test whether some positions have the devices asked for in all."""
 
     def has_devices(positions: list[int]) -> bool:
         return all(
@@ -186,6 +230,15 @@ def _choose_near(
             for name, kind, count in need.gres_total
         )
 
+    return has_devices
+
+
+def _choose_near(
+    need: Need, fitting: list[tuple[FreeNode, int]], layout: Layout
+) -> list[tuple[FreeNode, int]] | None:
+    """Choose by where nodes lie in the network."""
+    nodes = {layout.position[node.node_id]: node for node, _ in fitting}
+    has_devices = _device_test(need, nodes)
     fits = [(layout.position[node.node_id], fit) for node, fit in fitting]
     shares = choose_shares(
         layout, fits, need.tasks, need.nodes_max, place_of(need, layout), has_devices
@@ -224,6 +277,8 @@ def share_tasks(
     left = need.tasks - len(chosen)
     if left < 0:
         return [(node, 1) for node, _ in chosen]
+    if need.spread:
+        return _even_tasks(chosen, left)
     tasks = {}
     for node, fit in sorted(
         chosen, key=lambda pair: (pair[0].node_id not in need.required_nodes, pair[0].weight)
@@ -232,6 +287,36 @@ def share_tasks(
         left -= more
         tasks[node.node_id] = 1 + more
     return [(node, tasks[node.node_id]) for node, _ in chosen] if not left else None
+
+
+def batch_node(
+    request: JobRequest, allocs: Sequence[NodeAlloc], features: Sequence[tuple[str, ...]]
+) -> int:
+    """Return where the script of a job runs: --batch if one of its nodes suits, else the first.
+
+    Args:
+        features: of every node id.
+    """
+    wanted = request.batch_features
+    if wanted:
+        for alloc in allocs:
+            if matches(wanted, features[alloc.node_id]):
+                return alloc.node_id
+    return allocs[0].node_id
+
+
+def _even_tasks(chosen: list[tuple[FreeNode, int]], left: int) -> list[tuple[FreeNode, int]] | None:
+    """Give a task to each node and the others round by round, as evenly as nodes can bear."""
+    given = [1] * len(chosen)
+    while left:
+        before = left
+        for place, (_, fit) in enumerate(chosen):
+            if left and given[place] < fit:
+                given[place] += 1
+                left -= 1
+        if left == before:
+            return None
+    return [(node, count) for (node, _), count in zip(chosen, given, strict=True)]
 
 
 def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:

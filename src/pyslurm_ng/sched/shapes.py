@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyslurm_ng.model.cluster import schedulable_mem_mib
 from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.sched.choosers import node_counts
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.need import GresNeed, Need
 from pyslurm_ng.sched.select import cores_wanted, empty_node, tasks_that_fit
@@ -178,16 +179,20 @@ class Hardware:
     def variants(self, demand: Demand) -> list[Variant]:
         """Return the ways to place a job on nodes alike, fewest nodes first."""
         found = []
-        for nodes, tasks in self._counts(demand.need):
+        for nodes, tasks in self._counts(demand):
             variant = self.variant(demand, _per_node(demand.need, nodes), nodes, tasks)
             if variant is not None:
                 found.append(variant)
         return found
 
-    def _counts(self, need: Need) -> list[tuple[int, int]]:
-        """Return (nodes, tasks per node) to consider."""
+    def _counts(self, demand: Demand) -> list[tuple[int, int]]:
+        """Return (nodes, tasks per node) to consider, those to prefer first."""
+        need = demand.need
         lowest = need.nodes_min
         if need.fixed_tasks_per_node:
+            if need.is_ranged:
+                most = max(lowest, min(need.nodes_max, demand.suitable))
+                return [(count, need.tasks_per_node) for count in node_counts(need, lowest, most)]
             return [(lowest, need.tasks_per_node)]
         fits = [tasks_that_fit(need, empty_node(0, spec)) for spec in self.kinds]
         most_tasks = max(fits, default=0)
@@ -199,6 +204,9 @@ class Hardware:
             if not each:
                 return []
             nodes = max(nodes, -(-count // each))
+        if need.is_ranged:
+            most = min(need.nodes_max, max(nodes, demand.suitable))
+            return [(count, -(-need.tasks // count)) for count in node_counts(need, nodes, most)]
         counts: list[tuple[int, int]] = []
         widest = min(need.nodes_max, max(nodes, need.tasks))
         while nodes <= widest and len(counts) < _ALTERNATIVES:

@@ -47,6 +47,7 @@ class Layout:
         units: the nodes of each leaf switch or base block; nodes in none of them are one more.
         unit_of: the unit of each position.
         position: of each node id.
+        groups: growing sets of nodes by weight.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Layout:
         for number, unit in enumerate(self.units):
             for place in bits(unit):
                 self.unit_of[place] = number
-        self._groups = _weight_groups(weights)
+        self.groups = weight_groups(weights)
         self._levels: list[list[tuple[int, range]]] = []
         if self.kind == "block":
             self._levels = [self._groups_of(level) for level in range(len(self._sizes) + 1)]
@@ -106,7 +107,7 @@ class Layout:
         """
         if place.required & ~fits or place.required.bit_count() > place.nodes:
             return None
-        for group in self._groups:
+        for group in self.groups:
             lighter = fits & group | place.required
             if lighter.bit_count() >= place.nodes:
                 found = self._pick(lighter, place)
@@ -344,7 +345,7 @@ def _mask(position: Mapping[int, int], node_ids: Iterable[int]) -> int:
     return mask
 
 
-def _weight_groups(weights: Sequence[int]) -> list[int]:
+def weight_groups(weights: Sequence[int]) -> list[int]:
     """Return growing sets of nodes: the lightest, those and the next ones, and so on to all."""
     groups = []
     for place in range(1, len(weights)):

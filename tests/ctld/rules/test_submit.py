@@ -210,8 +210,13 @@ def test_a_changed_node_changes_the_answer() -> None:
 @pytest.mark.parametrize(
     ("request_fields", "code"),
     [
-        ({"constraint": "gpunode*2"}, Errno.ESLURM_NOT_SUPPORTED),
-        ({"constraint": "[gpunode|cpunode]"}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"constraint": "gpunode*0"}, Errno.ESLURM_INVALID_FEATURE),
+        ({"constraint": "[gpunode|cpunode"}, Errno.ESLURM_INVALID_FEATURE),
+        ({"constraint": "[gpunode|[cpunode]]"}, Errno.ESLURM_INVALID_FEATURE),
+        ({"prefer": "nosuch"}, Errno.ESLURM_INVALID_FEATURE),
+        ({"batch_features": "nosuch"}, Errno.ESLURM_INVALID_FEATURE),
+        ({"node_sizes": "2,x", "nodes_min": 2, "nodes_max": 2}, Errno.ESLURM_INVALID_NODE_COUNT),
+        ({"node_sizes": "2,4", "nodes_min": 1, "nodes_max": 4}, Errno.ESLURM_INVALID_NODE_COUNT),
         ({"constraint": "(gpunode"}, Errno.ESLURM_INVALID_FEATURE),
         ({"constraint": "ib,nofeat"}, Errno.ESLURM_INVALID_FEATURE),
         ({"licenses": "matlab:4"}, Errno.ESLURM_INVALID_LICENSES),
@@ -233,6 +238,15 @@ def test_a_changed_node_changes_the_answer() -> None:
 def test_bad_requests_get_slurms_number(request_fields: dict[str, object], code: int) -> None:
     """A client that does not check is checked."""
     assert Room("Licenses=matlab:3").refused(**request_fields) == code
+
+
+def test_choices_of_nodes_that_can_never_be() -> None:
+    """Counts no cluster of these nodes meets, and sizes beyond it, are refused as Slurm does."""
+    unavailable = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    assert Room().refused(constraint="gpunode*4", nodes_min=4, nodes_max=4) == unavailable
+    assert Room().refused(constraint="[gpunode&cpunode]") == unavailable
+    counted = Room().job(constraint="[gpunode*1&cpunode*1]")
+    assert counted.request.nodes_min == 2
 
 
 def test_script_is_there_and_not_too_large() -> None:

@@ -13,12 +13,13 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import submit
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.feasible import layouts_in
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
@@ -36,11 +37,17 @@ def test_job(
     found = submit.check(cluster, request.request, Context(conf, now_us, caller))
     if isinstance(found, Reject):
         return found
-    with_memory = policy(conf).memory_consumable
+    rules = policy(conf)
     earliest_us = max(now_us, found.request.begin_us)
     best: tuple[int, Partition, tuple[NodeAlloc, ...]] | None = None
     for partition in found.partitions:
-        need = need_of(found.request, partition, cluster.node_by_name, with_memory)
+        need = need_of(
+            found.request,
+            partition,
+            cluster.node_by_name,
+            rules.memory_consumable,
+            rules.least_loaded,
+        )
         place = _first_place(cluster, found.request, partition, need, earliest_us)
         if place is not None and (best is None or place[0] < best[0]):
             best = (place[0], partition, place[1])
@@ -61,14 +68,15 @@ def _first_place(
 ) -> tuple[int, tuple[NodeAlloc, ...]] | None:
     """Return the first moment at which the request fits, and what it would hold then."""
     free = _free_nodes(cluster, request, partition, need)
-    chosen = choose(need, free.values())
+    layout = layouts_in(cluster).get(partition.name)
+    chosen = choose(need, free.values(), layout)
     if chosen is not None:
         return now_us, allot(need, chosen)
     left = {node_id: len(cluster.use[node_id].allocs) for node_id in free}
     for end_us, jobs in _ends(cluster, now_us):
         for job in jobs:
             _release(free, left, job)
-        chosen = choose(need, free.values())
+        chosen = choose(need, free.values(), layout)
         if chosen is not None:
             return max(now_us, end_us), allot(need, chosen)
     return None
@@ -84,7 +92,7 @@ def _free_nodes(
         if not columns.usable[node_id] or node_id in need.excluded_nodes:
             continue
         node, use = cluster.node(node_id), cluster.use[node_id]
-        if request.constraint and not matches(request.constraint, node.features_active):
+        if not suits(request, node.features_active):
             continue
         found[node_id] = FreeNode(
             node_id=node_id,
@@ -95,6 +103,7 @@ def _free_nodes(
             gres_used=dict(use.gres_count),
             weight=node.weight,
             is_idle=not use.allocs,
+            features=node.features_active,
         )
     return found
 

@@ -8,10 +8,10 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.sched.features import matches
+from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
-from pyslurm_ng.sched.select import choose, empty_node, place_of
-from pyslurm_ng.sched.topology import layouts_of
+from pyslurm_ng.sched.select import FreeNode, choose, empty_node, place_of
+from pyslurm_ng.sched.topology import Layout, layouts_of
 
 _MOST_KEPT = 4096
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
@@ -84,7 +84,7 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.flags, request.segment,
+        request.constraint, request.flags, request.segment, request.prefer, request.node_sizes,
     )  # fmt: skip
 
 
@@ -106,27 +106,21 @@ def _judge(
     if need.nodes_min > node_count or need.tasks * need.cpus_per_task > total_cpus:
         return _one_of_them_fits(request, need, examples, refusal)
     candidates = [
-        empty_node(node.node_id, node.spec)
+        _empty(node)
         for nodes in kinds
         if _suits(request, nodes[0])
         for node in _enough(need, nodes)
     ]
-    if choose(need, candidates) is None:
+    layout = layouts_in(cluster).get(partition.name) if need.is_choosy else None
+    if choose(need, candidates, layout) is None:
         return refusal
     return None if _may_lie(cluster, request, partition, need) else _TOPOLOGY
 
 
 def _may_lie(cluster: Cluster, request: JobRequest, partition: Partition, need: Need) -> bool:
     """Return whether the topology has a place for the job when all nodes are free."""
-    layouts = cluster.memo.get("layouts")
-    if layouts is None:
-        ids = [node.node_id for node in cluster.living_nodes()]
-        position = {node_id: place for place, node_id in enumerate(ids)}
-        layouts = layouts_of(cluster.topologies, cluster.partitions.values(), position)
-        cluster.memo["layouts"] = layouts
-    assert isinstance(layouts, dict)
-    layout = layouts.get(partition.name)
-    if layout is None:
+    layout = layouts_in(cluster).get(partition.name)
+    if layout is None or need.is_choosy:
         return True
     fits = 0
     for nodes in _kinds(cluster, partition):
@@ -144,8 +138,29 @@ def _may_lie(cluster: Cluster, request: JobRequest, partition: Partition, need: 
     return is_wide or layout.pick(fits, place_of(need, layout)) is not None
 
 
+def layouts_in(cluster: Cluster) -> dict[str, Layout]:
+    """Return the layout of every partition that has a network model; remembered in the memo."""
+    layouts = cluster.memo.get("layouts")
+    if layouts is None:
+        nodes = sorted(cluster.living_nodes(), key=lambda node: (node.weight, node.node_id))
+        position = {node.node_id: place for place, node in enumerate(nodes)}
+        weights = [node.weight for node in nodes]
+        layouts = layouts_of(cluster.topologies, cluster.partitions.values(), position, weights)
+        cluster.memo["layouts"] = layouts
+    assert isinstance(layouts, dict)
+    return layouts
+
+
+def _empty(node: Node) -> FreeNode:
+    free = empty_node(node.node_id, node.spec)
+    free.features, free.weight = node.features_active, node.weight
+    return free
+
+
 def _enough(need: Need, nodes: list[Node]) -> list[Node]:
     """Return as many of equal nodes as could be chosen at all, the ones asked for among them."""
+    if need.is_choosy:
+        return [node for node in nodes if node.node_id not in need.excluded_nodes]
     found = [node for node in nodes if node.node_id in need.required_nodes]
     for node in nodes:
         if len(found) >= need.nodes_max:
@@ -163,7 +178,7 @@ def _suits(request: JobRequest, node: Node) -> bool:
         return False
     if request.threads_per_core > spec.threads_per_core:
         return False
-    return not request.constraint or matches(request.constraint, node.features_active)
+    return suits(request, node.features_active)
 
 
 def _one_of_them_fits(

@@ -200,9 +200,12 @@ def _partition(draft: Draft, value: str, sign: str) -> Reject | None:
 def _features(draft: Draft, value: str, sign: str) -> Reject | None:
     if value:
         try:
-            features.parse(value)
+            found = features.ways(value)
         except features.FeatureError:
             return Reject(Errno.ESLURM_INVALID_FEATURE)
+        if len(found) > 1 or found[0].counts:
+            detail = "counts and brackets in Features of reservations are not implemented yet"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
         known = {
             name
             for node in draft.cluster.living_nodes()

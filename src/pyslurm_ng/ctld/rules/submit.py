@@ -24,6 +24,7 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MINUTE_US = 60_000_000
@@ -162,6 +163,10 @@ def _with_defaults(request: JobRequest, partition: Partition, context: Context) 
             cpus_per_task=max(1, request.cpus_per_task) * factor,
             mem_per_cpu_mib=-(-request.mem_per_cpu_mib // factor),
         )
+    if "*" in request.constraint:
+        least = features.least_nodes(request.constraint)
+        if request.nodes_min < least and not request.nodes_max:
+            request = msgspec.structs.replace(request, nodes_min=least)
     if request.switches:
         longest_s = _parameter(context, "max_switch_wait", _MAX_SWITCH_WAIT_S)
         request = msgspec.structs.replace(

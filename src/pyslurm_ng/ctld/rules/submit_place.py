@@ -16,7 +16,7 @@ from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import job_sizes, total
+from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched import features
 from pyslurm_ng.sched.policy import policy
 
@@ -69,6 +69,13 @@ def _check_counts(request: JobRequest) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if request.nodes_max and request.nodes_max < request.nodes_min:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if request.node_sizes:
+        try:
+            sizes = node_sizes(request.node_sizes)
+        except ValueError:
+            return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+        if (sizes[0], sizes[-1]) != (request.nodes_min, request.nodes_max):
+            return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if not 0 <= request.nodes_min <= _MAX_COUNT or not 0 <= request.nodes_max <= _MAX_COUNT:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if not 0 <= request.ntasks <= _MAX_COUNT * 1024 or not 0 <= request.ntasks_per_node <= 65535:
@@ -105,21 +112,13 @@ def _check_features(cluster: Cluster, request: JobRequest) -> Reject | None:
 
 
 def _check_expression(cluster: Cluster, text: str) -> Reject | None:
-    plain = text.replace("[", "(").replace("]", ")")
-    words = features.names(plain)
-    bare = [word.partition("*")[0] for word in words]
-    for word, name in zip(words, bare, strict=True):
-        plain = plain.replace(word, name)
     try:
-        features.parse(plain)
+        features.ways(text)
     except features.FeatureError:
         return Reject(Errno.ESLURM_INVALID_FEATURE)
     known = _known_features(cluster)
-    if any(name not in known for name in bare):
+    if any(name not in known for name in features.names(text)):
         return Reject(Errno.ESLURM_INVALID_FEATURE)
-    if "[" in text or bare != words:
-        detail = "counts and brackets in feature expressions are not implemented yet"
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     return None
 
 
