@@ -266,6 +266,10 @@ cdef class Grid:
     cdef int32_t *_switch_level
     cdef uint8_t *_below  # [switch * leaves + leaf]
     cdef uint64_t _left_over  # what was free until the slot that left nothing
+    cdef int _most_climbs
+    cdef list _trial  # what has been held in it: node, resource, amount, first slot, last slot + 1
+    cdef dict _memory  # of the kinds searched for in the trial, as it was before
+    cdef Py_ssize_t _trial_placed
     cdef public long long scans
 
     def __cinit__(self, times_us, node_kinds, int kinds, int resources):
@@ -278,6 +282,7 @@ cdef class Grid:
         self._blocks = (self._slots + BLOCK - 1) // BLOCK
         self._kinds = kinds
         self._resources = resources
+        self._most_climbs = MOST_CLIMBS
         self._time = <int64_t *>calloc(self._slots, sizeof(int64_t))
         self._node_kind = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
         self._row_of = <int32_t *>malloc((self._nodes * resources + 1) * sizeof(int32_t))
@@ -820,10 +825,109 @@ cdef class Grid:
         cdef int slot
         if not 0 <= kind < self._jobs:
             raise IndexError(kind)
+        self._remember(kind)
         with nogil:
             slot = self._search(self._job + kind)
         self._found_slot = slot
         return self._time[slot] if slot >= 0 else NEVER
+
+    def find_from(self, int kind, int64_t time_us):
+        """Return the first start not before a time; what the kind remembers stays as it is."""
+        cdef int slot = self._slot_at(time_us), word
+        cdef Kind *job
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        self._found_slot = -1
+        if slot >= self._slots:
+            return NEVER
+        memory = self._memory_of(kind)
+        job = self._job + kind
+        if job.cursor < 0:
+            self._begin(job)
+        job.cursor = slot
+        job.low, job.high = 0, self._words
+        for word in range(self._words):
+            job.gain[word] = slot if job.mask[word] else self._slots
+            job.count[word] = 0
+        self._most_climbs = 2147483647
+        with nogil:
+            slot = self._search(job)
+        self._most_climbs = MOST_CLIMBS
+        self._restore(kind, memory)
+        self._found_slot = slot
+        return self._time[slot] if slot >= 0 else NEVER
+
+    # Trials -------------------------------------------------------------------------------------
+
+    def begin_trial(self):
+        """From here on all that is held can be given back at once."""
+        if self._trial is not None:
+            raise ValueError("a trial is on already")
+        self._trial, self._memory = [], {}
+        self._trial_placed = self._placed_count
+
+    def keep(self):
+        """End the trial; what it has held stays held."""
+        self._trial, self._memory = None, None
+
+    def roll_back(self):
+        """End the trial as if it had never been."""
+        if self._trial is None:
+            raise ValueError("no trial is on")
+        for node, resource, amount, start, end in reversed(self._trial):
+            self._give_back(node, resource, amount, start, end)
+        for kind, memory in self._memory.items():
+            self._restore(kind, memory)
+        self._placed_count = self._trial_placed
+        self.keep()
+
+    cdef int _remember(self, int kind) except -1:
+        if self._memory is not None and kind not in self._memory:
+            self._memory[kind] = self._memory_of(kind)
+        return 0
+
+    cdef tuple _memory_of(self, int kind):
+        cdef Kind *job = self._job + kind
+        return (
+            (<const char *>job)[:sizeof(Kind)],
+            (<const char *>job.gain)[:self._words * sizeof(int16_t)],
+            (<const char *>job.count)[:self._words],
+        )
+
+    cdef int _restore(self, int kind, tuple memory) except -1:
+        cdef Kind *job = self._job + kind
+        cdef bytes fields = memory[0], gain = memory[1], count = memory[2]
+        memcpy(job, <const char *>fields, sizeof(Kind))
+        memcpy(job.gain, <const char *>gain, self._words * sizeof(int16_t))
+        memcpy(job.count, <const char *>count, self._words)
+        return 0
+
+    cdef void _give_back(self, int node, int resource, int32_t amount, int start,
+                         int end) noexcept nogil:
+        """Undo `_subtract`."""
+        cdef int row = self._row_of[resource * self._nodes + node], slot, plane, block
+        cdef int32_t threshold
+        cdef int32_t *cells
+        cdef uint64_t *bits
+        cdef uint64_t bit = <uint64_t>1 << (node & 63), in_all
+        if row < 0 or amount <= 0:
+            return
+        cells = self._free + <size_t>row * self._slots
+        for slot in range(start, end):
+            cells[slot] += amount
+        for plane in range(self._planes):
+            if self._plane_resource[plane] != resource:
+                continue
+            threshold = self._threshold[plane][self._node_kind[node]]
+            bits = self._plane[plane] + <size_t>(node >> 6) * self._slots
+            for slot in range(start, end):
+                if cells[slot] >= threshold:
+                    bits[slot] |= bit
+            for block in range(start // BLOCK, (end - 1) // BLOCK + 1):
+                in_all = bit
+                for slot in range(block * BLOCK, min(self._slots, (block + 1) * BLOCK)):
+                    in_all &= bits[slot]
+                self._summary[plane][<size_t>(node >> 6) * self._blocks + block] |= in_all
 
     cdef int _search(self, Kind *job) noexcept nogil:
         if job.cursor < 0:
@@ -840,6 +944,7 @@ cdef class Grid:
         cdef int slot
         if not 0 <= kind < self._jobs or self._job[kind].is_open:
             raise IndexError(kind)
+        self._remember(kind)
         with nogil:
             slot = self._search(self._job + kind)
         self._found_slot = slot
@@ -857,12 +962,27 @@ cdef class Grid:
             if nodes == NULL:
                 raise MemoryError
             self._placed = nodes
+        if self._trial is not None:
+            self._note_found(job)
         with nogil:
             self._hold_found(job)
         self._placed[number] = self._found_count
         memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
         self._placed_count += self._found_count + 1
         return number
+
+    cdef int _note_found(self, Kind *job) except -1:
+        cdef int index, place, node, end = self._end(self._found_slot, job.duration_us)
+        cdef Shape *shape = self._shape + job.shape
+        for index in range(self._found_count):
+            node = self._found[index]
+            for place in range(shape.resources):
+                self._trial.append((
+                    node, shape.resource[place],
+                    shape.amount[self._node_kind[node] * shape.resources + place],
+                    self._found_slot, end,
+                ))
+        return 0
 
     def placed(self, Py_ssize_t number):
         """Return the nodes of a placing."""
@@ -941,7 +1061,7 @@ cdef class Grid:
                     best = word
             if best < 0:
                 return -1
-            if found_word >= 0 and (slot >= found_slot or (climbs >= MOST_CLIMBS and slot > 0)):
+            if found_word >= 0 and (slot >= found_slot or (climbs >= self._most_climbs and slot > 0)):
                 break
             # A word is brought to where it fits for sure while it is in the cache.
             climbs += 1
@@ -1166,6 +1286,7 @@ cdef class Grid:
         cdef Kind *job
         if not 0 <= kind < self._jobs:
             raise IndexError(kind)
+        self._remember(kind)
         job = self._job + kind
         if job.cursor < 0:
             self._begin(job)
@@ -1201,6 +1322,8 @@ cdef class Grid:
             raise IndexError((node, resource))
         cdef int start = self._slot_at(start_us + 1) - 1
         cdef int end = self._slot_at(end_us)
+        if self._trial is not None:
+            self._trial.append((node, resource, amount, max(0, start), max(end, start + 1)))
         self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
 
     def close(self, nodes, int64_t begin_us, int64_t end_us):
@@ -1313,6 +1436,7 @@ cdef class Grid:
         cdef uint64_t fits
         if not 0 <= kind < self._jobs:
             raise IndexError(kind)
+        self._remember(kind)
         job = self._job + kind
         shape = self._shape + job.shape
         end = self._end(0, job.duration_us)

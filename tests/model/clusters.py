@@ -53,6 +53,8 @@ def submit(
     array_limit: int = 0,
     requeue: bool = True,
     time_limit_min: int = 60,
+    het_job_id: int = 0,
+    het_offset: int = 0,
 ) -> int:
     """Record a batch job as accepted and return its id; no rule judges it."""
     job_id = free_job_id(cluster)
@@ -76,6 +78,26 @@ def submit(
             array_pending=ranges,
             array_limit=array_limit,
             requeue=requeue,
+            het_job_id=het_job_id,
+            het_offset=het_offset,
         ),
     )
     return job_id
+
+
+def submit_het(
+    cluster: Cluster, *requests: JobRequest, now_us: int = START_US, time_limit_min: int = 60
+) -> list[int]:
+    """Record the components of a heterogeneous job as accepted; return their ids."""
+    leader = free_job_id(cluster)
+    return [
+        submit(
+            cluster,
+            request,
+            now_us,
+            time_limit_min=time_limit_min,
+            het_job_id=leader,
+            het_offset=offset,
+        )
+        for offset, request in enumerate(requests)
+    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyslurm_ng.ctld.rules import preempt
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
@@ -235,9 +235,20 @@ class Scheduler:
         if self._is_stopped:
             return
         writer, now_us = self._writer, self._edges.now_us()
-        for start in starts[position : position + _STARTS_PER_TURN]:
-            writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
-        position += _STARTS_PER_TURN
+        last = min(position + _STARTS_PER_TURN, len(starts))
+        while position < last:
+            start = starts[position]
+            position += 1
+            if not start.het_job_id:
+                writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
+                continue
+            together = [start]
+            while position < len(starts) and starts[position].het_job_id == start.het_job_id:
+                together.append(starts[position])
+                position += 1
+            writer.record(
+                dispatch_het(writer.cluster, together, now_us, runs_prolog=self.runs_prolog)
+            )
         if position < len(starts):
             self._edges.call_soon(lambda: self._start(starts, position))
             return

@@ -535,3 +535,20 @@ def free_job_id(cluster: Cluster, taken: AbstractSet[int] = frozenset()) -> int:
     while job_id in cluster.jobs or job_id in taken:
         job_id = job_id + 1 if job_id < cluster.max_job_id else cluster.first_job_id
     return job_id
+
+
+def het_components(cluster: Cluster, job: Job) -> list[Job]:
+    """Return the components of a job's heterogeneous job that are known, in order; [] for none."""
+    leader = job.het_job_id
+    found: list[Job] = []
+    if not leader:
+        return found
+    offset = 0
+    # Their ids follow one another; the first records may have been purged.
+    while True:
+        other = cluster.jobs.get(leader + offset)
+        if other is not None and other.het_job_id == leader:
+            found.append(other)
+        elif offset > job.het_offset:
+            return found
+        offset += 1

@@ -16,8 +16,9 @@ from operator import itemgetter
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched import first_fit, reason
+from pyslurm_ng.sched import first_fit, het, reason
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.node_plan import NodePlan
@@ -78,12 +79,14 @@ class Planner:
         walk = _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome)
         if policy.preempt_by:
             walk.preempting = Preempting(snapshot, policy, outcome, ranking)
+        walk.het = self._het
         walk.run(queue)
         return outcome
 
     def _begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Forget what no longer holds."""
         self._demands.begin(snapshot, policy)
+        self._het_priority = policy.het_priority
         if self._demands.generation != self._generation:
             self._generation = self._demands.generation
             self._pools, self._nodes = Pools(), None
@@ -99,6 +102,8 @@ class Planner:
     ) -> tuple[list[Entry], list[Demand]]:
         """Return an entry per job and partition in the order of the queue, and all demands."""
         known, priorities = self._jobs, outcome.priorities
+        self._het: dict[int, list[het.Part]] = {}
+        components: list[Waiting] = []
         self._pass += 1
         stamp = self._pass
         entries: list[Entry] = []
@@ -112,6 +117,9 @@ class Planner:
             if found is None or found[0] is not job:
                 found = known[job_id] = (job, self._prepare(job, snapshot, ranking))
             if not found[1]:
+                if job.het_job_id:
+                    components.append(job)
+                    continue
                 text = f"partition {','.join(job.partitions)} does not exist any more"
                 outcome.waits[job_id] = Wait(Reason.PartitionDown, text)
             for tier, fixed, is_all, demand in found[1]:
@@ -127,12 +135,59 @@ class Planner:
             if job.submit_us <= last_us:
                 is_sorted = False
             last_us = job.submit_us
+        for parts in het.groups(components):
+            self._enter_het(parts, snapshot, ranking, outcome, entries, wanted)
+            is_sorted = False
         if not is_sorted:
             entries.sort(key=lambda entry: (entry[1].submit_us, entry[1].job_id))
         entries.sort(key=itemgetter(0))
         return entries, wanted
 
+    def _enter_het(
+        self,
+        jobs: list[Waiting],
+        snapshot: Snapshot,
+        ranking: Ranking,
+        outcome: Plan,
+        entries: list[Entry],
+        wanted: list[Demand],
+    ) -> None:
+        """Enter a heterogeneous job once, led by its first component."""
+        moving = list(ranking.moving_parts(jobs))
+        keys: list[int] = []
+        parts: list[het.Part] = []
+        for job, more in zip(jobs, moving, strict=True):
+            prepared = self._prepare_each(job, snapshot, ranking)
+            if not prepared:
+                text = f"partition {','.join(job.partitions)} does not exist any more"
+                outcome.waits[job.job_id] = Wait(Reason.PartitionDown, text)
+                continue
+            tier, fixed, is_all, _ = prepared[0]
+            priority = fixed if is_all else bounded(fixed + more)
+            outcome.priorities[job.job_id] = priority
+            keys.append(tier - priority)
+            parts.append(het.Part(job, tuple(item[3] for item in prepared)))
+        if len(parts) < jobs[0].het_size:
+            wait = het.incomplete(jobs)
+            for job in jobs:
+                outcome.waits.setdefault(job.job_id, wait)
+            return
+        self._het[jobs[0].het_job_id] = parts
+        for part in parts:
+            for demand in part.demands:
+                if demand.stamp != self._pass:
+                    demand.stamp = self._pass
+                    wanted.append(demand)
+        key = het.key_of(keys, self._het_priority)
+        entries.append((key, jobs[0], parts[0].demands[0]))
+
     def _prepare(self, job: Waiting, snapshot: Snapshot, ranking: Ranking) -> tuple[Prepared, ...]:
+        # Components of heterogeneous jobs enter the queue together.
+        return () if job.het_job_id else self._prepare_each(job, snapshot, ranking)
+
+    def _prepare_each(
+        self, job: Waiting, snapshot: Snapshot, ranking: Ranking
+    ) -> tuple[Prepared, ...]:
         prepared = []
         shape_id = self._demands.shape_id(job.request)
         for name in job.partitions:
@@ -183,6 +238,7 @@ class _Pass:
         self.done: set[int] = set()  # jobs that need no look at their other partitions
         self.preempting: Preempting | None = None
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
+        self.het: dict[int, list[het.Part]] = {}  # by leader
 
     def run(self, queue: list[Entry]) -> None:
         waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.behind
@@ -207,6 +263,7 @@ class _Pass:
                 and job_id not in expected
                 and not job.array_pending
                 and not preempts
+                and not job.het_job_id
                 and (wait := behind.get(demand.partition.name)) is not None
             ):
                 start_us = place(demand)
@@ -229,6 +286,8 @@ class _Pass:
 
     def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""
+        if job.het_job_id:
+            return self._consider_het(self.het[job.het_job_id])
         if demand.verdict is not None:
             return demand.verdict
         if not job.tasks_left:
@@ -308,6 +367,58 @@ class _Pass:
             for node_id in nodes.get(job_id, ())
         )
 
+    def _consider_het(self, parts: list[het.Part]) -> Wait | None:
+        """Start all components of a job, or keep room for all at one later moment."""
+        waits = {part.job.job_id: self._het_verdict(part) for part in parts}
+        if any(waits.values()):
+            return self._het_waits(parts, waits)
+        self.plan.tested += len(parts)
+        now_us = self.snapshot.now_us
+        depth = self.policy.reserve_depth
+        names = {demand.partition.name for part in parts for demand in part.hopeful}
+        reserves = all(self.reserved.get(name, 0) < depth for name in names)
+        found = het.common_start(self.planner, parts, now_us, reserves=reserves)
+        for item in found.placed:
+            job_id, name = item.part.job.job_id, item.demand.partition.name
+            if item.nodes is not None:
+                self._start_on(item.part.job, item.demand, -1, item.nodes)
+                continue
+            if reserves:
+                self.reserved[name] = self.reserved.get(name, 0) + 1
+                self.reservations.append((job_id, item.demand, found.start_us))
+            self.plan.expected_start_us[job_id] = found.start_us
+        if found.start_us == now_us:
+            return None
+        for part in parts:
+            waits[part.job.job_id] = self._het_wait(part, found.start_us)
+        return self._het_waits(parts, waits)
+
+    def _het_verdict(self, part: het.Part) -> Wait | None:
+        """Return why a component cannot start however long it waits, if so."""
+        if self.plan.tested >= self.budget:
+            return reason.PASS_ENDED
+        return None if part.hopeful else part.demands[0].verdict
+
+    def _het_wait(self, part: het.Part, start_us: int) -> Wait:
+        demand = part.hopeful[0]
+        if start_us == NEVER:
+            return reason.never(demand)
+        if any(self.licenses.get(name, 0) < count for name, count in demand.licenses):
+            return reason.licenses(demand, self.licenses)
+        name = demand.partition.name
+        wait = self.behind.get(name)
+        if wait is None:
+            self.behind[name] = reason.behind(part.job.job_id, name)
+            return reason.resources(demand)
+        return wait
+
+    def _het_waits(self, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
+        """Note why each component waits; return the first reason."""
+        first = next(wait for wait in waits.values() if wait is not None)
+        for part in parts:
+            self.plan.waits.setdefault(part.job.job_id, waits[part.job.job_id] or first)
+        return waits[parts[0].job.job_id] or first
+
     def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
         tasks = task_ranges.tasks(job.array_pending)
         wait: Wait | None = None
@@ -338,6 +449,13 @@ class _Pass:
         allocs = self.planner.start(demand)
         if allocs is None:
             return False
+        self._start_on(job, demand, task_id, allocs)
+        return True
+
+    def _start_on(
+        self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
+    ) -> None:
+        """Note a start on what the planner has given."""
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         is_behind = demand.partition.name in self.behind
@@ -350,9 +468,9 @@ class _Pass:
                 batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                 total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
                 scheduler="Backfill" if is_behind else "Main",
+                het_job_id=job.het_job_id,
             )
         )
-        return True
 
     def _wait(self, job: Waiting, demand: Demand, start_us: int) -> Wait:
         """Reserve room for a job that cannot start now, and say why it waits."""

@@ -13,7 +13,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched import reason as why_wait, reserved
+from pyslurm_ng.sched import het, reason as why_wait, reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
@@ -69,6 +69,7 @@ class _Pass:
         self.free: dict[int, FreeNode] = {}
         self.closed: dict[tuple[str, str], Wait] = {}  # by partition and reservation
         self.licenses = dict(snapshot.licenses_free)
+        self.components: dict[int, dict[int, tuple[Waiting, list[Partition]]]] = {}  # by leader
         self.layouts: dict[str, Layout] = {}
         if snapshot.topologies:
             ids = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
@@ -85,6 +86,9 @@ class _Pass:
         for _, _, _, job_id, _, job, partition in queue:
             if job_id in done:
                 continue
+            if job.het_job_id:
+                self._see_component(job, partition)
+                continue
             wait = self._try(job, partition)
             if wait is None:
                 done.add(job_id)
@@ -92,6 +96,50 @@ class _Pass:
             else:
                 self.plan.waits.setdefault(job_id, wait)
         return self.plan
+
+    def _see_component(self, job: Waiting, partition: Partition) -> None:
+        """Note a component and where it may run; with the last one, start all or none."""
+        seen = self.components.setdefault(job.het_job_id, {})
+        seen.setdefault(job.job_id, (job, []))[1].append(partition)
+        places = sum(len(partitions) for _, partitions in seen.values())
+        known = sum(
+            name in self.snapshot.partitions
+            for item, _ in seen.values()
+            for name in item.partitions
+        )
+        if places < known:
+            return
+        waits = self.plan.waits
+        if len(seen) < job.het_size:
+            wait = het.incomplete([other for other, _ in seen.values()])
+            waits.update(dict.fromkeys(seen, wait))
+            return
+        free = {
+            node_id: replace(node, gres_busy=dict(node.gres_busy), gres_used=dict(node.gres_used))
+            for node_id, node in self.free.items()
+        }
+        licenses, first = dict(self.licenses), len(self.plan.starts)
+        for job_id in sorted(seen):
+            blocked = self._try_places(*seen[job_id])
+            if blocked is None:
+                continue
+            del self.plan.starts[first:]
+            self.free, self.licenses = free, licenses
+            waits.update(dict.fromkeys(seen, blocked))
+            return
+        starts = [replace(item, het_job_id=job.het_job_id) for item in self.plan.starts[first:]]
+        self.plan.starts[first:] = starts
+        for job_id in seen:
+            waits.pop(job_id, None)
+
+    def _try_places(self, job: Waiting, partitions: list[Partition]) -> Wait | None:
+        first: Wait | None = None
+        for partition in partitions:
+            wait = self._try(job, partition)
+            if wait is None:
+                return None
+            first = first or wait
+        return first
 
     def _entries(self) -> Iterator[tuple[int, int, int, int, int, Waiting, Partition]]:
         """Yield one entry per job and partition, led by its place in the queue."""

@@ -39,7 +39,9 @@ def plan_inside(
     for job in snapshot.waiting:
         if job.request.reservation:
             inside.append(job)
-        elif magnets and reserved.places(magnets, job) != (reserved.OUTSIDE,):
+        elif (
+            magnets and not job.het_job_id and reserved.places(magnets, job) != (reserved.OUTSIDE,)
+        ):
             inside.append(job)
             drawn[job.job_id] = job
         else:

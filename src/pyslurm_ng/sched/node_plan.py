@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from pyslurm_ng._select import NEVER, Grid, Profile
 from pyslurm_ng.model.cluster import license_counts
@@ -79,6 +80,16 @@ def slot_times(now_us: int, window_s: int, most: int) -> list[int]:
         growth, widest = growth * 1.05, widest * 1.25
 
 
+@dataclass(slots=True)
+class _Trial:
+    """What a trial has to put back besides the grid's holdings."""
+
+    blocked: set[int]
+    reserved: int
+    licenses: list[tuple[Demand, int]] = field(default_factory=list)
+    free: dict[int, FreeNode] = field(default_factory=dict)  # as they were
+
+
 class NodePlan:
     """The planner of single nodes; planning anew with each `begin`."""
 
@@ -101,6 +112,7 @@ class NodePlan:
         self._ways: dict[tuple[Way, ...], list[Ways]] = {}
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
+        self._trial: _Trial | None = None
 
     def begin(self, snapshot: Snapshot, demands: Iterable[Demand], window_s: int) -> None:
         """Enter what is free now; later moments only once some job has to wait."""
@@ -386,6 +398,8 @@ class NodePlan:
     def _take_licenses(self, demand: Demand, start_us: int) -> None:
         if demand.licenses and self._profile is not None:
             self._profile.take(start_us, demand.duration_us, *self._license_need(demand))
+            if self._trial is not None:
+                self._trial.licenses.append((demand, start_us))
 
     # Planning -----------------------------------------------------------------------------------
 
@@ -527,7 +541,77 @@ class NodePlan:
         node = self._free.get(node_id)
         if node is None:
             node = self._free[node_id] = free_node(self._snapshot, node_id)
+        if self._trial is not None and node_id not in self._trial.free:
+            self._trial.free[node_id] = replace(
+                node, gres_busy=dict(node.gres_busy), gres_used=dict(node.gres_used)
+            )
         return node
+
+    # Trials: room for several jobs at once, or none at all --------------------------------------
+
+    def find_from(self, demand: Demand, at_us: int) -> int:
+        """Return the earliest start not before a moment, or NEVER."""
+        self._uneven = []
+        self.lies_badly = False
+        if not self._is_deep and self._trial is None:
+            self._deepen()
+        now_us = self._snapshot.now_us
+        best, best_at = NEVER, -1
+        kinds = self._kinds_of(demand)
+        for at, (kind, variant) in enumerate(kinds):
+            start_us = self._find_kind_from(demand, kind, variant, at_us)
+            if start_us != NEVER and (best == NEVER or start_us < best):
+                best, best_at = start_us, at
+        if best != now_us and at_us <= now_us and self._find_uneven(demand):
+            return now_us
+        if best_at < 0:
+            return NEVER
+        kind, variant = kinds[best_at]
+        if best_at < len(kinds) - 1:
+            best = self._find_kind_from(demand, kind, variant, best)
+        self._chosen = kind, variant, self._found(demand, variant, best)
+        return best
+
+    def _find_kind_from(self, demand: Demand, kind: int, variant: Variant, at_us: int) -> int:
+        start_us = self._grid.find_from(kind, at_us)
+        while start_us != NEVER:
+            free_us = self._licenses_free_us(demand, start_us)
+            if free_us == NEVER:
+                return NEVER
+            if free_us != start_us:
+                at_us = free_us
+            elif self._lies_well(demand, kind, variant):
+                break
+            else:
+                at_us = start_us + 1
+            start_us = self._grid.find_from(kind, at_us)
+        return start_us
+
+    def begin_trial(self) -> None:
+        """From here on all that is taken or started can be given back."""
+        if not self._is_deep:
+            self._deepen()
+        self._trial = _Trial(set(self._blocked), len(self._reserved))
+        self._grid.begin_trial()
+
+    def keep(self) -> None:
+        """End the trial; what it has taken stays taken."""
+        self._trial = None
+        self._grid.keep()
+
+    def roll_back(self) -> None:
+        """End the trial as if it had never been."""
+        trial, self._trial = self._trial, None
+        assert trial is not None
+        self._grid.roll_back()
+        self._blocked = trial.blocked
+        del self._reserved[trial.reserved :]
+        self._free.update(trial.free)
+        for demand, start_us in reversed(trial.licenses):
+            kinds, amounts = self._license_need(demand)
+            less = tuple(-amount for amount in amounts)
+            assert self._profile is not None
+            self._profile.take(start_us, demand.duration_us, kinds, less)
 
     def hold(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
         """Take from now on what a job gets that starts, or that preempts others for it."""

@@ -23,6 +23,7 @@ class Start:
     batch_node_id: int
     total_tasks: int
     scheduler: str = "Main"
+    het_job_id: int = 0  # starts of one heterogeneous job follow one another and stand together
 
 
 @dataclass(frozen=True, slots=True)

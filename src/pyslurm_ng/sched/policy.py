@@ -41,6 +41,7 @@ class Policy:
     preempt_exempt_priority: int = 0  # of victims; 0: any may be preempted
     reclaims_licenses: bool = False
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
+    het_priority: str = ""  # min, avg or max of the components' priorities; "" as min
 
 
 def policy(conf: SlurmConf) -> Policy:
@@ -80,12 +81,19 @@ def policy(conf: SlurmConf) -> Policy:
         preempt_exempt_priority=_numbers(conf.preempt_parameters).get("min_exempt_priority", 0),
         reclaims_licenses="reclaim_licenses" in preempt,
         sends_user_signal="send_user_signal" in preempt,
+        het_priority=_word(conf.scheduler_parameters, "bf_hetjob_prio"),
     )
 
 
 def _exempt_s(conf: SlurmConf) -> int:
     exempt_s = conf.preempt_exempt_time
     return exempt_s if 0 <= exempt_s < NO_VALUE else 0
+
+
+def _word(options: tuple[str, ...], name: str) -> str:
+    """Return the value of an option in lower case, "" when it is not set."""
+    pairs = (option.partition("=") for option in options)
+    return next((value.lower() for key, _, value in pairs if key.lower() == name), "")
 
 
 def _numbers(options: tuple[str, ...]) -> dict[str, int]:

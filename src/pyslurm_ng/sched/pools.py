@@ -45,6 +45,7 @@ class Pools:
         self._pools: dict[bytes, Pool] = {}
         self._licenses: dict[str, int] = {}
         self._are_disjoint = True
+        self._trial: list[tuple[Demand, int]] | None = None
 
     def fit(self, snapshot: Snapshot, demands: Iterable[Demand]) -> bool:
         """Sort all demands into pools; False if one of them needs single nodes planned."""
@@ -136,6 +137,35 @@ class Pools:
         """Keep room for a job."""
         kinds, amounts = demand.kinds_amounts
         self._profile.take(start_us, demand.duration_us, kinds, amounts)
+        if self._trial is not None:
+            self._trial.append((demand, start_us))
+
+    # Trials: room for several jobs at once, or none at all -------------------------------------
+
+    def find_from(self, demand: Demand, at_us: int) -> int:
+        """Return the earliest start not before a moment, or NEVER."""
+        kinds, amounts = demand.kinds_amounts
+        start_us = self._profile.find(kinds, amounts, demand.duration_us, at_us)
+        return NEVER if start_us == NEVER or start_us >= self._end_us else start_us
+
+    def begin_trial(self) -> None:
+        """From here on all that is taken or started can be given back."""
+        self._trial = []
+        self._idle = [(pool, pool.idle[:]) for pool in self._pools.values()]
+
+    def keep(self) -> None:
+        """End the trial; what it has taken stays taken."""
+        self._trial = None
+
+    def roll_back(self) -> None:
+        """End the trial as if it had never been."""
+        for demand, start_us in reversed(self._trial or ()):
+            kinds, amounts = demand.kinds_amounts
+            less = tuple(-amount for amount in amounts)
+            self._profile.take(start_us, demand.duration_us, kinds, less)
+        for pool, idle in self._idle:
+            pool.idle = idle
+        self._trial = None
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
         """Return what a job gets that starts now, and hold it."""

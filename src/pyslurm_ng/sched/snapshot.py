@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Qos
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
@@ -52,6 +52,8 @@ class Waiting:
     user_name: str = ""
     switches: int = 0  # at most so many leaf switches; 0 once it has waited long enough
     patience_us: int = 0  # when that will be
+    het_job_id: int = 0  # the leader of a heterogeneous job, itself included
+    het_size: int = 0  # how many components that job has
 
 
 class Victim(NamedTuple):
@@ -173,7 +175,7 @@ class Views:
         job = cluster.jobs[job_id]
         is_considered = may_be_considered(job)
         self._waiting[job_id] = _waiting(cluster, job, now_us) if is_considered else None
-        if job.array_pending or job.request.switches:
+        if job.array_pending or job.request.switches or job.het_job_id:
             self._moving[job_id] = None
 
     def _renew_running(self, cluster: Cluster, job_id: int, now_us: int) -> None:
@@ -449,7 +451,14 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
         user_name=job.user_name,
         switches=job.request.switches if now_us < patience_us else 0,
         patience_us=patience_us,
+        het_job_id=job.het_job_id,
+        het_size=_het_size(cluster, job) if job.het_job_id else 0,
     )
+
+
+def _het_size(cluster: Cluster, job: Job) -> int:
+    """Return how many components of a heterogeneous job are not over for good."""
+    return sum(1 for part in het_components(cluster, job) if part.job_id not in cluster.ended)
 
 
 def _patience_us(job: Job) -> int:

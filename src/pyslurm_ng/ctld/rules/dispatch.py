@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.model import events as ev, task_ranges
-from pyslurm_ng.model.cluster import Cluster, free_job_id, license_counts
+from pyslurm_ng.model.cluster import Cluster, free_job_id, het_components, license_counts
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import INFINITE, STEP_BATCH
-from pyslurm_ng.model.job import Job, NodeAlloc, Step
+from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.demand import limit_us
@@ -64,6 +69,87 @@ def dispatch(
     return events
 
 
+def dispatch_het(
+    cluster: Cluster, starts: Sequence[Start], now_us: int, *, runs_prolog: bool = False
+) -> list[ev.AnyEvent]:
+    """Return the events that start all components of a heterogeneous job, or none at all."""
+    jobs = [cluster.jobs.get(start.job_id) for start in starts]
+    if not _may_start_together(cluster, jobs, starts):
+        return []
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    for start in starts:
+        found = dispatch(cluster, start, now_us, runs_prolog=runs_prolog)
+        if not found:
+            return []
+        for event in found:
+            if isinstance(event, ev.JobAllocated):
+                is_leader = start.job_id == start.het_job_id
+                event = _component(event, is_leader=is_leader, first_duty_id=duty_id)
+                duty_id += len(event.nodes)
+            elif isinstance(event, ev.StepCreated) and start.job_id != start.het_job_id:
+                continue  # the script runs once, beside the leader
+            events.append(event)
+    return events
+
+
+def _component(event: ev.JobAllocated, *, is_leader: bool, first_duty_id: int) -> ev.JobAllocated:
+    """Return a component's start: only the leader's launches the script."""
+    duty = event.duty
+    if not is_leader and duty == DutyKind.LAUNCH:
+        duty = int(DutyKind.PREPARE) if event.prepare_all else 0
+    return msgspec.structs.replace(event, duty=duty, first_duty_id=first_duty_id)
+
+
+def _may_start_together(
+    cluster: Cluster, jobs: Sequence[Job | None], starts: Sequence[Start]
+) -> bool:
+    """Return whether these are all components there are, and what they take is free at once."""
+    first = jobs[0]
+    if first is None or not first.het_job_id:
+        return False
+    left = [job for job in het_components(cluster, first) if job.job_id not in cluster.ended]
+    if [job.job_id for job in left] != [start.job_id for start in starts]:
+        return False
+    wanted: Counter[str] = Counter()
+    for job in left:
+        wanted.update(dict(license_counts(job.request.licenses)))
+    for name, count in wanted.items():
+        if cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0) < count:
+            return False
+    merged: dict[int, NodeAlloc] = {}
+    for start in starts:
+        for alloc in start.nodes:
+            other = merged.get(alloc.node_id)
+            merged[alloc.node_id] = alloc if other is None else _merged(other, alloc)
+    return all(is_free_now(cluster, alloc) for alloc in merged.values())
+
+
+def _merged(one: NodeAlloc, other: NodeAlloc) -> NodeAlloc:
+    """Return what two components take of one node."""
+    cores = int.from_bytes(one.cores, "little") | int.from_bytes(other.cores, "little")
+    gres: dict[tuple[str, str], tuple[int, int]] = {}
+    for held in (*one.gres, *other.gres):
+        count, mask = gres.get((held.name, held.type), (0, 0))
+        mask |= int.from_bytes(held.indexes, "little")
+        gres[held.name, held.type] = (count + held.count, mask)
+    return NodeAlloc(
+        one.node_id,
+        one.cpus + other.cpus,
+        _mask_bytes(cores),
+        one.mem_mib + other.mem_mib,
+        one.tasks + other.tasks,
+        tuple(
+            GresAlloc(name, kind, count, _mask_bytes(mask))
+            for (name, kind), (count, mask) in gres.items()
+        ),
+    )
+
+
+def _mask_bytes(mask: int) -> bytes:
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
 def _batch_step(job: Job, start: Start, now_us: int) -> Step:
     alloc = next(alloc for alloc in start.nodes if alloc.node_id == start.batch_node_id)
     return Step(
@@ -95,6 +181,8 @@ def may_start_in(cluster: Cluster, job: Job, partition_name: str) -> bool:
 
 
 def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
+    if job.het_job_id != start.het_job_id:
+        return False  # a component never starts alone
     if not may_start_in(cluster, job, start.partition):
         return False
     for name, count in license_counts(job.request.licenses):
