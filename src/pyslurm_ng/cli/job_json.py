@@ -359,7 +359,7 @@ KEYS: "tuple[Key, ...]" = (
     ("minimum_cpus_per_node", SHARED, ("cpus_each", "ntasks_per_node", "mincpus"), _min_cpus),
     ("minimum_tmp_disk_per_node", SHARED, ("tmp_mib",), number),
     ("preempt_time", SHARED, ("preempt_us",), seconds),
-    ("preemptable_time", OWN, ("start_us",), _seconds_text),
+    ("preemptable_time", OWN, ("preemptable_us",), _seconds_text),
     ("pre_sus_time", OWN, ("elapsed_before_us",), _seconds_text),
     ("hold", OWN, ("priority", "state"), _hold_text),
     ("priority", OWN, ("priority",), _number_text),

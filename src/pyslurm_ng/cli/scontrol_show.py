@@ -208,7 +208,7 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
     )
     if row["state"]:
         lines.append(
-            f"PreemptEligibleTime={text(job_start_us(row))}"
+            f"PreemptEligibleTime={text(row['preemptable_us'] or job_start_us(row))}"
             f" PreemptTime={text(row['preempt_us'], 'None')}"
         )
     # A star: planned, not started.

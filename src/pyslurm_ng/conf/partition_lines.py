@@ -78,6 +78,7 @@ def build_partitions(
         entry = found["nodes"][1] if "nodes" in found else place
         members = resolve_nodes(text, entry, values["nodes"], nodes, known, sets)
         _check(text, place, found, values, list(partitions.values()))
+        _check_preempt_mode(text, found, values, parameters)
         if values["alternate"]:
             alternates.append((values["alternate"], place))
         partitions[name] = PartitionConf(
@@ -126,6 +127,23 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     elif values["exclusive"] == "NO" and values["exclusive_topo"]:
         values["exclusive"] = "TOPO"
     return values
+
+
+def _check_preempt_mode(
+    text: ConfText,
+    found: dict[str, tuple[Any, Entry]],
+    values: dict[str, Any],
+    parameters: dict[str, Any],
+) -> None:
+    """A partition has one mode of its own, and suspends only under gang scheduling."""
+    if "preempt_mode" not in found:
+        return
+    words = set(values["preempt_mode"])
+    entry = found["preempt_mode"][1]
+    if len(words & {"OFF", "CANCEL", "REQUEUE", "SUSPEND"}) > 1:
+        text.fail(entry, "allowed: one of OFF, CANCEL, REQUEUE and SUSPEND")
+    if "SUSPEND" in words and "GANG" not in parameters["preempt_mode"]:
+        text.fail(entry, "SUSPEND needs GANG in the PreemptMode of the cluster")
 
 
 def _check(

@@ -212,6 +212,14 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
     return conf, []
 
 
+_LEAST = "no job is preempted that the new one could do without"
+_NO_EFFECT = {
+    ("PreemptParameters", "reorder_count"): _LEAST,
+    ("PreemptParameters", "strict_order"): _LEAST,
+    ("PreemptParameters", "suspend_grace_time"): "jobs are suspended at once",
+}
+
+
 def _parameters(
     text: ConfText, entries: list[Entry], warnings: list[str]
 ) -> tuple[dict[str, Any], dict[str, Entry]]:
@@ -244,6 +252,10 @@ def _parameters(
         places[key.name] = entry
         for word in unknown_options(key, entry.value):
             warnings.append(f"{where}: '{word}' is unknown and ignored")
+        for word in entry.value.split(","):
+            why = _NO_EFFECT.get((key.name, word.strip().partition("=")[0].lower()))
+            if why:
+                warnings.append(f"{where}: '{word.strip()}' has no effect: {why}")
     if "SlurmctldHost" not in places and "controlmachine" in old:
         # The one removed key that old files cannot do without; Slurm honours it in this case, too.
         place = old["controlmachine"]

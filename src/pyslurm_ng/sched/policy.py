@@ -76,7 +76,7 @@ def policy(conf: SlurmConf) -> Policy:
         array_depth=scheduler.get("bf_max_job_array_resv", 20),
         preempt_by=conf.preempt_type.removeprefix("preempt/"),
         preempt_mode=frozenset(conf.preempt_mode),
-        preempt_exempt_s=_exempt_s(conf),
+        preempt_exempt_s=exempt_s(conf),
         preempts_youngest_first="youngest_first" in preempt,
         preempt_exempt_priority=_numbers(conf.preempt_parameters).get("min_exempt_priority", 0),
         reclaims_licenses="reclaim_licenses" in preempt,
@@ -85,9 +85,9 @@ def policy(conf: SlurmConf) -> Policy:
     )
 
 
-def _exempt_s(conf: SlurmConf) -> int:
-    exempt_s = conf.preempt_exempt_time
-    return exempt_s if 0 <= exempt_s < NO_VALUE else 0
+def exempt_s(conf: SlurmConf) -> int:
+    """Return PreemptExemptTime, 0 where nothing is said."""
+    return conf.preempt_exempt_time if 0 <= conf.preempt_exempt_time < NO_VALUE else 0
 
 
 def _word(options: tuple[str, ...], name: str) -> str:

@@ -65,14 +65,14 @@ def mode_of(words: frozenset[str], policy: Policy) -> str:
 
 
 def exempt_s(
-    policy: Policy, qos: Mapping[str, Qos], partition: Partition | None, qos_name: str
+    usual_s: int, qos: Mapping[str, Qos], partition: Partition | None, qos_name: str
 ) -> int:
     """Return how long a job runs before it may be preempted: QOS, partition's QOS, cluster."""
     for name in (qos_name, partition.qos if partition is not None else ""):
         own = qos.get(name)
         if own is not None and own.preempt_exempt_s != INFINITE:
             return own.preempt_exempt_s
-    return policy.preempt_exempt_s
+    return usual_s
 
 
 def grace_s(qos: Mapping[str, Qos], partition: Partition | None, name: str) -> int:
@@ -208,7 +208,7 @@ class Preempting:
                 mode = ""  # an operator's: it holds no cores
             partition = snapshot.partitions.get(victim.partition)
             ends_us = victim.start_us + _SECOND_US * exempt_s(
-                policy, snapshot.qos, partition, victim.job.qos
+                policy.preempt_exempt_s, snapshot.qos, partition, victim.job.qos
             )
             if mode and ends_us > snapshot.now_us:
                 if any(mask[alloc.node_id] for alloc in item.nodes):

@@ -22,6 +22,7 @@ from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes
 from pyslurm_ng.model.states import JobState, Reason, reason_text
+from pyslurm_ng.sched import preempt
 
 BRIEF = (
     "job_id",
@@ -60,6 +61,7 @@ DETAIL = (
     "begin_us",
     "last_eval_us",
     "preempt_us",
+    "preemptable_us",
     "resize_us",
     "scheduler",
     "attempt",
@@ -245,8 +247,21 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     return (priority, reason_text(reason), text, start_us, names)
 
 
-def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[object, ...]:
-    """Return a job's DETAIL fields; `tracked` are the TRES names the cluster counts."""
+def preempt_exempt_s(cluster: Cluster, job: Job, usual_s: int) -> int:
+    """Return how long a job runs before it may be preempted; `usual_s` is the cluster's time."""
+    partition = cluster.partitions.get(job.partition)
+    return preempt.exempt_s(usual_s, cluster.qos, partition, job.qos)
+
+
+def detail_values(
+    cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: int = 0
+) -> tuple[object, ...]:
+    """Return a job's DETAIL fields.
+
+    Args:
+        tracked: the TRES names the cluster counts.
+        exempt_s: PreemptExemptTime of the cluster.
+    """
     request = job.request
     if job.reservation:
         request = msgspec.structs.replace(request, reservation=job.reservation)
@@ -264,6 +279,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str]) -> tuple[o
         job.begin_us,
         job.last_eval_us,
         job.preempt_us,
+        job.start_us + 1_000_000 * preempt_exempt_s(cluster, job, exempt_s) if job.start_us else 0,
         job.resize_us,
         job.scheduler,
         job.attempt,

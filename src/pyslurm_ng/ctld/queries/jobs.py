@@ -26,6 +26,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobFlag
+from pyslurm_ng.sched.policy import exempt_s
 from pyslurm_ng.wire.query_messages import (
     SHOW_ALL,
     SHOW_DETAIL,
@@ -64,7 +65,7 @@ def show_jobs(
         if isinstance(parts, Reject):
             return parts
         tracked = conf.tracked_tres() if detailed else ()
-        records = b"".join(_records(cluster, soft, parts, tracked, detailed))
+        records = b"".join(_records(cluster, soft, parts, tracked, detailed, exempt_s(conf)))
     return Records(
         now_us=now_us,
         fields=DETAIL_FIELDS if detailed else BRIEF_FIELDS,
@@ -157,6 +158,7 @@ def _records(
     parts: Iterable[job_filter.Part],
     tracked: tuple[str, ...],
     detailed: bool,
+    exempt_s: int,
 ) -> Iterator[bytes]:
     cache: RecordCache = soft.records
     kept = cache.job_details if detailed else cache.jobs
@@ -166,7 +168,7 @@ def _records(
             values = brief_values(cluster, job, tasks)
             head = _BRIEF_HEAD
             if detailed:
-                values += detail_values(cluster, job, tracked)
+                values += detail_values(cluster, job, tracked, exempt_s)
                 head = _DETAIL_HEAD
             fixed = head + elements(values)
             if not tasks:
