@@ -580,7 +580,7 @@ class NodePlan:
                 return NEVER
             if free_us != start_us:
                 at_us = free_us
-            elif self._lies_well(demand, kind, variant):
+            elif self._lies_well(demand, kind, variant, start_us):
                 break
             else:
                 at_us = start_us + 1
