@@ -14,6 +14,7 @@ import pytest
 from pyslurm_ng._records import unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.wire import step_io
+from pyslurm_ng.wire.node_messages import END_OVER_MEMORY
 from tests.d.supervised import PLAIN, Supervised, Template
 
 ROOT_ONLY = [
@@ -137,8 +138,9 @@ def test_over_memory_kill(template: Template) -> None:
     said = Path(spec["tasks"][0]["out"]).read_text()
     assert f"error: StepId={spec['name']} exceeded memory limit (" in said
     assert "> 52428800), being killed\n" in said
-    assert said.endswith("error: Exceeded job memory limit\n")
-    assert end["status"] == 9
+    assert "error: Exceeded job memory limit\n" in said
+    assert said.endswith(" DUE to SIGNAL Killed ***\n")
+    assert (end["status"], end["flags"] & END_OVER_MEMORY) == (9, END_OVER_MEMORY)
 
 
 def test_limits(template: Template) -> None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 FLAG_OUT_OF_MEMORY = 1
 FLAG_CLEAN = 2
 FLAG_KILLED = 8
+FLAG_OVER_MEMORY = 16
 FLAG_UNKILLABLE = 1 << 16
 OOM_STATUS = 125
 _COMMAND_BYTES = 65536
@@ -528,7 +529,8 @@ class Step:
                 "being killed"
             )
             self._say("Exceeded job memory limit")
-            self._terminate("", 0.0)
+            self._flags |= FLAG_OVER_MEMORY
+            self._terminate("DUE to SIGNAL Killed", 0.0)
 
     def _count(self, task: Task, used: "Any") -> None:
         """Keep what the kernel counted for a task and the descendants it waited for."""

@@ -406,6 +406,7 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         state=JobState(event.state).name,
         exit_code=event.exit_code,
         end_us=event.end_us or event.time_us,
+        kill_uid=_uid(event.cancelled_by),
         energy_j=0,
         user_cpu_us=usage.user_us if usage else 0,
         system_cpu_us=usage.system_us if usage else 0,

@@ -223,6 +223,7 @@ class StepEnded(Event, tag=16, frozen=True, array_like=True, gc=False):
     exit_code: int
     usage: Usage | None = None
     end_us: int = 0  # when its last task ended, if earlier than this event
+    cancelled_by: int = 4294967294  # 0 when it used more memory than it had
 
 
 class JobResized(Event, tag=17, frozen=True, array_like=True, gc=False):

@@ -257,6 +257,7 @@ END_OUT_OF_MEMORY = 1  # the kernel (or OverMemoryKill) killed a task for its me
 END_CLEAN = 2  # nothing of the job is left on this node
 END_LOST = 4  # the supervisor vanished; the status is made up
 END_KILLED = 8  # by an order of ours: time limit, cancel
+END_OVER_MEMORY = 16  # OverMemoryKill ended it
 
 
 class _Report(Struct, array_like=True, frozen=True, gc=False):

@@ -86,6 +86,16 @@ def test_end_of_a_script(
     assert not cluster.use[0].allocs
 
 
+def test_who_ends_a_step_for_its_memory_is_root() -> None:
+    """OverMemoryKill: sacct shows `CANCELLED by 0`, as recorded in reference/cli/jobend."""
+    cluster = cluster_of()
+    job = running(cluster)
+    flags = nm.END_OVER_MEMORY | nm.END_CLEAN
+    events = tell(cluster, job.batch_node_id, ended(cluster, job, 9, flags))
+    (step,) = (event for event in events if isinstance(event, ev.StepEnded))
+    assert (step.state, step.cancelled_by) == (JobState.CANCELLED, 0)
+
+
 @pytest.mark.parametrize(
     ("reported_us", "end_us"),
     [

@@ -11,7 +11,7 @@ from pyslurm_ng.ctld.rules import job_end, node_loss
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
 from pyslurm_ng.model.usage import merge
@@ -122,6 +122,7 @@ def _batch_ended(
                 exit_code=report.status,
                 usage=report.usage,
                 end_us=report.end_us,
+                cancelled_by=_killer(report.flags),
             )
         )
     if is_completing(job):
@@ -203,7 +204,13 @@ def _whole_step_ended(
         exit_code=max(step.exit_code, report.status),
         usage=usage,
         end_us=report.end_us,
+        cancelled_by=_killer(report.flags),
     )
+
+
+def _killer(flags: int) -> int:
+    """Return who ended a step: root, for the node, when it used more memory than it had."""
+    return 0 if flags & nm.END_OVER_MEMORY else NO_VAL
 
 
 def _terminated(
