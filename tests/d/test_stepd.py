@@ -458,6 +458,37 @@ def test_task_prolog_changes_the_environment(template: Template, tmp_path: Path)
     assert srun.out[0, step_io.STDOUT] == b"hello\n1 2\n"
 
 
+def test_a_login_shell_gives_what_the_job_did_not_bring(template: Template, tmp_path: Path) -> None:
+    """--export=NONE and --get-user-env: as `su -` would; what a profile prints is not taken."""
+    home = tmp_path / "home"
+    home.mkdir()
+    tmp_path.chmod(0o755)
+    (home / ".bash_profile").write_text(
+        "echo X=1 hello\nexport MODULES='a\nb' OWN=theirs PATH=/opt/bin:$PATH\n"
+    )
+    base = [b"PATH=/usr/bin:/bin", b"HOME=" + os.fsencode(home), b"MAIL=/var/mail/me"]
+    _, out = template.run(
+        'echo "$MODULES|$OWN|$PATH|$X|$MAIL|$SHLVL"',
+        env=[*base, b"OWN=mine"],
+        login={"shell": "/bin/bash", "home": str(home), "env": base},
+    )
+    modules, own, path, nothing, mail, level = out.rstrip().split("|")
+    assert (modules, own, nothing, mail, level) == ("a\nb", "mine", "", "/var/mail/me", "2")
+    assert path.startswith("/opt/bin:")
+
+
+def test_a_shell_that_gives_nothing_is_said_and_the_job_runs(
+    template: Template, tmp_path: Path
+) -> None:
+    """nologin, for an account of a service."""
+    base = [b"PATH=/usr/bin:/bin"]
+    login = {"shell": "/bin/false", "home": str(tmp_path), "env": base}
+    tmp_path.chmod(0o755)
+    _, out = template.run("echo $PATH", env=base, login=login)
+    assert out.endswith("/usr/bin:/bin\n")
+    assert "Failed to load the user's login environment" in out
+
+
 def _until_written(path: str, text: str) -> None:
     _until(lambda: os.path.exists(path) and text in Path(path).read_text())
 

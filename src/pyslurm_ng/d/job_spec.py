@@ -261,6 +261,12 @@ def batch_spec(
     )
     cpus = setup.host.of_mask(_cores(setup, credential))
     spec = _base(setup, credential, account, order.credential)
+    if request.flags & REQ_GET_USER_ENV and account.shell:
+        spec["login"] = {
+            "shell": account.shell,
+            "home": account.home,
+            "env": environment.entries(login),
+        }
     spec |= {
         "duty": order.duty_id,
         "env": environment.entries(variables),

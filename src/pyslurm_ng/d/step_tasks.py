@@ -3,6 +3,7 @@
 import os
 import select
 import struct
+from signal import SIGKILL
 
 from pyslurm_ng._process import spawn
 from pyslurm_ng.d.process_tree import stamp
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _NULL = "/dev/null"
 _PROLOG_LIMIT_S = 300
+_LOGIN_LIMIT_S = 120
+_ENVIRONMENT_MARK = b"\n-- environment --\n"
+_SHOW_ENVIRONMENT = b"/usr/bin/printf '\\n-- environment --\\n'; /usr/bin/env -0; exit 0"
+_OF_THE_SHELL = {b"_", b"PWD", b"OLDPWD"}
 _FILES_STATUS = 53  # how Slurm reports that a script's files could not be opened: 0:53
 
 
@@ -199,6 +204,8 @@ class TaskStarter:
     ) -> None:
         spec = self._spec
         environment = self._environment + [os.fsencode(item) for item in task.spec["env"]]
+        if spec.get("login"):
+            environment = self._with_login(spec["login"], environment)
         for prolog in spec["task_prologs"]:
             environment = self._run_prolog(prolog, environment, stdout, stderr)
         argv = [os.fsencode(word) for word in task.spec["argv"]]
@@ -242,6 +249,45 @@ class TaskStarter:
             if entry.startswith(b"PATH="):
                 path = entry[5:]
         return [(folder or b".") + b"/" + program for folder in path.split(b":")]
+
+    def _with_login(self, login: "dict[str, Any]", environment: "list[bytes]") -> "list[bytes]":
+        """Return an environment with what the user's login shell sets, as `su -` would.
+
+        What the job brought itself wins; `login` has the shell and the values made up for lack of
+        anything better, which the shell's own replace.
+        """
+        base: list[bytes] = list(login["env"])
+        name = os.path.basename(login["shell"])
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            pid = spawn(
+                [os.fsencode(login["shell"])],
+                # Every shell takes a dash before its name to mean a login.
+                [os.fsencode(f"-{name}"), b"-c", _SHOW_ENVIRONMENT],
+                base, stdin=null, stdout=theirs, stderr=null, cwd=os.fsencode(login["home"]),
+                cgroup_fds=self._joins, **self._identity,
+            )  # fmt: skip
+        except OSError as error:
+            self.notes.append(f"Unable to run {login['shell']}: {error.strerror}")
+            os.close(ours)
+            return environment
+        finally:
+            os.close(theirs)
+            os.close(null)
+        said = _read_all(ours, _LOGIN_LIMIT_S)
+        os.close(ours)
+        _, found, shown = said.rpartition(_ENVIRONMENT_MARK)
+        if not found:
+            os.kill(pid, SIGKILL)  # not waited for yet, so it is still this process
+            self.notes.append("Failed to load the user's login environment")
+        os.waitpid(pid, 0)
+        made_up = set(base)
+        kept = {item.partition(b"=")[0] for item in environment if item not in made_up}
+        got = [item for item in shown.split(b"\0") if b"=" in item]
+        got = [item for item in got if item.partition(b"=")[0] not in kept | _OF_THE_SHELL]
+        names = {item.partition(b"=")[0] for item in got}
+        return [item for item in environment if item.partition(b"=")[0] not in names] + got
 
     def _run_prolog(
         self, program: str, environment: "list[bytes]", stdout: int, stderr: int

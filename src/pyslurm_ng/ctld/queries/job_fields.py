@@ -417,7 +417,7 @@ def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
     Name, CPUs, CPU ids, MiB, GRES; the node's sockets and cores per socket, and the core ids;
     then what its steps hold of it: CPUs, core ids, MiB.
     """
-    rows = []
+    rows: list[tuple[int | str, ...]] = []
     used = _used(job) if job.steps else {}
     for alloc in job.nodes:
         node = cluster.nodes[alloc.node_id]
