@@ -176,6 +176,21 @@ def test_nothing_survives_a_script(template: Template, how: str) -> None:
     assert not is_running(marker)
 
 
+def test_what_a_script_leaves_behind_has_the_time_to_end_too(template: Template) -> None:
+    """KillWait holds for all that had SIGTERM: an srun says how its tasks ended."""
+    spec = template.spec(
+        "#!/bin/bash\n(trap 'sleep 0.3; echo ended well; exit' TERM; echo ready; "
+        "while :; do sleep 0.05; done) &\nwait\n"
+    )
+    spec["kill_wait"] = 60
+    step = template.start(spec)
+    _until_written(spec["tasks"][0]["out"], "ready")
+    step.tell(do="terminate", why="", wait_s=60)
+    end = step.end()
+    assert end["status"] == 15
+    assert Path(spec["tasks"][0]["out"]).read_text().endswith("ended well\n")
+
+
 def test_terminate_says_why_and_kills_the_deaf(template: Template) -> None:
     """TERM first, KILL after the wait; the reason stands in the job's output."""
     script = (
@@ -485,7 +500,7 @@ def test_a_shell_that_gives_nothing_is_said_and_the_job_runs(
     login = {"shell": "/bin/false", "home": str(tmp_path), "env": base}
     tmp_path.chmod(0o755)
     _, out = template.run("echo $PATH", env=base, login=login)
-    assert out.endswith("/usr/bin:/bin\n")
+    assert "/usr/bin:/bin\n" in out
     assert "Failed to load the user's login environment" in out
 
 

@@ -80,6 +80,7 @@ class Step:
         self._error = ""
         self._status = 0
         self._is_dying = False
+        self._kill_at = 0.0  # when those who had SIGTERM get SIGKILL
         self._kill_began = 0.0
         self._stdin_taken = 0
         self._usage: dict[int, dict[str, int]] = {}
@@ -261,7 +262,14 @@ class Step:
         return [pid for pid in pids if not is_zombie(pid)]
 
     def _end_processes(self) -> None:
-        """End what the tasks left behind, with SIGKILL, until nothing is left or it is hopeless."""
+        """End what the tasks left behind, with SIGKILL, until nothing is left or it is hopeless.
+
+        After SIGTERM all have the same time to end by themselves: an srun whose script is gone at
+        once still has to hear how its tasks ended.
+        """
+        while self._processes() and time.monotonic() < self._kill_at:
+            self._turn(_KILL_PAUSE_S)
+            self._reap()
         give_up = time.monotonic() + self._spec["unkillable_s"]
         while True:
             self._reap()
@@ -291,6 +299,7 @@ class Step:
             pids = self._processes()
             signal_all(pids, SIGCONT)
             if wait_s > 0:
+                self._kill_at = time.monotonic() + wait_s
                 signal_all(pids, SIGTERM)
         if wait_s > 0:
             self._later(wait_s, self._kill)
