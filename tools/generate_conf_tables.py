@@ -491,7 +491,12 @@ def record_lines(rows: list[dict[str, object]], name: str, doc: str) -> list[str
 
 
 # Options that Slurm does not have: name, kind, lowest, highest.
-OUR_OPTIONS = {"SchedulerParameters": [("bf_reserve_depth", "int", 0, 4294967293)]}
+OUR_OPTIONS = {
+    "SchedulerParameters": [
+        ("bf_reserve_depth", "int", 0, 4294967293),
+        ("bf_smart", "flag", 0, 4294967293),
+    ]
+}
 
 
 def main(spec: Path) -> None:

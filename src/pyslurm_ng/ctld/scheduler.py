@@ -18,6 +18,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.touched import touched
+from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
@@ -115,6 +116,7 @@ class Scheduler:
         self._pause_s = 0.0
         self._snapshot_us = 0
         self._views = Views()
+        self._history: History | None = None
         self._ranking: Ranking | None = None
         self._ranking_us = 0
         self._retry_us = 0  # when a pass is due because a job may be preempted from then on
@@ -135,8 +137,19 @@ class Scheduler:
         """See whether events make a pass due, and what they change for it."""
         for event in events:
             self._views.forget(touched(event)[0])
+            if self._history is not None and isinstance(event, ev.JobEnded):
+                self._history.ended(self._writer.cluster.jobs[event.job_id])
         if not self._is_due and any(_makes_due(event) for event in events):
             self.due()
+
+    def _foresight(self) -> History | None:
+        """Return what is known of users' run times, if the policy asks for it."""
+        if not self.policy.is_smart:
+            self._history = None
+        elif self._history is None:
+            self._history = History()
+            self._history.read(self._writer.cluster)
+        return self._history
 
     def due(self) -> None:
         """Run a pass soon."""
@@ -167,6 +180,7 @@ class Scheduler:
         self._is_running = True
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
         taken_us = monotonic_us()
+        self._views.foresee(self._foresight())
         view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
         self._snapshot_us = monotonic_us() - taken_us
         if view.topologies:

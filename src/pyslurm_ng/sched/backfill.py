@@ -28,6 +28,7 @@ from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting, qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
 from pyslurm_ng.sched.select import batch_node
+from pyslurm_ng.sched.smart import Smart
 from pyslurm_ng.sched.snapshot import Claim, Snapshot, Waiting
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
@@ -51,6 +52,7 @@ class Planner:
         self._qos_ranks: dict[str, int] = {}
         self._jobs: dict[int, tuple[Waiting, tuple[Prepared, ...]]] = {}
         self._pass = 0
+        self._smart: Smart | None = None
 
     def __call__(
         self,
@@ -80,8 +82,26 @@ class Planner:
         if policy.preempt_by:
             walk.preempting = Preempting(snapshot, policy, outcome, ranking)
         walk.het = self._het
-        walk.run(queue)
+        if policy.is_smart:
+            smart = walk.smart = self._smart = self._smart or Smart(Planner())
+            walk.run(smart.order(snapshot, policy, self._ranked(queue, ranking)))
+            smart.started(outcome.starts)
+        else:
+            walk.run(queue)
         return outcome
+
+    def _ranked(self, queue: list[Entry], ranking: Ranking) -> list[Entry]:
+        """Return entries led by what goes before any order within: tier and standing."""
+        return [
+            (
+                -demand.partition.priority_tier * _TIER
+                - self._qos_ranks.get(job.qos, 0) * _ABLE
+                - ranking.standing(job, demand.partition),
+                job,
+                demand,
+            )
+            for _, job, demand in queue
+        ]
 
     def _begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Forget what no longer holds."""
@@ -237,6 +257,7 @@ class _Pass:
         self.licenses = dict(snapshot.licenses_free)  # less what the starts of this pass take
         self.done: set[int] = set()  # jobs that need no look at their other partitions
         self.preempting: Preempting | None = None
+        self.smart: Smart | None = None
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
         self.het: dict[int, list[het.Part]] = {}  # by leader
 
@@ -244,6 +265,7 @@ class _Pass:
         waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.behind
         place, reserve, now_us = self.planner.place, self.reservations.append, self.snapshot.now_us
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
+        reserves_all = reserves_all and self.smart is None
         done = self.done
         tested = 0
         preempts = self.preempting is not None
@@ -472,6 +494,12 @@ class _Pass:
             )
         )
 
+    def _may_reserve(self, job: Waiting, depth: int) -> bool:
+        """Return whether a job may be promised room; `depth` others of its partition were."""
+        if self.smart is not None:
+            return self.smart.may_reserve(job.job_id, depth)
+        return depth < self.policy.reserve_depth
+
     def _wait(self, job: Waiting, demand: Demand, start_us: int) -> Wait:
         """Reserve room for a job that cannot start now, and say why it waits."""
         name = demand.partition.name
@@ -480,7 +508,7 @@ class _Pass:
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
         if (
-            depth < self.policy.reserve_depth
+            self._may_reserve(job, depth)
             and start_us > self.snapshot.now_us
             and (is_first or job.array_pending)
         ):

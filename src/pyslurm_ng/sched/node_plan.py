@@ -174,7 +174,7 @@ class NodePlan:
         held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
         hold = self._grid.hold
         shared = self._shared
-        for job_id, end_us, allocs, _, is_suspended, _ in self._snapshot.running:
+        for job_id, end_us, allocs, _, is_suspended, _, _ in self._snapshot.running:
             if job_id in shared:
                 (end_us, allocs), is_suspended = shared[job_id], False
             held = known.get(job_id)
@@ -383,7 +383,7 @@ class NodePlan:
             return
         free = [snapshot.licenses_free.get(name, 0) for name in names]
         self._profile = Profile(snapshot.now_us, free)
-        for _, end_us, _, text, _, _ in snapshot.running:
+        for _, end_us, _, text, _, _, _ in snapshot.running:
             for name, count in license_counts(text) if text else ():
                 if name in self._license and end_us < NO_END_US:
                     at_us = end_us if end_us > snapshot.now_us else snapshot.now_us + SOON_US

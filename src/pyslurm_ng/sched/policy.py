@@ -29,6 +29,7 @@ class Policy:
     cores_consumable: bool = True  # CR_Core or CR_Socket rather than CR_CPU
     memory_consumable: bool = True
     backfills: bool = True  # else jobs of a partition start strictly in order
+    is_smart: bool = False  # see `smart`
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
@@ -69,6 +70,7 @@ def policy(conf: SlurmConf) -> Policy:
         cores_consumable=not any(word.startswith("CR_CPU") for word in select),
         memory_consumable=any(word.endswith("MEMORY") for word in select) or not select,
         backfills=conf.scheduler_type != "sched/builtin",
+        is_smart="bf_smart" in {word.lower() for word in conf.scheduler_parameters},
         reserve_depth=scheduler.get("bf_reserve_depth", EVERY_JOB),
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),

@@ -213,7 +213,7 @@ def _busy(snapshot: Snapshot) -> tuple[dict[int, int], dict[str, list[tuple[int,
     now_us = snapshot.now_us
     busy: dict[int, int] = {}
     licenses: dict[str, list[tuple[int, int]]] = {}
-    for _, end_us, nodes, names, _, _ in snapshot.running:
+    for _, end_us, nodes, names, _, _, _ in snapshot.running:
         if end_us <= now_us:
             end_us = now_us + SOON_US
         for alloc in nodes:

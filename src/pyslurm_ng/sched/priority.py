@@ -123,6 +123,15 @@ class Ranking:
             for job in jobs
         ]
 
+    def standing(self, job: Waiting, partition: Partition) -> int:
+        """Return the priority of `job` without what time or the order of submission adds."""
+        if job.priority != NO_VAL:
+            return job.priority
+        if not self._policy.is_multifactor:
+            return max(1, _BASIC_FIRST - job.nice)
+        fairshare = int(self._policy.weight_fairshare * self._fairshare.get(job.assoc_id, 0.0))
+        return bounded(self.fixed_part(job, partition)[0] + fairshare)
+
     def priority(self, job: Waiting, partition: Partition) -> int:
         """Return the priority of `job` in one of its partitions; 0 means held."""
         fixed, is_all = self.fixed_part(job, partition)

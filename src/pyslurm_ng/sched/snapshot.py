@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pyslurm_ng.model import task_ranges
@@ -21,6 +21,7 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.model.topology import Topology
+from pyslurm_ng.sched.history import History
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
@@ -54,6 +55,7 @@ class Waiting:
     patience_us: int = 0  # when that will be
     het_job_id: int = 0  # the leader of a heterogeneous job, itself included
     het_size: int = 0  # how many components that job has
+    foreseen_us: int = 0  # how long it will probably run; 0: not known
 
 
 class Victim(NamedTuple):
@@ -93,6 +95,7 @@ class Running(NamedTuple):
     licenses: str
     is_suspended: bool = False
     victim: Victim | None = None  # None: nobody can preempt it
+    foreseen_us: int = 0  # when it will probably end; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +140,18 @@ class Views:
     """
 
     def __init__(self) -> None:
+        self._history: History | None = None
         self._waiting: dict[int, Waiting | None] = {}
         self._running: dict[int, Running] = {}
         self._stale: dict[int, None] = {}
         self._moving: dict[int, None] = {}
         self._knows_all = False
+
+    def foresee(self, history: History | None) -> None:
+        """Say in records how long jobs will probably run; None: no more."""
+        if history is not self._history:
+            self._history = history
+            self._knows_all = False
 
     def forget(self, job_ids: Iterable[int]) -> None:
         """Make the records of some jobs anew; -1 stands for all."""
@@ -174,7 +184,10 @@ class Views:
             return
         job = cluster.jobs[job_id]
         is_considered = may_be_considered(job)
-        self._waiting[job_id] = _waiting(cluster, job, now_us) if is_considered else None
+        view = _waiting(cluster, job, now_us) if is_considered else None
+        if view is not None and self._history is not None:
+            view = replace(view, foreseen_us=self._history.foreseen_us(job))
+        self._waiting[job_id] = view
         if job.array_pending or job.request.switches or job.het_job_id:
             self._moving[job_id] = None
 
@@ -183,7 +196,13 @@ class Views:
             self._running.pop(job_id, None)
             return
         job = cluster.jobs[job_id]
-        self._running[job_id] = _running(cluster, job, now_us)
+        view = _running(cluster, job, now_us)
+        if self._history is not None and job.start_us:
+            foreseen_us = self._history.foreseen_us(job)
+            if foreseen_us:
+                end_us = job.start_us + job.suspended_us + foreseen_us
+                view = view._replace(foreseen_us=end_us)
+        self._running[job_id] = view
         if job.flags & JobFlag.COMPLETING or job.state == JobState.SUSPENDED:
             self._moving[job_id] = None
 

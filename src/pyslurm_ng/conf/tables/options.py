@@ -77,6 +77,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("time_min_as_soft_limit", "flag", 0, 4294967293),
         ("whole_hetjob", "flag", 0, 4294967293),
         ("bf_reserve_depth", "int", 0, 4294967293),
+        ("bf_smart", "flag", 0, 4294967293),
     ),
     "SlurmctldParameters": (
         ("allow_user_triggers", "flag", 0, 4294967293),

@@ -1,0 +1,151 @@
+"""bf_smart: short work first, foreseen from each user's own jobs, and nobody waits too long."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.history import History
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
+from pyslurm_ng.sim.workload import TraceJob
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.sched.test_backfill import WHOLE_NODES
+
+MINUTE_US = 60_000_000
+SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))
+
+
+def ended(uid: int, limit_min: int, ran_min: int) -> Job:
+    """Return a job that has ended."""
+    return Job(
+        job_id=1,
+        request=JobRequest(),
+        uid=uid,
+        gid=uid,
+        user_name="user",
+        group_name="users",
+        submit_us=START_US,
+        account="acct",
+        qos="normal",
+        assoc_id=1,
+        partition="main",
+        time_limit_min=limit_min,
+        start_us=START_US,
+        end_us=START_US + ran_min * MINUTE_US,
+    )
+
+
+def test_a_users_share_is_the_sum_of_time_used_over_the_sum_asked_for() -> None:
+    """Two jobs that used a quarter and all of their limits, weighed by the limits."""
+    history = History()
+    history.ended(ended(7, 400, 100))
+    history.ended(ended(7, 100, 100))
+    found = history.foreseen_us(ended(7, 60, 0)) / MINUTE_US
+    assert 0.39 * 60 < found < 0.41 * 60
+
+
+def test_a_user_without_history_is_taken_at_their_word() -> None:
+    """And so is everybody before the first job has ended; no limit, no foresight."""
+    history = History()
+    history.ended(ended(7, 400, 1))
+    assert history.foreseen_us(ended(8, 60, 0)) == 60 * MINUTE_US
+    assert history.foreseen_us(ended(7, NO_VAL, 0)) == 0
+
+
+def waiting_world(*jobs: tuple[int, int, int, int]) -> Snapshot:
+    """Return four idle nodes and jobs: nodes, limit, foreseen, submitted (all minutes, ago)."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    for nodes, limit_min, _, _ in jobs:
+        request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=nodes)
+        submit(cluster, request, time_limit_min=limit_min)
+    view = snapshot(cluster, START_US)
+    waiting = [
+        replace(
+            record,
+            foreseen_us=foreseen * MINUTE_US,
+            submit_us=START_US - ago * MINUTE_US,
+            accrue_us=START_US - ago * MINUTE_US,
+        )
+        for record, (_, _, foreseen, ago) in zip(view.waiting, jobs, strict=True)
+    ]
+    return replace(view, waiting=waiting)
+
+
+def test_the_job_that_waited_long_for_how_short_it_is_comes_first() -> None:
+    """Both want all nodes; the later one asked for more but will be short."""
+    planner = Planner()
+    planner(waiting_world(*[(4, 60, 60, 0)] * 10), SMART)  # a queue of ten hours has been seen
+    plan = planner(waiting_world((4, 60, 60, 10), (4, 120, 2, 5)), SMART)
+    assert [start.job_id for start in plan.starts] == [2]
+
+
+def test_priority_by_hand_goes_before() -> None:
+    """What an operator decided stands above any order of ours."""
+    world = waiting_world((4, 60, 60, 10), (4, 120, 2, 5))
+    first = replace(world.waiting[0], priority=4_294_901_761)
+    plan = Planner()(replace(world, waiting=[first, world.waiting[1]]), SMART)
+    assert [start.job_id for start in plan.starts] == [1]
+
+
+def test_an_old_job_is_not_passed_for_ever() -> None:
+    """A wide job meets a stream of short ones: it starts within the wait foreseen at its start."""
+    chance = random.Random(1)
+    jobs = [TraceJob(1, 0, 3600, 4, 3600, 1), TraceJob(2, 1, 7200, 4, 7200, 2)]
+    jobs += [
+        TraceJob(number, 2 + number * 60, 120, chance.choice((1, 2)), 600, 3)
+        for number in range(3, 600)
+    ]
+    outcome = run(jobs, 4, "bf_smart")
+    assert outcome.max_wait_s < 24 * 3600
+    assert outcome.jobs == len(jobs)
+
+
+def run(jobs: list[TraceJob], processors: int, parameters: str) -> Outcome:
+    """Simulate a workload."""
+    conf = trace_conf(processors, [f"SchedulerParameters={parameters}"])
+    return TraceRun(jobs, conf, Planner()).run()
+
+
+def sessions(seed: int, count: int, processors: int) -> list[TraceJob]:
+    """Return users who submit alike jobs in a row and ask for more than they need."""
+    chance = random.Random(seed)
+    users = [(chance.lognormvariate(7, 1.5), chance.randint(0, 4), chance.uniform(1, 6))
+             for _ in range(12)]  # fmt: skip
+    jobs: list[TraceJob] = []
+    time_s = 0.0
+    while len(jobs) < count:
+        user = chance.randrange(len(users))
+        run_s, width, over = users[user]
+        for _ in range(chance.randint(1, 6)):
+            ran_s = max(1, int(min(run_s, 20_000) * chance.lognormvariate(0, 0.5)))
+            jobs.append(
+                TraceJob(len(jobs) + 1, int(time_s), ran_s, min(processors, 2**width),
+                         max(60, int(ran_s * over)), user)
+            )  # fmt: skip
+            time_s += chance.expovariate(1 / 400)
+    return jobs
+
+
+def test_slowdown_falls_and_the_longest_wait_stays() -> None:
+    """Against EASY on made-up workloads; the means of three, as single ones are lucky or not."""
+    slowdown, longest = 1.0, 1.0
+    for seed in (1, 2, 3):
+        jobs = sessions(seed, 400, 16)
+        easy, smart = run(jobs, 16, "bf_reserve_depth=1"), run(jobs, 16, "bf_smart")
+        assert smart.jobs == easy.jobs
+        slowdown *= smart.mean_bounded_slowdown / easy.mean_bounded_slowdown
+        longest *= smart.max_wait_s / easy.max_wait_s
+    assert slowdown ** (1 / 3) < 0.9
+    assert longest ** (1 / 3) < 1.1
+
+
+def test_the_same_workload_gives_the_same_outcome() -> None:
+    """Twice: nothing depends on anything but the workload."""
+    jobs = sessions(5, 200, 16)
+    first, second = run(jobs, 16, "bf_smart"), run(jobs, 16, "bf_smart")
+    assert replace(first, seconds=0) == replace(second, seconds=0)
