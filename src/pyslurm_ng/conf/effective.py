@@ -38,6 +38,7 @@ EFFECTIVE_KEYS: set[str] = {
     "MailDomain",
     "MailProg",
     "MaxArraySize",
+    "MaxBatchRequeue",
     "MaxJobCount",
     "MaxJobId",
     "MaxMemPerCPU",

@@ -445,6 +445,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.state = JobState.PENDING
     job.flags = event.flags
     job.attempt = event.attempt
+    job.launch_failures = event.launch_failures
     job.begin_us = event.begin_us
     job.eligible_us = 0 if event.begin_us > event.time_us else event.time_us
     job.accrue_us = job.eligible_us

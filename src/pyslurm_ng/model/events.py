@@ -199,6 +199,7 @@ class JobRequeued(Event, tag=13, frozen=True, array_like=True, gc=False):
     priority: int = 4294967294
     flags: int = 0  # JobFlag bits it now carries: REQUEUE_HOLD, SPECIAL_EXIT
     reason_text: str = ""
+    launch_failures: int = 0  # runs in a row that could not be launched
 
 
 class JobPurged(Event, tag=14, frozen=True, array_like=True, gc=False):

@@ -377,3 +377,4 @@ class Job(Struct, array_like=True, gc=False):
     claim_victims: tuple[int, ...] = ()
     claim_partition: str = ""
     claim_tasks: int = 0  # total_tasks of the start to come
+    launch_failures: int = 0  # runs in a row that could not be launched

@@ -9,6 +9,7 @@ from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec
@@ -38,7 +39,7 @@ def configure(
     named = {node.name for node in conf.nodes}
     gone = tuple(node.node_id for node in cluster.living_nodes() if node.spec.name not in named)
     if any(cluster.use[node_id].allocs for node_id in gone):
-        events += node_loss.nodes_down(cluster, gone, _NODE_REMOVED, now_us)
+        events += node_loss.nodes_down(cluster, gone, _NODE_REMOVED, now_us, rules=again(conf))
     node_ids = _future_ids(cluster, conf)
     partitions = [_partition(item, node_ids) for item in conf.partitions]
     if keep_partitions and cluster.partitions:

@@ -7,13 +7,12 @@ report; `finish` follows when the last node is clean and ends or requeues the jo
 from __future__ import annotations
 
 from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules.requeue import USUAL, Again, requeued
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
-
-_REQUEUE_DELAY_US = 120 * 1_000_000  # so that nodes can clean up; Slurm's requeue_delay
 
 
 def complete(
@@ -34,6 +33,7 @@ def complete(
     ended_steps: frozenset[int] = frozenset(),
     ended_jobs: list[tuple[Job, JobState]] | None = None,
     end_us: int = 0,
+    rules: Again = USUAL,
 ) -> list[ev.AnyEvent]:
     """Return the events that end a running or suspended job's run.
 
@@ -43,6 +43,7 @@ def complete(
         first_duty_id: where to number duties from; 0 for the cluster's next.
         ended_steps: steps whose end is in the same batch of events already.
         ended_jobs: takes the job if it is over now, and the caller sees to its dependents.
+        rules: how a job goes back into the queue if no node has to clean up.
         end_us: when the run ended, if a node knows better than the moment it is heard of.
     """
     dirty = tuple(
@@ -77,6 +78,7 @@ def complete(
             now_us,
             ended_steps=ended_steps,
             ended_jobs=ended_jobs,
+            rules=rules,
         )
     return events
 
@@ -96,6 +98,7 @@ def finish(
     *,
     ended_steps: frozenset[int] = frozenset(),
     ended_jobs: list[tuple[Job, JobState]] | None = None,
+    rules: Again = USUAL,
 ) -> list[ev.AnyEvent]:
     """Return the events that follow when no node holds anything of a completing job any more.
 
@@ -114,46 +117,10 @@ def finish(
         if step_id not in ended_steps
     ]
     if flags & JobFlag.REQUEUED:
-        return events + [requeued(job, flags, now_us)]
+        return events + [requeued(job, flags, now_us, rules)]
     events.append(ev.JobEnded(time_us=now_us, job_id=job.job_id, state=state, exit_code=exit_code))
     if ended_jobs is not None:
         ended_jobs.append((job, state))
     else:
         events += dependency.after_end(cluster, job, state, exit_code, now_us)
     return events
-
-
-def requeued(job: Job, flags: int, now_us: int) -> ev.JobRequeued:
-    """Return the event that puts a job whose run is over back into the queue."""
-    kept = flags & (JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT)
-    if kept and flags & JobFlag.LAUNCH_FAILED:
-        return ev.JobRequeued(
-            time_us=now_us,
-            job_id=job.job_id,
-            attempt=job.attempt + 1,
-            begin_us=0,
-            reason=Reason.JobHeldAdmin,
-            reason_text="launch_failed_requeued_held",
-            priority=0,
-        )
-    if kept:
-        return ev.JobRequeued(
-            time_us=now_us,
-            job_id=job.job_id,
-            attempt=job.attempt + 1,
-            begin_us=0,
-            reason=Reason.JobHeldUser,
-            priority=0,
-            flags=kept,
-        )
-    begin_us = now_us + _REQUEUE_DELAY_US
-    if job.end_us and job.begin_us >= job.end_us:
-        begin_us = job.begin_us  # `scontrol update StartTime` since the run was over
-    waits = begin_us > now_us
-    return ev.JobRequeued(
-        time_us=now_us,
-        job_id=job.job_id,
-        attempt=job.attempt + 1,
-        begin_us=begin_us if waits else 0,
-        reason=Reason.BeginTime if waits else Reason.NONE,
-    )

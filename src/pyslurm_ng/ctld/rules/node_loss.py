@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.ctld.rules.requeue import USUAL, Again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
@@ -18,6 +19,7 @@ def nodes_down(
     *,
     uid: int = 0,
     for_silence: bool = False,
+    rules: Again = USUAL,
 ) -> list[ev.AnyEvent]:
     """Return the events that take nodes out of service and decide the fate of their jobs.
 
@@ -41,7 +43,14 @@ def nodes_down(
             if set(job.nodes_pending) <= lost:
                 state = JobState(job.state)
                 events += job_end.finish(
-                    cluster, job, state, job.exit_code, job.flags, now_us, ended_jobs=ended
+                    cluster,
+                    job,
+                    state,
+                    job.exit_code,
+                    job.flags,
+                    now_us,
+                    ended_jobs=ended,
+                    rules=rules,
                 )
             continue
         if _keeps_running(job, lost):
@@ -62,6 +71,7 @@ def nodes_down(
             duty_flags=SIGNAL_NODE_FAIL,
             first_duty_id=duty_id,
             ended_jobs=ended,
+            rules=rules,
         )
         duty_id += len(job.nodes)
     return events + dependency.after_ends(cluster, ended, now_us)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import DutyKind
@@ -37,7 +38,7 @@ def judge(
     if isinstance(report, nm.StepEnded):
         return _step_ended(node_id, job, report, now_us)
     if isinstance(report, nm.JobTerminated):
-        return _terminated(cluster, node_id, job, report, now_us)
+        return _terminated(cluster, node_id, job, report, conf, now_us)
     return _launch_failed(cluster, node_id, job, report, conf, now_us)
 
 
@@ -139,6 +140,7 @@ def _batch_ended(
         flags=_requeue_flags(job, report.status, state, conf),
         clean_nodes=clean,
         ended_steps=frozenset({STEP_BATCH}),
+        rules=again(conf),
         end_us=_end_us(job, report.end_us, now_us),
     )
     return events
@@ -214,7 +216,12 @@ def _killer(flags: int) -> int:
 
 
 def _terminated(
-    cluster: Cluster, node_id: int, job: Job, report: nm.JobTerminated, now_us: int
+    cluster: Cluster,
+    node_id: int,
+    job: Job,
+    report: nm.JobTerminated,
+    conf: SlurmConf,
+    now_us: int,
 ) -> list[ev.AnyEvent]:
     """A node is clean of a job; the last one ends it."""
     events = _settle(cluster, node_id, report.duty_id, now_us)
@@ -223,7 +230,8 @@ def _terminated(
         events += _drain(cluster, node_id, "Epilog error", now_us)
     if not is_news or not is_completing(job) or job.nodes_pending != (node_id,):
         return events
-    events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, job.flags, now_us)
+    events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, job.flags, now_us,
+                             rules=again(conf))  # fmt: skip
     return events
 
 
@@ -248,4 +256,5 @@ def _launch_failed(
         reason=Reason.JobLaunchFailure,
         reason_text=report.text,
         flags=flags,
+        rules=again(conf),
     )

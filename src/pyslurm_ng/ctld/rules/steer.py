@@ -11,6 +11,7 @@ from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
+from pyslurm_ng.ctld.rules.requeue import again, requeued
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import SIGNAL_REQUEUED
@@ -159,6 +160,7 @@ def release_fields(
         "priority": NO_VAL,
         "reason": int(waiting_reason(job, context.now_us)),
         "reason_text": "",
+        "launch_failures": 0,
         "flags": job.flags & ~int(SPECIAL_EXIT_FLAGS | JobFlag.RESV_DEL_HOLD),
     }
     if not job.eligible_us and not job.dependencies and job.begin_us <= context.now_us:
@@ -215,7 +217,7 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
             ev.JobUpdated(time_us=now_us, job_id=job.job_id, fields={"flags": int(wanted)})
         )
     elif job.state in TERMINAL_STATES:
-        events.append(job_end.requeued(job, flags, now_us))
+        events.append(requeued(job, flags, now_us, again(steering.context.conf)))
     else:
         events += job_end.complete(
             steering.cluster,
@@ -225,6 +227,7 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
             flags=flags | JobFlag.REQUEUED,
             duty_flags=SIGNAL_REQUEUED,
             first_duty_id=steering.duty_id,
+            rules=again(steering.context.conf),
         )
         steering.duty_id += len(job.nodes)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, job_end, node_loss, preempt
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import (
@@ -212,7 +213,7 @@ def silent_nodes(
         if fresh:
             events.append(ev.NodesSilent(time_us=now_us, node_ids=fresh, silent=True))
         events += node_loss.nodes_down(
-            cluster, tuple(lost), "Not responding", now_us, for_silence=True
+            cluster, tuple(lost), "Not responding", now_us, for_silence=True, rules=again(conf)
         )
     return events
 

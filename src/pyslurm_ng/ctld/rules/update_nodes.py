@@ -6,6 +6,7 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import Node
@@ -151,7 +152,12 @@ def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) ->
         events.append(_with_reason(already, reason, context, {}))
     if fresh:
         events += node_loss.nodes_down(
-            cluster, fresh, reason, context.now_us, uid=context.caller.uid
+            cluster,
+            fresh,
+            reason,
+            context.now_us,
+            uid=context.caller.uid,
+            rules=again(context.conf),
         )
     return events
 

@@ -1,0 +1,94 @@
+"""How a job whose run is over goes back into the queue: when it may run again, and if at all.
+
+A run that could not even be launched says more about its nodes than about the job: such jobs wait
+twice as long each time, and after MaxBatchRequeue of them are held for somebody to look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobFlag, Reason
+
+_SECOND_US = 1_000_000
+_MOST_DOUBLINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What the administrator decided: how long jobs wait, and how often a launch may fail."""
+
+    delay_s: int = 120  # so that nodes can clean up
+    launches: int = 5
+
+
+USUAL = Again()
+
+
+def again(conf: SlurmConf) -> Again:
+    """Return `requeue_delay` of SchedulerParameters and MaxBatchRequeue."""
+    delay_s = USUAL.delay_s
+    for word in conf.scheduler_parameters:
+        name, _, value = word.partition("=")
+        if name.lower() == "requeue_delay" and value.isdigit():
+            delay_s = int(value)
+    return Again(delay_s, conf.max_batch_requeue)
+
+
+def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobRequeued:
+    """Return the event that puts a job whose run is over back into the queue.
+
+    Args:
+        flags: the job's as they will be, since JobCompleting may not be applied yet.
+    """
+    attempt = job.attempt + 1
+    kept = flags & (JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT)
+    failures = job.launch_failures + 1 if flags & JobFlag.LAUNCH_FAILED else 0
+    if kept and failures:
+        return ev.JobRequeued(
+            time_us=now_us,
+            job_id=job.job_id,
+            attempt=attempt,
+            begin_us=0,
+            reason=Reason.JobHeldAdmin,
+            reason_text="launch_failed_requeued_held",
+            priority=0,
+        )
+    if kept:
+        return ev.JobRequeued(
+            time_us=now_us,
+            job_id=job.job_id,
+            attempt=attempt,
+            begin_us=0,
+            reason=Reason.JobHeldUser,
+            priority=0,
+            flags=kept,
+        )
+    if failures > rules.launches:
+        return ev.JobRequeued(
+            time_us=now_us,
+            job_id=job.job_id,
+            attempt=attempt,
+            begin_us=0,
+            reason=Reason.JobHoldMaxRequeue,
+            reason_text=f"held after {failures} launches that failed",
+            priority=0,
+            launch_failures=failures,
+        )
+    # The second more is Slurm's: a run never begins in the second in which the last one ended.
+    delay_s = (rules.delay_s << min(max(0, failures - 1), _MOST_DOUBLINGS)) + 1
+    begin_us = now_us + delay_s * _SECOND_US
+    if job.end_us and job.begin_us >= job.end_us:
+        begin_us = job.begin_us  # `scontrol update StartTime` since the run was over
+    waits = begin_us > now_us
+    return ev.JobRequeued(
+        time_us=now_us,
+        job_id=job.job_id,
+        attempt=attempt,
+        begin_us=begin_us if waits else 0,
+        reason=Reason.BeginTime if waits else Reason.NONE,
+        launch_failures=failures,
+    )

@@ -1,0 +1,73 @@
+"""When a job whose run is over may run again."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.requeue import Again, again, requeued
+from pyslurm_ng.ctld.rules.steer import release_fields
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.sched.test_node_plan import run_pass
+
+SECOND_US = 1_000_000
+FAILED = int(JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED)
+
+
+def test_delay_is_the_administrators() -> None:
+    """120 seconds, or requeue_delay; and a second, so that two runs never share one."""
+    job = _running()[1]
+    for line, wanted in (("", 121), ("SchedulerParameters=requeue_delay=7\n", 8)):
+        event = requeued(job, int(JobFlag.REQUEUED), START_US, again(conf_of(FOUR_NODES + line)))
+        assert event.begin_us == START_US + wanted * SECOND_US
+        assert (event.reason, event.priority) == (Reason.BeginTime, 4294967294)
+
+
+def _running() -> tuple[Cluster, Job]:
+    cluster = cluster_of()
+    job_id = submit(cluster, JobRequest())
+    run_pass(cluster)
+    return cluster, cluster.jobs[job_id]
+
+
+@pytest.mark.parametrize("launches", [0, 2])
+def test_launches_that_fail_wait_longer_and_longer_and_are_held(launches: int) -> None:
+    """Each failed launch doubles the wait; after MaxBatchRequeue of them somebody has to look."""
+    job = _running()[1]
+    rules = Again(delay_s=10, launches=launches)
+    waits = []
+    for _ in range(launches):
+        event = requeued(job, FAILED, START_US, rules)
+        waits.append((event.begin_us - START_US) // SECOND_US)
+        job.launch_failures = event.launch_failures
+    assert waits == [11, 21][:launches]
+    event = requeued(job, FAILED, START_US, rules)
+    assert (event.priority, event.reason) == (0, Reason.JobHoldMaxRequeue)
+    assert event.begin_us == 0 and str(launches + 1) in event.reason_text
+
+
+def test_a_run_that_was_launched_begins_the_count_anew() -> None:
+    job = _running()[1]
+    job.launch_failures = 5
+    assert requeued(job, int(JobFlag.REQUEUED), START_US, Again()).launch_failures == 0
+
+
+def test_release_forgives() -> None:
+    """A released job has all its launches again; held for them it is not considered."""
+    cluster, job = _running()
+    apply_all(cluster, [
+        ev.JobCompleting(START_US, job.job_id, JobState.FAILED, 1, 0, cluster.next_duty_id, (),
+                         flags=FAILED),
+        requeued(job, FAILED, START_US, Again(launches=0)),
+    ])  # fmt: skip
+    assert job.reason == Reason.JobHoldMaxRequeue and job.launch_failures == 1
+    root = Context(conf_of(), START_US, Caller(0, 0, "root", "root", is_operator=True))
+    fields = release_fields(cluster, job, root, as_user=False)
+    assert isinstance(fields, dict)
+    apply(cluster, ev.JobUpdated(START_US, job.job_id, fields))
+    assert (job.launch_failures, job.priority, job.reason) == (0, 4294967294, Reason.NONE)
