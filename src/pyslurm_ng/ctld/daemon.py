@@ -19,6 +19,7 @@ from typing import TypeVar, cast
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import ERROR, FATAL, LEVELS, QUIET, DaemonLog, level_number
+from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.allocations import Allocations
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_configuration
@@ -75,6 +76,12 @@ _LOOKUP_THREADS = 4
 _NODE_SHUTDOWN_S = 0.2
 _DAY_US = 86_400_000_000
 _CLOCK_JUMP_US = 5_000_000
+
+
+def control_host(conf: SlurmConf, host: str) -> str:
+    """Return where a controller on `host` is reached: the address that SlurmctldHost gives it."""
+    given = (place.address for place in conf.slurmctld_host if place.name == host)
+    return next(given, "") or host
 
 
 class CannotStart(Exception):
@@ -409,7 +416,7 @@ class Daemon:
             ),
             registration=RegisterCluster(
                 cluster=conf.cluster_name,
-                control_host=self.host,
+                control_host=control_host(conf, self.host),
                 control_port=conf.slurmctld_port[0],
                 journal_id=self._recovery.journal_id.hex(),
                 tres=list(conf.tracked_tres()),
