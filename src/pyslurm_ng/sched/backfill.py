@@ -18,7 +18,7 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched import first_fit, het, reason
+from pyslurm_ng.sched import elastic, first_fit, het, reason
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.node_plan import NodePlan
@@ -323,8 +323,11 @@ class _Pass:
             return None
         if job.array_pending:
             return self._consider_array(job, demand)
+        if demand.is_elastic and self._start_short(job, demand, -1):
+            return None
         start_us = self.planner.find(demand)
-        if start_us == self.snapshot.now_us and self._start(job, demand, -1):
+        is_now = start_us == self.snapshot.now_us and not demand.is_elastic
+        if is_now and self._start(job, demand, -1):
             return None
         if claim is not None:
             return self._await_claim(job, claim)
@@ -333,6 +336,13 @@ class _Pass:
             if wait is not None:
                 return wait
         return self._wait(job, demand, start_us)
+
+    def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
+        """Start a job whose limit may be cut, with the longest that fits now."""
+        now_us, find = self.snapshot.now_us, self.planner.find
+        least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
+        found = elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
+        return found is not None and self._start(job, found, task_id)
 
     def _start_claimed(self, job: Waiting, claim: Claim) -> None:
         """Start a job on what it has preempted others for."""
@@ -447,9 +457,11 @@ class _Pass:
         leaving: Wait | None = None
         reserved = 0
         for _ in range(job.tasks_left):
-            start_us = self.planner.find(demand)
-            is_now = start_us == self.snapshot.now_us
             task_id = next(tasks)
+            if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
+                continue
+            start_us = self.planner.find(demand)
+            is_now = start_us == self.snapshot.now_us and not demand.is_elastic
             if is_now and wait is None and self._start(job, demand, task_id):
                 continue
             if self.preempting is not None and wait is None:
@@ -490,9 +502,15 @@ class _Pass:
                 batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                 total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
                 scheduler="Backfill" if is_behind else "Main",
+                time_limit_min=demand.limit_min,
                 het_job_id=job.het_job_id,
             )
         )
+
+    def _misses_deadline(self, job: Waiting, demand: Demand, start_us: int) -> bool:
+        """Return whether a job that starts then is not over by its deadline: no room is kept."""
+        least, most = elastic.bounds_min(job.request, demand.duration_us, start_us)
+        return most < least
 
     def _may_reserve(self, job: Waiting, depth: int) -> bool:
         """Return whether a job may be promised room; `depth` others of its partition were."""
@@ -503,6 +521,8 @@ class _Pass:
     def _wait(self, job: Waiting, demand: Demand, start_us: int) -> Wait:
         """Reserve room for a job that cannot start now, and say why it waits."""
         name = demand.partition.name
+        if job.request.deadline_us and self._misses_deadline(job, demand, start_us):
+            return reason.deadline(job.request.deadline_us, self.snapshot.now_us)
         if start_us == NEVER:
             return reason.topology(demand.need) if self.planner.lies_badly else reason.never(demand)
         depth = self.reserved.get(name, 0)

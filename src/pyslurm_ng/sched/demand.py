@@ -21,6 +21,7 @@ from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 
 MINUTE_US = 60_000_000
+_MOST_SHORTER = 256
 
 
 class Demand:
@@ -33,14 +34,17 @@ class Demand:
     __slots__ = (
         "duration_us",
         "index",
+        "is_elastic",
         "is_plain",
         "kind",
         "kinds_amounts",
         "licenses",
+        "limit_min",
         "mask",
         "need",
         "partition",
         "place",
+        "shorter",
         "stamp",
         "suitable",
         "tries_us",
@@ -70,6 +74,27 @@ class Demand:
         self.kind = -1  # the grid's, of a demand with one variant and nothing special
         self.kinds_amounts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.place: object = None
+        self.is_elastic = False  # may start with a limit shorter than its own: see `elastic`
+        self.limit_min = NO_VAL  # that limit
+        self.shorter: dict[int, Demand] = {}
+
+    def lasting(self, limit_min: int, now_us: int) -> Demand:
+        """Return the same demand with another time limit, as if it had not been looked for yet."""
+        if limit_min * MINUTE_US >= self.duration_us:
+            return self
+        found = self.shorter.get(limit_min)
+        if found is None:
+            duration_us = limit_min * MINUTE_US
+            found = Demand(
+                self.partition, self.need, duration_us, self.licenses, self.mask, self.verdict
+            )
+            found.limit_min = limit_min
+            if len(self.shorter) > _MOST_SHORTER:
+                self.shorter.clear()
+            self.shorter[limit_min] = found
+        found.index, found.place, found.kinds_amounts = self.index, self.place, self.kinds_amounts
+        found.stamp, found.kind, found.tries_us = self.stamp, -1, now_us
+        return found
 
 
 def _shape(request: JobRequest) -> tuple[object, ...]:
@@ -83,7 +108,8 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.licenses, request.flags, request.segment, request.prefer,
+        request.constraint, request.licenses, request.flags, request.segment,
+        request.time_min_min, request.deadline_us, request.prefer,
         request.distribution, request.node_sizes,
     )  # fmt: skip
 
@@ -150,14 +176,24 @@ class Demands:
         if job.switches:
             need = replace(need, switches=job.switches)
         mask = self._mask(request, partition, need)
-        return Demand(
+        duration_us = limit_us(job.time_limit_min, partition)
+        least_min = request.time_min_min
+        is_cut = 0 < least_min < NO_VAL and least_min * MINUTE_US < duration_us
+        if is_cut and self._policy.time_min_is_soft:
+            duration_us = least_min * MINUTE_US  # the limit stays, the plan counts on less
+        made = Demand(
             partition,
             need,
-            limit_us(job.time_limit_min, partition),
+            duration_us,
             tuple(license_counts(request.licenses)),
             mask,
             _verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
         )
+        made.is_elastic = is_cut and not self._policy.time_min_is_soft
+        if request.deadline_us:
+            made.is_elastic = True
+        made.is_plain = made.is_plain and not made.is_elastic
+        return made
 
     def _too_wide(self, partition: Partition, need: Need) -> Wait | None:
         """Return why all CPUs of a partition together would not do, if so."""

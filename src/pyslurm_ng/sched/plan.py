@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
 
@@ -23,6 +24,7 @@ class Start:
     batch_node_id: int
     total_tasks: int
     scheduler: str = "Main"
+    time_limit_min: int = NO_VAL  # what its limit is cut to; NO_VAL: it stays
     het_job_id: int = 0  # starts of one heterogeneous job follow one another and stand together
 
 

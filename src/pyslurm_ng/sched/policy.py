@@ -29,6 +29,7 @@ class Policy:
     cores_consumable: bool = True  # CR_Core or CR_Socket rather than CR_CPU
     memory_consumable: bool = True
     backfills: bool = True  # else jobs of a partition start strictly in order
+    time_min_is_soft: bool = False  # plan with --time-min, leave the limit
     is_smart: bool = False  # see `smart`
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
@@ -50,6 +51,7 @@ def policy(conf: SlurmConf) -> Policy:
     flags = {flag.upper() for flag in conf.priority_flags}
     select = {word.upper() for word in conf.select_type_parameters}
     scheduler = _numbers(conf.scheduler_parameters)
+    words = {word.lower() for word in conf.scheduler_parameters}
     preempt = {word.lower() for word in conf.preempt_parameters}
     return Policy(
         is_multifactor=conf.priority_type.endswith("multifactor"),
@@ -70,7 +72,8 @@ def policy(conf: SlurmConf) -> Policy:
         cores_consumable=not any(word.startswith("CR_CPU") for word in select),
         memory_consumable=any(word.endswith("MEMORY") for word in select) or not select,
         backfills=conf.scheduler_type != "sched/builtin",
-        is_smart="bf_smart" in {word.lower() for word in conf.scheduler_parameters},
+        time_min_is_soft="time_min_as_soft_limit" in words,
+        is_smart="bf_smart" in words,
         reserve_depth=scheduler.get("bf_reserve_depth", EVERY_JOB),
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),

@@ -91,3 +91,10 @@ def never(demand: Demand) -> Wait:
         f"needs {needs(demand.need)}; {demand.suitable} of {len(demand.partition.node_ids)} nodes "
         f"of {demand.partition.name} are in service and suit, and no time was found",
     )
+
+
+def deadline(deadline_us: int, now_us: int) -> Wait:
+    """Return the reason of a job that no start found would let end by its deadline."""
+    minutes = max(0, deadline_us - now_us) // 60_000_000
+    text = f"its deadline is {plural(minutes, 'minute')} away; there is no room for it before that"
+    return Wait(Reason.DeadLine, text)

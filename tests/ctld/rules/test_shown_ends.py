@@ -33,7 +33,7 @@ def tick(cluster: Cluster, now_us: int) -> None:
 def test_a_waiting_job_ends_when_its_deadline_cannot_be_kept() -> None:
     """It needs a minute, and from the eleventh second on there is less."""
     cluster = cluster_of(CONF)
-    request = JobRequest(deadline_us=START_US + 70 * SECOND_US)
+    request = JobRequest(deadline_us=START_US + 70 * SECOND_US, time_limit_min=1)
     job = cluster.jobs[submit(cluster, request, time_limit_min=1)]
     tick(cluster, START_US + 10 * SECOND_US)
     assert job.state == JobState.PENDING

@@ -11,7 +11,7 @@ from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, het_components, license_counts
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.ids import INFINITE, STEP_BATCH
+from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched import reserved
@@ -57,6 +57,7 @@ def dispatch(
             first_duty_id=cluster.next_duty_id,
             scheduler=start.scheduler,
             licenses=job.request.licenses,
+            time_limit_min=start.time_limit_min,
             duty=int(duty),
             prepare_all=runs_prolog,
             configuring=runs_prolog,
@@ -220,7 +221,8 @@ def collide(one: NodeAlloc, other: NodeAlloc) -> bool:
 
 def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str | None:
     """Return the reservation a start is in, "" for none, None if its nodes are kept from it."""
-    end_us = now_us + limit_us(job.time_limit_min, cluster.partitions[start.partition])
+    limit_min = job.time_limit_min if start.time_limit_min == NO_VAL else start.time_limit_min
+    end_us = now_us + limit_us(limit_min, cluster.partitions[start.partition])
     node_ids = [alloc.node_id for alloc in start.nodes]
     reservations = tuple(cluster.reservations.values())
     return reserved.place_of(reservations, job, node_ids, now_us, end_us)

@@ -91,7 +91,8 @@ def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
         job = cluster.jobs[job_id]
         limit_min = job.request.time_min_min
         if limit_min in (0, INFINITE, NO_VAL):
-            limit_min = job.time_limit_min
+            # A limit that nobody asked for is cut to what is left.
+            limit_min = 1 if job.request.time_limit_min == NO_VAL else job.time_limit_min
         run_us = 0 if limit_min in (INFINITE, NO_VAL) else limit_min * 60 * SECOND_US
         if now_us + run_us <= job.request.deadline_us:
             continue
