@@ -187,7 +187,6 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["-N2:3"], '"2:3" is not a valid node count', 255),
         (["-N2-10:0"], '"2-10:0" is not a valid node count', 255),
         (["-N0,2"], '"0,2" is not a valid node count', 255),
-        (["--exclusive=user"], "--exclusive=user is not implemented yet", 1),
     ],
 )  # fmt: skip
 def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:

@@ -164,3 +164,42 @@ def test_a_small_job_leaves_the_largest_block_whole(plan: Pass) -> None:
     run(cluster, plan)
     assert names(cluster, small) == ["n7"]
     assert names(cluster, large) == ["n1", "n2", "n3", "n4"]
+
+
+@PASSES
+@pytest.mark.parametrize("topology", [TREE, BLOCKS], ids=["tree", "block"])
+def test_exclusive_topo_has_units_for_itself(plan: Pass, topology: str) -> None:
+    """Nobody else comes into its leaf switch or block, and it goes into none with others."""
+    cluster = cluster_with(topology)
+    small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
+    alone = msgspec.structs.replace(small, flags=mj.REQ_EXCLUSIVE_TOPO)
+    first = submit(cluster, alone)
+    other = submit(cluster, small)
+    again = submit(cluster, alone)
+    outcome = run(cluster, plan)
+    units = {
+        one: {alloc.node_id // 4 for alloc in cluster.jobs[one].nodes} for one in (first, other)
+    }
+    assert len(units[first] | units[other]) == 2
+    assert not cluster.jobs[again].nodes
+    assert again in outcome.waits
+    more = submit(cluster, small)
+    run(cluster, plan)
+    if cluster.jobs[more].nodes:
+        assert cluster.jobs[more].nodes[0].node_id // 4 in units[other]
+
+
+def test_exclusive_topo_is_planned_in_time() -> None:
+    """It waits until all jobs of a unit are over, and those behind it for its own end."""
+    cluster = cluster_with(BLOCKS)
+    small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
+    for node, minutes in (("n1", 10), ("n5", 20)):
+        submit(cluster, msgspec.structs.replace(small, node_list=node), time_limit_min=minutes)
+    run(cluster, Planner())
+    alone = submit(cluster, msgspec.structs.replace(small, flags=mj.REQ_EXCLUSIVE_TOPO))
+    wide = submit(cluster, whole(3))
+    outcome = run(cluster, Planner())
+    start_us = outcome.expected_start_us[alone]
+    assert 10 <= (start_us - START_US) / 60_000_000 < 12
+    assert set(outcome.planned_nodes[alone]) <= {0, 1, 2, 3}
+    assert {alloc.node_id for alloc in cluster.jobs[wide].nodes} <= {4, 5, 6, 7}

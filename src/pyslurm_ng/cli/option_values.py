@@ -274,11 +274,12 @@ def switches(options: "Options", name: str, value: str) -> None:
 
 
 def exclusive(options: "Options", name: str, value: "str | None") -> None:
-    """Whole nodes."""
+    """Whole nodes, or nodes shared with some only."""
+    kinds = {"user": EXCLUSIVE_USER, "mcs": EXCLUSIVE_MCS, "topo": EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
         options.flag(EXCLUSIVE, OVERSUBSCRIBE)
-    elif value.lower() in ("user", "mcs", "topo"):
-        raise OptionError(f"--exclusive={value} is not implemented yet", 1)
+    elif value.lower() in kinds:
+        options.flag(kinds[value.lower()], OVERSUBSCRIBE)
     else:
         raise invalid(name)
 

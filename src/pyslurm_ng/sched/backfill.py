@@ -28,6 +28,7 @@ from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting, qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
 from pyslurm_ng.sched.select import batch_node
+from pyslurm_ng.sched.sharing import tenant_of
 from pyslurm_ng.sched.smart import Smart
 from pyslurm_ng.sched.snapshot import Claim, Snapshot, Waiting
 
@@ -504,6 +505,7 @@ class _Pass:
                 scheduler="Backfill" if is_behind else "Main",
                 time_limit_min=demand.limit_min,
                 het_job_id=job.het_job_id,
+                tenant=tenant_of(job.request, demand.partition, job.uid),
             )
         )
 

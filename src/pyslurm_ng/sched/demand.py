@@ -11,17 +11,19 @@ from dataclasses import replace
 
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.sharing import NOBODY, USER, Tenant, tenant_of
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 
 MINUTE_US = 60_000_000
 _MOST_SHORTER = 256
+_OWNED = REQ_EXCLUSIVE_USER | REQ_EXCLUSIVE_MCS
 
 
 class Demand:
@@ -47,6 +49,7 @@ class Demand:
         "shorter",
         "stamp",
         "suitable",
+        "tenant",
         "tries_us",
         "verdict",
     )
@@ -59,7 +62,9 @@ class Demand:
         licenses: tuple[tuple[str, int], ...],
         mask: bytes,
         verdict: Wait | None,
+        tenant: Tenant = NOBODY,
     ) -> None:
+        self.tenant = tenant  # of nobody in particular, unless it shares with its own only
         self.partition = partition
         self.need = need
         self.duration_us = duration_us
@@ -120,7 +125,7 @@ class Demands:
     def __init__(self) -> None:
         self._shapes: dict[int, tuple[JobRequest, int]] = {}  # by identity of the request
         self._shape_ids: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[int, str, int, int], Demand] = {}
+        self._known: dict[tuple[object, ...], Demand] = {}
         self._masks: dict[tuple[str, str, str, str], bytes] = {}
         self._cpus: dict[str, int] = {}
         self._snapshot: Snapshot | None = None
@@ -157,7 +162,9 @@ class Demands:
 
     def of(self, job: Waiting, shape_id: int, partition: Partition) -> Demand:
         """Return the demand of a job in one of its partitions."""
-        key = (shape_id, partition.name, job.time_limit_min, job.switches)
+        key: tuple[object, ...] = (shape_id, partition.name, job.time_limit_min, job.switches)
+        if partition.exclusive == USER or job.request.flags & _OWNED:
+            key = (*key, job.uid, job.request.mcs_label)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._judge(job, partition)
@@ -188,6 +195,7 @@ class Demands:
             tuple(license_counts(request.licenses)),
             mask,
             _verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
+            tenant_of(request, partition, job.uid) if need.sharing else NOBODY,
         )
         made.is_elastic = is_cut and not self._policy.time_min_is_soft
         if request.deadline_us:

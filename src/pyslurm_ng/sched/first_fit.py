@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
@@ -21,6 +22,7 @@ from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, free_node
+from pyslurm_ng.sched.sharing import CpuCaps, Neighbours, Units, tenant_of
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of
 
@@ -71,6 +73,12 @@ class _Pass:
         self.licenses = dict(snapshot.licenses_free)
         self.components: dict[int, dict[int, tuple[Waiting, list[Partition]]]] = {}  # by leader
         self.layouts: dict[str, Layout] = {}
+        self.neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
+        self.caps = CpuCaps(snapshot.partitions, INFINITE)
+        for item in snapshot.running:
+            cpus = {alloc.node_id: alloc.cpus for alloc in item.nodes}
+            self.neighbours.add(item.tenant, cpus, item.end_us)
+            self.caps.add(item.tenant.partition, cpus)
         if snapshot.topologies:
             ids = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
             ids.sort(key=lambda node_id: (snapshot.weights[node_id], node_id))
@@ -199,6 +207,7 @@ class _Pass:
         rooms = self._rooms(job, partition)
         if not rooms:
             return self._await_reservation(job)
+        tenant = tenant_of(job.request, partition, job.uid)
         for _ in range(job.tasks_left):
             missing = self._missing_license(job)
             if missing:
@@ -207,6 +216,7 @@ class _Pass:
             if chosen is None:
                 return self._blocked(job, partition, need, rooms)
             allocs = allot(need, chosen)
+            self.neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in allocs}, 0)
             for name, count in license_counts(job.request.licenses):
                 self.licenses[name] = self.licenses.get(name, 0) - count
             self.plan.starts.append(
@@ -217,6 +227,7 @@ class _Pass:
                     nodes=allocs,
                     batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                     total_tasks=max(need.tasks, sum(alloc.tasks for alloc in allocs)),
+                    tenant=tenant,
                 )
             )
         if job.array_pending and task_ranges.count(job.array_pending) > job.tasks_left:
@@ -276,6 +287,8 @@ class _Pass:
 
     def _candidates(self, job: Waiting, partition: Partition, need: Need) -> list[FreeNode]:
         snapshot, constraint = self.snapshot, job.request.constraint
+        tenant = tenant_of(job.request, partition, job.uid)
+        is_particular = self.neighbours.is_any_particular or bool(tenant.sharing)
         nodes = []
         for node_id in partition.node_ids:
             if not snapshot.usable[node_id] or snapshot.cpus_free[node_id] <= 0:
@@ -283,6 +296,8 @@ class _Pass:
             if node_id in need.excluded_nodes:
                 continue
             if constraint and not suits(job.request, snapshot.features[node_id]):
+                continue
+            if is_particular and not self.neighbours.is_open(node_id, tenant):
                 continue
             node = self._free_node(node_id)
             if node.cores:
@@ -293,6 +308,7 @@ class _Pass:
         node = self.free.get(node_id)
         if node is None:
             node = self.free[node_id] = free_node(self.snapshot, node_id)
+            node.partition_cpus = self.caps.on(node_id)
         return node
 
     def _blocked(self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]) -> Wait:

@@ -106,5 +106,7 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
         end_us = snapshot.now_us + limit_us(
             job.time_limit_min, snapshot.partitions[start.partition]
         )
-        fresh.running.append(Running(job.job_id, end_us, start.nodes, job.request.licenses))
+        fresh.running.append(
+            Running(job.job_id, end_us, start.nodes, job.request.licenses, tenant=start.tenant)
+        )
     return fresh

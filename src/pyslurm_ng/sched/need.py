@@ -19,6 +19,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes
 from pyslurm_ng.sched.features import FeatureError, Way, least_nodes, ways
+from pyslurm_ng.sched.sharing import sharing_of
 
 GresNeed = tuple[str, str, int]  # name, type or empty, count
 
@@ -63,6 +64,8 @@ class Need:
     aims_high: bool = False  # as many of its range of nodes as there are
     sizes: tuple[int, ...] = ()  # the only node counts allowed; empty: all from least to most
     max_cpus_per_node: int = INFINITE  # of all jobs of the partition together
+    partition: str = ""
+    sharing: str = ""  # with whom it shares nodes; see `sharing`
 
     @property
     def is_choosy(self) -> bool:
@@ -127,6 +130,8 @@ def need_of(
         aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
         sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
         max_cpus_per_node=partition.max_cpus_per_node,
+        partition=partition.name,
+        sharing=sharing_of(request, partition),
     )
 
 

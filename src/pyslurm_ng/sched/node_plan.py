@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyslurm_ng._select import NEVER, Grid, Profile
 from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.choosers import (
@@ -39,6 +40,16 @@ from pyslurm_ng.sched.select import (
     tasks_that_fit,
 )
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
+from pyslurm_ng.sched.sharing import (
+    MCS,
+    TOPO,
+    USER,
+    CpuCaps,
+    Guest,
+    Neighbours,
+    Tenant,
+    Units,
+)
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 from pyslurm_ng.sched.topology import (
     Layout,
@@ -85,7 +96,9 @@ class _Trial:
     """What a trial has to put back besides the grid's holdings."""
 
     blocked: set[int]
+    unjoined: set[int]
     reserved: int
+    newcomers: int
     licenses: list[tuple[Demand, int]] = field(default_factory=list)
     free: dict[int, FreeNode] = field(default_factory=dict)  # as they were
 
@@ -110,6 +123,7 @@ class NodePlan:
             self._tree = layout if layout.kind == "tree" else None
         self._plain = Plain(self.hardware.position, weight_groups(weights))
         self._ways: dict[tuple[Way, ...], list[Ways]] = {}
+        self._units = Units(topologies, partitions)
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
         self._trial: _Trial | None = None
@@ -122,11 +136,19 @@ class NodePlan:
         self._free: dict[int, FreeNode] = {}
         self._choosers: dict[int, Chooser] = {}
         self._cpus_free = snapshot.cpus_free[:]
+        self._newcomers: list[tuple[Tenant, tuple[NodeAlloc, ...], int]] = []
         self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
         self._licenses_taken: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
         self._reserved: list[int] = []  # numbers of placings
         self._blocked: set[int] = set()
+        self._unjoined: set[int] = set()
         self._uneven: list[tuple[int, int]] = []
+        self._neighbours: Neighbours | None = None
+        self._caps: CpuCaps | None = None
+        if self.hardware.caps:
+            self._caps = CpuCaps(snapshot.partitions, INFINITE)
+            for item in snapshot.running:
+                self._caps.add(item.tenant.partition, _cpus(item.nodes))
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
@@ -142,6 +164,7 @@ class NodePlan:
     def _enter(self, times: list[int]) -> None:
         """Make the grid for these slots, with running jobs and what has started in this pass."""
         hardware = self.hardware
+        self._slots = times
         self._grid = grid = Grid(
             times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
         )
@@ -174,12 +197,12 @@ class NodePlan:
         held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
         hold = self._grid.hold
         shared = self._shared
-        for job_id, end_us, allocs, _, is_suspended, _, _ in self._snapshot.running:
+        for job_id, end_us, allocs, _, is_suspended, *_, tenant in self._snapshot.running:
             if job_id in shared:
                 (end_us, allocs), is_suspended = shared[job_id], False
             held = known.get(job_id)
             if held is None or held[0] != (allocs, is_suspended):
-                held = (allocs, is_suspended), self._flat(allocs, is_suspended)
+                held = (allocs, is_suspended), self._flat(allocs, is_suspended, tenant)
             held_now[job_id] = held
             hold(held[1], end_us if end_us > now_us else now_us + SOON_US)
         self._held = held_now
@@ -208,19 +231,37 @@ class NodePlan:
         kept = [time_us for place, time_us in enumerate(times) if place not in near or not place]
         return sorted({*kept, *later})
 
-    def _flat(self, allocs: tuple[NodeAlloc, ...], is_suspended: bool) -> tuple[int, ...]:
+    def _flat(
+        self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
+    ) -> tuple[int, ...]:
         """Return position, resource, amount; position ... of what a job holds."""
         flat: list[int] = []
         position = self.hardware.position
         for alloc in allocs:
-            for resource, amount in self._amounts(alloc):
+            for resource, amount in self._amounts(alloc, tenant):
                 if resource != CPUS or not is_suspended:
                     flat += (position[alloc.node_id], resource, amount)
+        if tenant.sharing == TOPO and not is_suspended:
+            for node_id in self._beside(tenant, [alloc.node_id for alloc in allocs]):
+                flat += (position[node_id], CPUS, self._all_cpus(position[node_id]))
         return tuple(flat)
 
-    def _amounts(self, alloc: NodeAlloc) -> list[tuple[int, int]]:
+    def _all_cpus(self, place: int) -> int:
+        return self.hardware.totals[self.hardware.kind_of[place]][CPUS]
+
+    def _beside(self, tenant: Tenant, node_ids: Sequence[int]) -> list[int]:
+        """Return the other nodes of the units that a job has for itself."""
+        found = self._units.beside(tenant.partition, node_ids) - set(node_ids)
+        return sorted(found & self.hardware.position.keys())
+
+    def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:
         """Return (resource, amount) of what a job holds on a node."""
         held = [(CPUS, alloc.cpus)]
+        if tenant.sharing:
+            held = [(CPUS, self._all_cpus(self.hardware.position[alloc.node_id]))]
+        cap = self.hardware.caps.get(tenant.partition)
+        if cap is not None:
+            held.append((cap, alloc.cpus))
         if alloc.mem_mib:
             held.append((MEM, alloc.mem_mib))
         if alloc.gres:
@@ -302,7 +343,7 @@ class NodePlan:
 
     def _is_open(self, demand: Demand, variant: Variant) -> bool:
         """Return whether where nodes lie is judged here and not in the kernel."""
-        if demand.need.is_choosy:
+        if demand.need.is_choosy or demand.need.sharing == TOPO:
             return True
         layout = self._layouts.get(demand.partition.name)
         if layout is None or variant.nodes == 1:
@@ -317,12 +358,14 @@ class NodePlan:
         return self._choose_near(demand, kind, variant, start_us)
 
     def _choose_near(self, demand: Demand, kind: int, variant: Variant, start_us: int) -> bool:
-        picker = self._picker(demand)
-        assert picker is not None
+        picker: Picker = self._picker(demand) or self._plain
         if demand.need.least_loaded and isinstance(picker, Chooser):
             picker.load = self._loads() if start_us == self._snapshot.now_us else ()
         place = place_of(demand.need, picker)._replace(nodes=variant.nodes)
-        chosen = picker.pick(int.from_bytes(self._grid.fitting(), "little"), place)
+        fits = int.from_bytes(self._grid.fitting(), "little")
+        if demand.need.sharing == TOPO:
+            fits = self._in_free_units(fits, demand, start_us)
+        chosen = picker.pick(fits, place)
         if chosen is None:
             return False
         self._grid.choose(kind, list(bits(chosen)))
@@ -383,7 +426,7 @@ class NodePlan:
             return
         free = [snapshot.licenses_free.get(name, 0) for name in names]
         self._profile = Profile(snapshot.now_us, free)
-        for _, end_us, _, text, _, _, _ in snapshot.running:
+        for _, end_us, _, text, *_ in snapshot.running:
             for name, count in license_counts(text) if text else ():
                 if name in self._license and end_us < NO_END_US:
                     at_us = end_us if end_us > snapshot.now_us else snapshot.now_us + SOON_US
@@ -408,6 +451,8 @@ class NodePlan:
         self._uneven = []
         self.lies_badly = False
         now_us = self._snapshot.now_us
+        if demand.need.sharing in (USER, MCS) and self._join(demand):
+            return now_us
         if self._fills_nodes(demand) and self._find_uneven(demand):
             return now_us
         start_us = self._find(demand)
@@ -445,7 +490,7 @@ class NodePlan:
         layout = self._layouts.get(demand.partition.name)
         if layout is None or layout.kind != "block" or variant.nodes > 1:
             return found
-        if demand.need.is_choosy:
+        if demand.need.is_choosy or demand.need.sharing == TOPO:
             return found
         if start_us != self._snapshot.now_us:
             return found
@@ -467,7 +512,8 @@ class NodePlan:
             elif self._lies_well(demand, kind, variant, start_us):
                 break
             else:
-                if start_us == self._snapshot.now_us and not demand.need.is_choosy:
+                is_choosy = demand.need.is_choosy or demand.need.sharing == TOPO
+                if start_us == self._snapshot.now_us and not is_choosy:
                     self.lies_badly = True
                 self._grid.skip(kind, start_us + 1)
             start_us = self._grid.find(kind)
@@ -483,7 +529,14 @@ class NodePlan:
 
     def take(self, demand: Demand, start_us: int) -> None:
         """Keep room for the job that was found last."""
-        self._reserved.append(self._grid.take_found(self._chosen[0]))
+        number = self._grid.take_found(self._chosen[0])
+        self._reserved.append(number)
+        if demand.need.sharing == TOPO:
+            order, end_us = self.hardware.order, min(NO_END_US, start_us + demand.duration_us)
+            node_ids = [order[place] for place in self._grid.placed(number)]
+            for node_id in self._beside(demand.tenant, node_ids):
+                place = self.hardware.position[node_id]
+                self._grid.take(place, CPUS, self._all_cpus(place), start_us, end_us)
         self._take_licenses(demand, start_us)
 
     def place(self, demand: Demand) -> int:
@@ -541,9 +594,14 @@ class NodePlan:
         node = self._free.get(node_id)
         if node is None:
             node = self._free[node_id] = free_node(self._snapshot, node_id)
+            if self._caps is not None:
+                node.partition_cpus = self._caps.on(node_id)
         if self._trial is not None and node_id not in self._trial.free:
             self._trial.free[node_id] = replace(
-                node, gres_busy=dict(node.gres_busy), gres_used=dict(node.gres_used)
+                node,
+                gres_busy=dict(node.gres_busy),
+                gres_used=dict(node.gres_used),
+                partition_cpus=dict(node.partition_cpus or {}),
             )
         return node
 
@@ -562,8 +620,10 @@ class NodePlan:
             start_us = self._find_kind_from(demand, kind, variant, at_us)
             if start_us != NEVER and (best == NEVER or start_us < best):
                 best, best_at = start_us, at
-        if best != now_us and at_us <= now_us and self._find_uneven(demand):
-            return now_us
+        if best != now_us and at_us <= now_us:
+            joins = demand.need.sharing in (USER, MCS) and self._join(demand)
+            if joins or self._find_uneven(demand):
+                return now_us
         if best_at < 0:
             return NEVER
         kind, variant = kinds[best_at]
@@ -591,7 +651,9 @@ class NodePlan:
         """From here on all that is taken or started can be given back."""
         if not self._is_deep:
             self._deepen()
-        self._trial = _Trial(set(self._blocked), len(self._reserved))
+        self._trial = _Trial(
+            set(self._blocked), set(self._unjoined), len(self._reserved), len(self._newcomers)
+        )
         self._grid.begin_trial()
 
     def keep(self) -> None:
@@ -605,7 +667,13 @@ class NodePlan:
         assert trial is not None
         self._grid.roll_back()
         self._blocked = trial.blocked
+        self._unjoined = trial.unjoined
         del self._reserved[trial.reserved :]
+        for _, allocs, _ in self._newcomers[trial.newcomers :]:
+            for alloc in allocs:
+                self._cpus_free[alloc.node_id] += alloc.cpus
+        del self._newcomers[trial.newcomers :]
+        self._neighbours = None
         self._free.update(trial.free)
         for demand, start_us in reversed(trial.licenses):
             kinds, amounts = self._license_need(demand)
@@ -617,15 +685,117 @@ class NodePlan:
         """Take from now on what a job gets that starts, or that preempts others for it."""
         now_us = self._snapshot.now_us
         end_us = min(NO_END_US, now_us + demand.duration_us)
-        position = self.hardware.position
+        tenant = demand.tenant._replace(partition=demand.partition.name)
+        flat = self._flat(allocs, False, tenant)
+        for at in range(0, len(flat), 3):
+            place, resource, amount = flat[at : at + 3]
+            self._grid.take(place, resource, amount, now_us, end_us)
         for alloc in allocs:
-            place = position[alloc.node_id]
             self._cpus_free[alloc.node_id] -= alloc.cpus
-            for resource, amount in self._amounts(alloc):
-                self._grid.take(place, resource, amount, now_us, end_us)
+        self._newcomers.append((tenant, allocs, end_us))
+        if tenant.sharing:
+            self._unjoined.clear()  # there is somebody to join now
+        if self._neighbours is not None:
+            self._neighbours.add(tenant, self._timeline_cpus(allocs, tenant), end_us)
         if not self._is_deep:
-            self._started.append((self._flat(allocs, False), end_us))
+            self._started.append((flat, end_us))
         self._take_licenses(demand, now_us)
+
+    # With whom nodes are shared -----------------------------------------------------------------
+
+    def _timeline_cpus(self, allocs: Iterable[NodeAlloc], tenant: Tenant) -> dict[int, int]:
+        """Return the CPUs that the timeline has for a job on each of its nodes."""
+        position = self.hardware.position
+        if not tenant.sharing:
+            return _cpus(allocs)
+        return {alloc.node_id: self._all_cpus(position[alloc.node_id]) for alloc in allocs}
+
+    def _who(self) -> Neighbours:
+        """Return who is on which node now; only passes with jobs that care make it."""
+        if self._neighbours is None:
+            who = self._neighbours = Neighbours(self._units)
+            now_us = self._snapshot.now_us
+            for item in self._snapshot.running:
+                end_us = item.end_us if item.end_us > now_us else now_us + SOON_US
+                cpus = self._timeline_cpus(item.nodes, item.tenant)
+                if item.is_suspended:
+                    cpus = dict.fromkeys(cpus, 0)
+                who.add(item.tenant, cpus, end_us)
+            for tenant, allocs, end_us in self._newcomers:
+                who.add(tenant, self._timeline_cpus(allocs, tenant), end_us)
+        return self._neighbours
+
+    def _is_ours(self, place: int, begin_us: int, end_us: int, guests: Sequence[Guest]) -> bool:
+        """Return whether nobody but some guests has or was promised anything of a node."""
+        free, total = self._grid.free_at(place, CPUS), self._all_cpus(place)
+        first = max(0, bisect_right(self._slots, begin_us) - 1)
+        for slot in range(first, len(self._slots)):
+            begins_us = self._slots[slot]
+            if begins_us >= end_us and slot > first:
+                break
+            held = sum(guest.cpus for guest in guests if guest.end_us > begins_us or not slot)
+            if free[slot] != total - held:
+                return False
+        return True
+
+    def _in_free_units(self, fits: int, demand: Demand, start_us: int) -> int:
+        """Return those of some nodes in whose units nobody is for as long as the job lasts."""
+        order, position = self.hardware.order, self.hardware.position
+        end_us = min(NO_END_US, start_us + demand.duration_us)
+        judged: dict[int, bool] = {}
+        found = 0
+        for place in bits(fits):
+            if place not in judged:
+                unit = self._units.beside(demand.tenant.partition, (order[place],))
+                places = [position[node_id] for node_id in unit if node_id in position]
+                is_free = all(self._is_ours(one, start_us, end_us, ()) for one in places)
+                judged |= dict.fromkeys(places, is_free)
+            if judged[place]:
+                found |= 1 << place
+        return found
+
+    def _join(self, demand: Demand) -> bool:
+        """Try nodes where only the same owner's jobs are, then those with empty ones besides."""
+        if demand.licenses or id(demand) in self._unjoined:
+            return False
+        who, need, now_us = self._who(), demand.need, self._snapshot.now_us
+        end_us = min(NO_END_US, now_us + demand.duration_us)
+        own: list[tuple[int, int]] = []
+        for node_id in who.nodes():
+            if not demand.mask[node_id] or not who.is_open(node_id, demand.tenant):
+                continue
+            fit = tasks_that_fit(need, self._free_node(node_id))
+            place = self.hardware.position[node_id]
+            if fit > 0 and self._is_ours(place, now_us, end_us, who.on(node_id)):
+                own.append((place, min(fit, need.tasks)))
+        if own:
+            picker: Picker = self._picker(demand) or self._plain
+            most = need.nodes_max if need.is_ranged else max(need.nodes_min, need.tasks)
+            for fits in (own, own + self._empty(demand)):
+                counts = node_counts(need, need.nodes_min, min(most, need.nodes_max, len(fits)))
+                found = choose_counted(picker, fits, need.tasks, counts, place_of(need, picker))
+                if found is not None:
+                    self._uneven = found
+                    return True
+        self._unjoined.add(id(demand))
+        return False
+
+    def _empty(self, demand: Demand) -> list[tuple[int, int]]:
+        """Return the nodes that have nobody now and were promised to nobody."""
+        variant = self.hardware.variant(demand, demand.need, 1, 1)
+        if variant is None:
+            return []
+        kind = self._add_kind(demand, variant)
+        self._grid.leave_open(kind)
+        if self._grid.find(kind) != self._snapshot.now_us:
+            return []
+        order, need = self.hardware.order, demand.need
+        found = []
+        for place in bits(int.from_bytes(self._grid.fitting(), "little")):
+            fit = tasks_that_fit(need, self._free_node(order[place]))
+            if fit > 0:
+                found.append((place, min(fit, need.tasks)))
+        return found
 
     def _fills_nodes(self, demand: Demand) -> bool:
         """Return whether to look first at what each node can hold now: the last may get fewer."""
@@ -705,6 +875,7 @@ class NodePlan:
             (need.tasks <= need.nodes_min and not need.is_ranged)
             or need.fixed_tasks_per_node
             or need.is_exclusive
+            or need.sharing
             or need.gres_total
             or need.required_nodes
         ):
@@ -744,6 +915,10 @@ class NodePlan:
         """Return the nodes of every reservation, by job id; of an array's first."""
         jobs = [job_id for job_id, _, _ in reservations]
         return PlacedNodes(jobs, self._reserved, self._grid.all_placed(), self.hardware.order)
+
+
+def _cpus(allocs: Iterable[NodeAlloc]) -> dict[int, int]:
+    return {alloc.node_id: alloc.cpus for alloc in allocs}
 
 
 def _is_below(low: Threshold, high: Threshold) -> bool:

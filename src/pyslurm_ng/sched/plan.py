@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.sharing import NOBODY, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Start:
     total_tasks: int
     scheduler: str = "Main"
     time_limit_min: int = NO_VAL  # what its limit is cut to; NO_VAL: it stays
+    tenant: Tenant = NOBODY
     het_job_id: int = 0  # starts of one heterogeneous job follow one another and stand together
 
 

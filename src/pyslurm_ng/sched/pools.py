@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.demand import Demand
@@ -65,6 +66,8 @@ class Pools:
         """Return how many nodes of its pool a job takes; 0 if it fits no pool."""
         need = demand.need
         if need.required_nodes or need.gres_total or need.is_choosy or need.is_ranged:
+            return 0
+        if need.sharing or need.max_cpus_per_node < INFINITE:
             return 0
         pool = self._pools.get(demand.mask)
         if pool is None:
@@ -213,7 +216,7 @@ def _busy(snapshot: Snapshot) -> tuple[dict[int, int], dict[str, list[tuple[int,
     now_us = snapshot.now_us
     busy: dict[int, int] = {}
     licenses: dict[str, list[tuple[int, int]]] = {}
-    for _, end_us, nodes, names, _, _, _ in snapshot.running:
+    for _, end_us, nodes, names, *_ in snapshot.running:
         if end_us <= now_us:
             end_us = now_us + SOON_US
         for alloc in nodes:

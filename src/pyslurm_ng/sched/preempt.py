@@ -8,7 +8,7 @@ gets is a claim: nobody else may use it until the job has started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyslurm_ng.model.assoc import Qos
@@ -22,6 +22,7 @@ from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.sched.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Running, Snapshot, Victim, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of
 
@@ -124,8 +125,9 @@ class Preempting:
         self._modes_of_try: Mapping[int, str] = {}
         self._running = {item.job_id: item for item in snapshot.running}
         self._holders: dict[int, dict[int, NodeAlloc]] = {}  # by node, then job
+        self._neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
         for item in snapshot.running:
-            self._hold(item.job_id, item.nodes)
+            self._hold(item.job_id, item.nodes, item.tenant)
         self._taken: set[int] = set()  # victims of this pass
         self._failed: set[tuple[int, str, int]] = set()
         self._tries = 0
@@ -133,7 +135,10 @@ class Preempting:
         tiers = {partition.priority_tier for partition in snapshot.partitions.values()}
         self._lowest_tier = min(tiers, default=0)
 
-    def _hold(self, job_id: int, nodes: Iterable[NodeAlloc]) -> None:
+    def _hold(self, job_id: int, nodes: Sequence[NodeAlloc], tenant: Tenant = NOBODY) -> None:
+        if tenant.sharing:
+            self._neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in nodes}, 0)
+            self._nodes.clear()
         for alloc in nodes:
             self._holders.setdefault(alloc.node_id, {})[job_id] = alloc
             self._nodes.pop(alloc.node_id, None)
@@ -141,7 +146,12 @@ class Preempting:
     # Who ----------------------------------------------------------------------------------------
 
     def is_able(self, job: Waiting, demand: Demand) -> bool:
-        """Return whether there may be anybody that this job can preempt."""
+        """Return whether there may be anybody that this job can preempt.
+
+        A job that shares nodes with its own user's only waits until there is room.
+        """
+        if demand.need.sharing:
+            return False
         if self._policy.preempt_by == "partition_prio":
             return demand.partition.priority_tier > self._lowest_tier
         own = self._snapshot.qos.get(job.qos)
@@ -265,7 +275,7 @@ class Preempting:
         starts = self._plan.starts
         for start in starts[self._seen_starts :]:
             # Negative: nobody's id, and several tasks of an array have the same.
-            self._hold(-1 - self._seen_starts, start.nodes)
+            self._hold(-1 - self._seen_starts, start.nodes, start.tenant)
             self._seen_starts += 1
 
     def _node(self, node_id: int, gone: frozenset[int] = frozenset()) -> FreeNode:
@@ -298,6 +308,8 @@ class Preempting:
             # Who was suspended to make room has its cores kept from all but those who may again.
             if not is_gone and (not is_suspended or self._was_preempted(job_id)):
                 node.cores &= ~int.from_bytes(alloc.cores, "little")
+        if any(guest.tenant.sharing for guest in self._neighbours.on(node_id)):
+            node.cores = 0  # whose jobs share with their own only are left in peace
         return node
 
     def _keeps_memory(self, job_id: int) -> bool:

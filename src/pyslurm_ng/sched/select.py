@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.model.cluster import effective_cpus, id_ranges, schedulable_mem_mib
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, is_indexed
 from pyslurm_ng.sched.choosers import (
@@ -40,6 +41,7 @@ class FreeNode:
     weight: int = 1
     is_idle: bool = True
     features: tuple[str, ...] = ()
+    partition_cpus: dict[str, int] | None = None  # in use, of partitions with MaxCPUsPerNode
 
     def cpus(self) -> int:
         """Return the free CPUs: all threads of the free cores."""
@@ -107,6 +109,9 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     For a job whose tasks need nothing per task the answer may be `MANY`.
     """
     cpus = node.cpus()
+    if need.max_cpus_per_node < INFINITE:
+        used = (node.partition_cpus or {}).get(need.partition, 0)
+        cpus = min(cpus, need.max_cpus_per_node - used)
     if need.is_exclusive and not node.is_idle:
         return 0
     if cpus < max(need.cpus_min_per_node, need.cpus_per_task, 1):
@@ -371,6 +376,9 @@ def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, .
     else:
         mem_mib = 0
     node.cores &= ~cores
+    if need.max_cpus_per_node < INFINITE:
+        capped = node.partition_cpus = node.partition_cpus or {}
+        capped[need.partition] = capped.get(need.partition, 0) + cpus
     node.mem_mib -= mem_mib
     node.is_idle = False
     size = (cores.bit_length() + 7) // 8

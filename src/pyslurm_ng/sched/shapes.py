@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyslurm_ng.model.cluster import schedulable_mem_mib
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.choosers import node_counts
 from pyslurm_ng.sched.demand import Demand
@@ -75,6 +76,13 @@ class Hardware:
                 for key in ((item.name, ""), (item.name, item.type)):
                     self.resource_of.setdefault(key, 2 + len(self.resource_of))
         self.resources = 2 + len(self.resource_of)
+        # CPUs that the jobs of a partition may have of a node together are one more to count.
+        self.caps: dict[str, int] = {}
+        for name, partition in snapshot.partitions.items():
+            if partition.max_cpus_per_node < INFINITE:
+                self.caps[name] = self.resources
+                self.resources += 1
+        self._partitions = snapshot.partitions
         self.totals = [self._totals(spec) for spec in self.kinds]
         self._masks: dict[tuple[bytes, bytes], bytes] = {}
 
@@ -82,6 +90,8 @@ class Hardware:
         totals = [0] * self.resources
         totals[CPUS] = empty_node(0, spec).cpus()
         totals[MEM] = schedulable_mem_mib(spec)
+        for name, resource in self.caps.items():
+            totals[resource] = min(totals[CPUS], self._partitions[name].max_cpus_per_node)
         for item in spec.gres:
             totals[self.resource_of[item.name, ""]] += item.count
             if item.type:
@@ -127,8 +137,11 @@ class Hardware:
         if amounts is None:
             return None
         threads = max(1, spec.threads_per_core)
-        cpus = totals[CPUS] if need.is_exclusive else cores_wanted(need, spec, tasks) * threads
-        amounts[CPUS] = cpus
+        wanted = totals[CPUS] if need.is_exclusive else cores_wanted(need, spec, tasks) * threads
+        amounts[CPUS] = totals[CPUS] if need.sharing else wanted
+        cap = self.caps.get(need.partition)
+        if cap is not None:
+            amounts[cap] = min(wanted, totals[cap]) if need.is_exclusive else wanted
         if need.mem_per_node_mib:
             amounts[MEM] = need.mem_per_node_mib
         elif need.mem_per_cpu_mib:

@@ -22,6 +22,7 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.history import History
+from pyslurm_ng.sched.sharing import NOBODY, Tenant, tenant_of
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
@@ -96,6 +97,7 @@ class Running(NamedTuple):
     is_suspended: bool = False
     victim: Victim | None = None  # None: nobody can preempt it
     foreseen_us: int = 0  # when it will probably end; 0: not known
+    tenant: Tenant = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +380,11 @@ def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
         end_us = view.now_us + (job.time_limit_min if job.time_limit_min < NO_VAL else 0) * _MINUTE
         if job.time_limit_min >= NO_VAL:
             end_us = NO_END_US
-        view.running.append(Running(claim.job_id, end_us, claim.nodes, job.request.licenses))
+        partition = cluster.partitions.get(job.partition.partition(",")[0])
+        tenant = tenant_of(job.request, partition, job.uid)
+        view.running.append(
+            Running(claim.job_id, end_us, claim.nodes, job.request.licenses, tenant=tenant)
+        )
 
 
 def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
@@ -415,22 +421,24 @@ def _victim(cluster: Cluster, job: Job) -> Victim:
 def _running(cluster: Cluster, job: Job, now_us: int) -> Running:
     """Return what an active job holds; a suspended one goes on as long as it has left."""
     nodes = job.nodes
+    tenant = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
     if job.flags & JobFlag.COMPLETING:
         held = frozenset(job.nodes_pending)
         nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
-        return Running(job.job_id, 0, nodes, job.licenses_alloc)
+        return Running(job.job_id, 0, nodes, job.licenses_alloc, tenant=tenant)
     is_suspended = job.state == JobState.SUSPENDED
     victim = _victim(cluster, job)
     if job.preempt_end_us:
-        return Running(
-            job.job_id, job.preempt_end_us, nodes, job.licenses_alloc, is_suspended, victim
-        )
-    if job.time_limit_min >= NO_VAL:
-        return Running(job.job_id, NO_END_US, nodes, job.licenses_alloc, is_suspended, victim)
-    end_us = job.start_us + job.suspended_us + job.time_limit_min * _MINUTE
-    if is_suspended:
-        end_us += now_us - job.suspend_us
-    return Running(job.job_id, max(end_us, 1), nodes, job.licenses_alloc, is_suspended, victim)
+        end_us = job.preempt_end_us
+    elif job.time_limit_min >= NO_VAL:
+        end_us = NO_END_US
+    else:
+        end_us = max(1, job.start_us + job.suspended_us + job.time_limit_min * _MINUTE)
+        if is_suspended:
+            end_us += now_us - job.suspend_us
+    return Running(
+        job.job_id, end_us, nodes, job.licenses_alloc, is_suspended, victim, tenant=tenant
+    )
 
 
 def may_be_considered(job: Job) -> bool:

@@ -23,6 +23,7 @@ from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.sched.sharing import CpuCaps, Neighbours, Tenant, Units, tenant_of
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000
@@ -48,7 +49,8 @@ def test_job(
             rules.memory_consumable,
             rules.least_loaded,
         )
-        place = _first_place(cluster, found.request, partition, need, earliest_us)
+        tenant = tenant_of(found.request, partition, caller.uid)
+        place = _first_place(cluster, found.request, partition, need, tenant, earliest_us)
         if place is not None and (best is None or place[0] < best[0]):
             best = (place[0], partition, place[1])
     if best is None:
@@ -64,22 +66,53 @@ def test_job(
 
 
 def _first_place(
-    cluster: Cluster, request: JobRequest, partition: Partition, need: Need, now_us: int
+    cluster: Cluster,
+    request: JobRequest,
+    partition: Partition,
+    need: Need,
+    tenant: Tenant,
+    now_us: int,
 ) -> tuple[int, tuple[NodeAlloc, ...]] | None:
     """Return the first moment at which the request fits, and what it would hold then."""
     free = _free_nodes(cluster, request, partition, need)
     layout = layouts_in(cluster).get(partition.name)
-    chosen = choose(need, free.values(), layout)
+    there = _tenants(cluster, tenant)
+    chosen = choose(need, _open_nodes(cluster, free, tenant, there), layout)
     if chosen is not None:
         return now_us, allot(need, chosen)
     left = {node_id: len(cluster.use[node_id].allocs) for node_id in free}
     for end_us, jobs in _ends(cluster, now_us):
         for job in jobs:
             _release(free, left, job)
-        chosen = choose(need, free.values(), layout)
+            there.pop(job.job_id, None)
+        chosen = choose(need, _open_nodes(cluster, free, tenant, there), layout)
         if chosen is not None:
             return max(now_us, end_us), allot(need, chosen)
     return None
+
+
+def _tenants(cluster: Cluster, tenant: Tenant) -> dict[int, Tenant]:
+    """Return the tenants of active jobs by job id; none where all may share with all."""
+    found = {}
+    is_particular = bool(tenant.sharing)
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        own = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
+        found[job_id] = own
+        is_particular = is_particular or bool(own.sharing)
+    return found if is_particular else {}
+
+
+def _open_nodes(
+    cluster: Cluster, free: dict[int, FreeNode], tenant: Tenant, there: dict[int, Tenant]
+) -> list[FreeNode]:
+    """Return the nodes that a job may share with the jobs still there."""
+    if not there:
+        return [*free.values()]
+    who = Neighbours(Units(cluster.topologies, cluster.partitions))
+    for job_id, other in there.items():
+        who.add(other, {alloc.node_id: alloc.cpus for alloc in cluster.jobs[job_id].nodes}, 0)
+    return [node for node_id, node in free.items() if who.is_open(node_id, tenant)]
 
 
 def _free_nodes(
@@ -88,6 +121,10 @@ def _free_nodes(
     """Return what the nodes in service that suit the request have left now."""
     found = {}
     columns = cluster.columns
+    caps = CpuCaps(cluster.partitions, INFINITE)
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        caps.add(job.partition, {alloc.node_id: alloc.cpus for alloc in job.nodes})
     for node_id in partition.node_ids:
         if not columns.usable[node_id] or node_id in need.excluded_nodes:
             continue
@@ -104,6 +141,7 @@ def _free_nodes(
             weight=node.weight,
             is_idle=not use.allocs,
             features=node.features_active,
+            partition_cpus=caps.on(node_id),
         )
     return found
 
@@ -148,6 +186,8 @@ def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:
             node.gres_used[key] = node.gres_used.get(key, 0) - held.count
         left[alloc.node_id] -= 1
         node.is_idle = not left[alloc.node_id]
+        if node.partition_cpus and job.partition in node.partition_cpus:
+            node.partition_cpus[job.partition] -= alloc.cpus
 
 
 # So that pytest does not take the query for a test.

@@ -1,0 +1,146 @@
+"""Who may be on a node together: --exclusive=user, =mcs and =topo, and what partitions say.
+
+On a timeline a job that shares with nobody but its owner's own jobs takes its nodes whole, and one
+of `topo` the whole leaf switch or block, so that all others are kept away without a look at who
+they are. Its owner's jobs may join it now, on what is free of those nodes, if nobody else has been
+promised them for as long. For later times they are promised nodes of their own: that is never too
+early, and the next pass knows better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pyslurm_ng.model.job import (
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    JobRequest,
+)
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
+
+USER, MCS, TOPO = "USER", "MCS", "TOPO"
+
+
+class Tenant(NamedTuple):
+    """Whose job it is, and with whom it shares nodes; `sharing` is empty: with anybody."""
+
+    uid: int = -1
+    sharing: str = ""
+    label: str = ""
+    partition: str = ""
+
+
+NOBODY = Tenant()
+
+
+class Guest(NamedTuple):
+    """One job on one node: until when, and how many CPUs the timeline has for it."""
+
+    tenant: Tenant
+    end_us: int
+    cpus: int
+
+
+def sharing_of(request: JobRequest, partition: Partition | None) -> str:
+    """Return with whom a job shares: USER, MCS, TOPO; "" for anybody, or for whole nodes."""
+    flags, rule = request.flags, partition.exclusive if partition is not None else "NO"
+    if flags & REQ_EXCLUSIVE_TOPO or rule == TOPO:
+        return TOPO
+    if flags & REQ_EXCLUSIVE or rule == "NODE":
+        return ""
+    if flags & REQ_EXCLUSIVE_USER or rule == USER:
+        return USER
+    return MCS if flags & REQ_EXCLUSIVE_MCS else ""
+
+
+def tenant_of(request: JobRequest, partition: Partition | None, uid: int) -> Tenant:
+    """Return the tenant that a job of a user is in a partition."""
+    name = partition.name if partition is not None else ""
+    return Tenant(uid, sharing_of(request, partition), request.mcs_label, name)
+
+
+def may_share(one: Tenant, other: Tenant) -> bool:
+    """Return whether jobs of two tenants may be on a node at the same time."""
+    rules = (one.sharing, other.sharing)
+    if TOPO in rules or (USER in rules and one.uid != other.uid):
+        return False
+    return MCS not in rules or one.label == other.label
+
+
+class Units:
+    """The leaf switch or block of each node, as each partition sees the network."""
+
+    def __init__(self, topologies: Sequence[Topology], partitions: Mapping[str, Partition]) -> None:
+        self._topologies = topologies
+        self._partitions = partitions
+        self._known: dict[str, dict[int, tuple[int, ...]]] = {}
+
+    def beside(self, partition_name: str, node_ids: Iterable[int]) -> set[int]:
+        """Return some nodes and all others in their units."""
+        known = self._known.get(partition_name)
+        if known is None:
+            known = self._known[partition_name] = {}
+            topology = topology_of(self._topologies, self._partitions.get(partition_name))
+            for unit in units_in_order(topology) if topology is not None else ():
+                known |= dict.fromkeys(unit, unit)
+        return {other for node_id in node_ids for other in known.get(node_id, (node_id,))}
+
+
+class Neighbours:
+    """Who is on which node now."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._guests: dict[int, list[Guest]] = {}
+        self.is_any_particular = False
+
+    def add(self, tenant: Tenant, cpus: Mapping[int, int], end_us: int) -> None:
+        """Enter a job; `cpus` are those it holds of each of its nodes."""
+        node_ids: Iterable[int] = cpus
+        if tenant.sharing:
+            self.is_any_particular = True
+            if tenant.sharing == TOPO:
+                node_ids = self._units.beside(tenant.partition, cpus)
+        for node_id in node_ids:
+            guest = Guest(tenant, end_us, cpus.get(node_id, 0))
+            self._guests.setdefault(node_id, []).append(guest)
+
+    def on(self, node_id: int) -> Sequence[Guest]:
+        """Return the jobs on a node."""
+        return self._guests.get(node_id, ())
+
+    def nodes(self) -> list[int]:
+        """Return the nodes with jobs."""
+        return sorted(self._guests)
+
+    def is_open(self, node_id: int, tenant: Tenant) -> bool:
+        """Return whether a job of a tenant may go to a node now."""
+        if tenant.sharing == TOPO:
+            beside = self._units.beside(tenant.partition, (node_id,))
+            return not any(self._guests.get(other) for other in beside)
+        return all(may_share(tenant, guest.tenant) for guest in self._guests.get(node_id, ()))
+
+
+class CpuCaps:
+    """CPUs that the jobs of partitions with MaxCPUsPerNode have of each node."""
+
+    def __init__(self, partitions: Mapping[str, Partition], unlimited: int) -> None:
+        self._capped = {
+            name for name, item in partitions.items() if item.max_cpus_per_node < unlimited
+        }
+        self._used: dict[int, dict[str, int]] = {}
+
+    def add(self, partition_name: str, cpus: Mapping[int, int]) -> None:
+        """Enter a job; `cpus` are those it has of each of its nodes."""
+        if partition_name in self._capped:
+            for node_id, count in cpus.items():
+                used = self._used.setdefault(node_id, {})
+                used[partition_name] = used.get(partition_name, 0) + count
+
+    def on(self, node_id: int) -> dict[str, int]:
+        """Return how many CPUs of a node each of those partitions uses."""
+        return dict(self._used.get(node_id, {}))
