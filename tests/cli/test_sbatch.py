@@ -33,8 +33,6 @@ CONF = {
     "GresTypes": "gpu",
     "PropagateResourceLimits": "NONE",
 }
-# What we refuse by name and Slurm accepts, until it is implemented.
-NOT_YET = {"script_het"}
 SUBMITTED = re.compile(r"Submitted batch job \d+")
 
 
@@ -168,11 +166,6 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.folder[6:]}{case.name}")
 def test_answers_as_slurm_does(shell: Shell, case: Case) -> None:
     """Every recorded line is answered with the same text and the same exit code."""
-    if case.name in NOT_YET:
-        out, err, code = shell.run(*case.words, stdin=case.stdin)
-        assert (out, code) == ("", 1)
-        assert "not implemented yet" in err
-        return
     shell.user = case.user
     if case.folder != "errors":
         shell.reference = scene("ALL")

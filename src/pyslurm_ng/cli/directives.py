@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 _BLANKS = " \t\r\v\f"
 
 
-def apply_directives(options: Options, script: bytes, shown: str, ignore_pbs: bool) -> None:
+def apply_directives(
+    options: Options, script: bytes, shown: str, ignore_pbs: bool
+) -> "list[Pairs]":
     """Read the options that a script's leading comments give.
+
+    Returns the options of each further component: those behind `#SBATCH hetjob`.
 
     Args:
         shown: the script's name in errors, `stdin` without one.
@@ -22,21 +26,28 @@ def apply_directives(options: Options, script: bytes, shown: str, ignore_pbs: bo
     Raises:
         OptionError: an option or its value is wrong; the text names the line where Slurm does.
     """
+    further: list[Pairs] = []
     for number, line in _comment_lines(script):
         if line.startswith("#SBATCH"):
             words = split_directive(line[7:], f"{shown}: line {number}")
             if words in (["hetjob"], ["packjob"]):
-                text = f"heterogeneous jobs (#SBATCH {words[0]}) are not implemented yet"
-                raise OptionError(text, 1)
+                further.append([])
+                continue
             pairs, rest = options.split_words(words)
             if rest:
                 raise OptionError(f"Invalid directive found in batch script: {rest[0]}")
-            options.apply_all(pairs, SCRIPT)
+            if further:
+                further[-1] += pairs
+            else:
+                options.apply_all(pairs, SCRIPT)
+        elif further:
+            continue  # other systems have no components
         elif not ignore_pbs and line.startswith(("#PBS", "#BSUB")):
             prefix = "#PBS" if line.startswith("#PBS") else "#BSUB"
             words = split_directive(line[len(prefix) :], f"{shown}: line {number}")
             translate = _pbs if prefix == "#PBS" else _bsub
             options.apply_all(translate(words), SCRIPT)
+    return further
 
 
 def _comment_lines(script: bytes) -> "list[tuple[int, str]]":

@@ -23,6 +23,7 @@ TRY_AGAIN = 11
 MOST_TRIES = 15
 _LEAD = "Batch job submission failed"
 _TOO_LONG = "Pathname of a file, directory or other parameter too long"
+_OF_THE_WHOLE = ("wrap", "parsable", "quiet", "test-only", "wait", "ignore-pbs")
 _TERMINAL = 3
 """States from COMPLETED on are final."""
 _COMPLETING = 1 << 15
@@ -52,13 +53,44 @@ def _run(options: Options, argv: "list[str]") -> int:
     pairs, operands = options.split_words(argv)
     if submission.announce(options, pairs):
         return 0
+    groups: list[list[tuple[str, str | None]]] = []
+    if operands[:1] == [":"]:
+        from pyslurm_ng.cli.het_options import split_groups
+
+        groups, operands = split_groups(options, operands)
+        # What is about the submission itself may stand behind any component.
+        pairs += [pair for group in groups for pair in group if pair[0] in _OF_THE_WHOLE]
     settings = {name: value or "" for name, value in pairs}
     script, path = _script(settings.get("wrap"), operands)
     environment = dict(os.environ)
     ignore_pbs = "ignore-pbs" in settings or environment.get("SBATCH_IGNORE_PBS", "0") != "0"
-    apply_directives(options, script, operands[0] if operands else "stdin", ignore_pbs)
+    shown = operands[0] if operands else "stdin"
+    directives = apply_directives(options, script, shown, ignore_pbs)
     options.apply_environment(environment)
     options.apply_all(pairs, COMMAND_LINE)
+    further: list[Options] = []
+    if directives or groups:
+        from pyslurm_ng.cli.het_options import further_components
+
+        further = further_components(options, directives, groups, environment)
+    conf = read_conf("sbatch", *submission.CONF_KEYS)
+    for component in (options, *further):
+        _check(component, conf)
+        if component is not options:
+            component.request.setdefault("name", options.request["name"])
+        _describe(component, argv, path, operands, conf)
+    variables = submission.job_environment(options, os.environb)
+    submission.become(options)
+    client = connect(conf)
+    try:
+        components = [component.request for component in further]
+        return _submit(options, client, conf, script, variables, components)
+    except SlurmError as problem:
+        return submission.refusal("sbatch", problem, _LEAD)
+
+
+def _check(options: Options, conf: "dict[str, str]") -> None:
+    """Settle one component's options; print what is odd about them, and all with -v."""
     quiet = "quiet" in options.settings
     for line in options.finish():
         if not quiet:
@@ -66,17 +98,8 @@ def _run(options: Options, argv: "list[str]") -> int:
     if options.verbose and not quiet:
         for line in options.verbose_lines():
             say(f"sbatch: {line}")
-    conf = read_conf("sbatch", *submission.CONF_KEYS)
     submission.check_cluster(options, conf.get("ClusterName", ""))
     options.check_resources(conf.get("GresTypes", ""))
-    _describe(options, argv, path, operands, conf)
-    variables = submission.job_environment(options, os.environb)
-    submission.become(options)
-    client = connect(conf)
-    try:
-        return _submit(options, client, conf, script, variables)
-    except SlurmError as problem:
-        return submission.refusal("sbatch", problem, _LEAD)
 
 
 # The script -----------------------------------------------------------------------------------
@@ -179,12 +202,20 @@ def _describe(
 
 
 def _submit(
-    options: Options, client: "Client", conf: "dict[str, str]", script: bytes, variables: bytes
+    options: Options,
+    client: "Client",
+    conf: "dict[str, str]",
+    script: bytes,
+    variables: bytes,
+    components: "list[dict[str, Any]]",
 ) -> int:
     quiet = "quiet" in options.settings
     if "test-only" in options.settings:
-        return _test(client, options, quiet)
+        codes = [_test(client, request, quiet) for request in (options.request, *components)]
+        return max(codes)
     fields = {"request": options.request, "script": script, "environment": variables}
+    if components:
+        fields["components"] = components
     reply = _change(client, fields)
     job_id = reply["job_id"]
     for note in reply.get("notes", ()):
@@ -220,10 +251,10 @@ def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
         sleep(tries)
 
 
-def _test(client: "Client", options: Options, quiet: bool) -> int:
-    """`--test-only`: say when and where the job would start."""
+def _test(client: "Client", request: "dict[str, Any]", quiet: bool) -> int:
+    """`--test-only`: say when and where the job would start; components each by itself."""
     try:
-        found = client.call("TestJob", {"request": options.request})
+        found = client.call("TestJob", {"request": request})
     except SlurmError as problem:
         return submission.refusal("sbatch", problem, "allocation failure")
     if not quiet:

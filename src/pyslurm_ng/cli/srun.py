@@ -6,7 +6,7 @@ import sys
 from pyslurm_ng.cli import step_request, submission
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_values import OptionError
-from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.options import COMMAND_LINE, SCRIPT, Options, Told
 from pyslurm_ng.cli.step_signals import Signals
 from pyslurm_ng.cli.step_streams import Labels, Sink, open_input, open_local
 from pyslurm_ng.wire.client import SlurmError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.cli.allocation import Allocation
+    from pyslurm_ng.cli.het_steps import Component, Meeting
     from pyslurm_ng.cli.step_client import StepClient, StepIo
     from pyslurm_ng.wire.client import Client
 
@@ -49,10 +50,42 @@ def main(argv: "list[str]") -> int:
     """Run; return the exit code."""
     options = Options("srun")
     try:
+        if ":" in argv or any(word.startswith(("--het-g", "--pack-g")) for word in argv):
+            return _run_components(argv)
         return _run(options, argv)
     except OptionError as problem:
         code = _option_failure(options, problem)
         return _set_code(_EXIT_ERROR) if _EXIT_ERROR in os.environ else code
+    except Told as problem:
+        return submission.told(problem)
+    except Failed as problem:
+        return problem.code
+
+
+def _run_components(argv: "list[str]") -> int:
+    """Run one step in each of several components, or one in a component that is named."""
+    from pyslurm_ng.cli import het_steps
+
+    steps = het_steps.components(
+        argv, lambda words: Options("srun").split_words(words)[0], os.environ
+    )
+    if len(steps) > 1 and not os.environ.get("SLURM_JOB_ID"):
+        text = "several components without an allocation: not implemented yet; use salloc or sbatch"
+        raise OptionError(text, 1)
+    if len(steps) == 1:
+        het_steps.become(steps[0].group)
+        return _run(Options("srun"), steps[0].words)
+    return het_steps.run(steps, lambda step, meeting: _run_component(step, meeting, argv))
+
+
+def _run_component(step: "Component", meeting: "Meeting", argv: "list[str]") -> int:
+    """Run one of several components; `argv` is the whole line."""
+    options = Options("srun")
+    try:
+        options.apply_all(step.inherited, SCRIPT)
+        return _run(options, step.words, meeting, argv)
+    except OptionError as problem:
+        return _option_failure(options, problem)
     except Told as problem:
         return submission.told(problem)
     except Failed as problem:
@@ -68,7 +101,12 @@ def _option_failure(options: Options, problem: OptionError) -> int:
     return submission.option_failure(options, problem)
 
 
-def _run(options: Options, argv: "list[str]") -> int:
+def _run(
+    options: Options,
+    argv: "list[str]",
+    meeting: "Meeting | None" = None,
+    whole_line: "list[str] | None" = None,
+) -> int:
     pairs, operands = options.split_words(argv)
     if submission.announce(options, pairs):
         return 0
@@ -97,7 +135,8 @@ def _run(options: Options, argv: "list[str]") -> int:
     client = connect(conf)
     if "test-only" in options.settings:
         return _test_only(client, options, argv)
-    work = _Srun(options, argv, operands, conf, client)
+    work = _Srun(options, argv if whole_line is None else whole_line, operands, conf, client)
+    work.meeting = meeting
     job_id = options.settings.get("jobid", "")
     return work.inside(job_id) if job_id else work.alone()
 
@@ -139,6 +178,8 @@ class _Srun:
         self._quiet = "quiet" in options.settings
         self._allocation: Allocation | None = None
         self._status = 0
+        self.meeting: Meeting | None = None  # of the components of one srun
+        self._ranks = (0, 0)  # the first, and how many in all if others have some
 
     def _info(self, text: str) -> None:
         if not self._quiet:
@@ -213,6 +254,11 @@ class _Srun:
         granted = self._granted(fields)
         name = f"StepId={granted['job_id']}.{granted['step_id']}"
         tasks = StepTasks(name, granted["nodes"], granted["tasks"])
+        if self.meeting is not None:
+            self._ranks = self.meeting.ranks(tasks.count)
+            if self._ranks[0] < 0:
+                self._never_launched(granted, list(range(len(granted["nodes"]))))
+                raise Failed
         programs = self._programs(granted, tasks.count)
         streams = StepIo(Sink(1), Sink(2))
         std = self._route_streams(streams, granted, tasks.count)
@@ -383,7 +429,7 @@ class _Srun:
             self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed from None
         if "label" in options.settings and not streams.pty:
-            streams.labels = Labels(count)
+            streams.labels = Labels(max(count, self._ranks[1]), self._ranks[0])
         if streams.pty:
             streams.in_task = 0
         return std
@@ -475,6 +521,8 @@ class _Srun:
         if self._options.verbose:
             self._say_launching(granted, client)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
+        if self._ranks[1]:
+            fields["first_rank"], fields["all_ranks"] = self._ranks
         limit_s = float(self._options.settings.get("msg-timeout") or 60)
         failed = Launch(self._conf, granted, fields, limit_s).run(client.port, client.key)
         if not failed:

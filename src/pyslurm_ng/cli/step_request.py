@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 OVERLAP, EXACT, NO_KILL, KILL_ON_BAD_EXIT, PTY, MEM_ZERO = 1, 2, 4, 8, 16, 32
 INFINITE = 4294967295
 
-_ONLY_GROUP_0 = ("het-group", "pack-group")
 MPI_TYPES = ("none",)
 _KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
 CPU_BIND_WORDS = (
@@ -36,9 +35,6 @@ def check_settings(options: "Options") -> None:
         # The second is in every job's variables, where it must not keep srun from running.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
             raise OptionError(f"--{name} is not implemented yet", 1)
-    for name in _ONLY_GROUP_0:
-        if settings.get(name, "0") not in ("0", ""):
-            raise OptionError(f"--{name}: heterogeneous jobs are not implemented yet", 1)
     words = settings.get("mem-bind", "none").lower().split(",")
     if not set(words) <= {"none", "quiet", "verbose", "q", "v", "no"}:
         raise OptionError("--mem-bind is not implemented yet", 1)

@@ -79,15 +79,19 @@ class Sink:
 
 
 class Labels:
-    """Puts `T: ` before each line; a line is held until it is whole."""
+    """Puts `T: ` before each line; a line is held until it is whole.
 
-    def __init__(self, tasks: int) -> None:
+    Ranks are counted from `first` up.
+    """
+
+    def __init__(self, tasks: int, first: int = 0) -> None:
+        self._first = first
         self._width = len(str(max(0, tasks - 1)))
         self._partial: dict[tuple[int, int], bytearray] = {}
 
     def put(self, kind: int, task: int, data: bytes) -> bytes:
         """Return the labelled lines that `data` completes; no data is the stream's end."""
-        label = b"%*d: " % (self._width, task)
+        label = b"%*d: " % (self._width, self._first + task)
         key = (kind, task)
         partial = self._partial.get(key)
         if not data:

@@ -102,6 +102,8 @@ class Allocations:
         job = self._writer.cluster.jobs.get(job_id)
         if job is None or job_id in self._attached or _is_over(job):
             return
+        if job.het_job_id in self._attached:
+            return  # a component: its command is its leader's
         self._writer.record(
             steps.end_allocation(
                 self._writer.cluster, job, 0, self._clock.now_us(), cancelled_by=job.uid

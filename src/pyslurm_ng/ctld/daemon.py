@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_
 from pyslurm_ng.ctld.credentials import Credentials
 from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
+from pyslurm_ng.ctld.het_follower import HetFollower
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
 from pyslurm_ng.ctld.limit_index import LimitIndex
@@ -303,6 +304,14 @@ class Daemon:
         self._writer.observe(self._scheduler.applied)
         self._watch = JobWatch(cluster)
         self._writer.observe(self._watch.applied)
+        self._het = HetFollower(
+            self._writer,
+            self._edges.call_soon,
+            self._clock.now_us,
+            lambda: self.configuration.conf.slurmctld_parameters,
+        )
+        self._writer.observe(self._het.applied)
+        self._het.begin()
         self._programs = Programs(self.log)
         self._mailer = Mailer(
             cluster, conf, self._programs, self._writer.when_durable, self._clock.now_us()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import (
@@ -120,6 +120,24 @@ def credential_of(
         expires_us=now_us + nm.CREDENTIAL_LIFE_US,
         nonce=nonce,
         sluid=sluid_text(sluid_number(job.submit_us, job.job_id)),
+        het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),
+    )
+
+
+def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
+    """Return all components of a heterogeneous job, the leader first."""
+    return tuple(
+        nm.HetComponent(
+            job_id=job.job_id,
+            job_name=job.request.name,
+            request=job.request,
+            nodes=tuple(cluster.node_names([alloc.node_id for alloc in job.nodes])),
+            allocs=job.nodes,
+            partition=job.partition,
+            account=job.account,
+            qos=job.qos,
+        )
+        for job in het_components(cluster, leader)
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import (
@@ -270,10 +272,52 @@ def batch_environment(
         "SLURM_PRIO_PROCESS": sent.get("SLURM_PRIO_PROCESS", "0"),
     }
     variables |= topology_variables(credential, place.node_name)
+    variables |= _het_variables(credential, place)
     if gpus.job:
         variables |= gpu_variables(gpus, is_step=False)
         variables["SLURM_GPUS_ON_NODE"] = str(len(gpus.job))
     variables |= _LAUNCHERS
+    return variables
+
+
+_OF_COMPONENTS = (
+    "SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_CPUS_PER_NODE", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS",
+    "SLURM_JOB_RESERVATION",
+)  # fmt: skip
+
+
+def _het_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]:
+    """Return what a heterogeneous job's script is told of each component, in both spellings."""
+    components = credential.het_components
+    if not components:
+        return {}
+    size = str(len(components))
+    variables = {"SLURM_HET_SIZE": size, "SLURM_PACK_SIZE": size}
+    for offset, component in enumerate(components):
+        own = msgspec.structs.replace(
+            credential,
+            job_id=component.job_id,
+            job_name=component.job_name,
+            request=component.request,
+            nodes=component.nodes,
+            allocs=component.allocs,
+            partition=component.partition,
+            account=component.account,
+            qos=component.qos,
+            het_components=(),
+        )
+        found = {
+            name: value
+            for name, value in job_variables(own, place).items()
+            if name in _OF_COMPONENTS
+        }
+        found |= request_variables(component.request, len(component.nodes))
+        found |= _memory(own, place)
+        found["SLURM_TASKS_PER_NODE"] = counts_text(max(1, item.tasks) for item in component.allocs)
+        for name, value in found.items():
+            variables[f"{name}_HET_GROUP_{offset}"] = value
+            variables[f"{name}_PACK_GROUP_{offset}"] = value
     return variables
 
 
@@ -369,6 +413,16 @@ def _step_tres(credential: JobCredential) -> dict[str, str]:
     if bind:
         variables["SLURM_TRES_BIND"] = variables["SLURMD_TRES_BIND"] = bind
     return variables
+
+
+def het_step_variables(task_ids: Sequence[int], first: int, count: int) -> dict[str, str]:
+    """Return what a step says that is one of several components' with common ranks."""
+    return {
+        "SLURM_NTASKS": str(count),
+        "SLURM_NPROCS": str(count),
+        "SLURM_STEP_NUM_TASKS": str(count),
+        "SLURM_GTIDS": _list(first + task_id for task_id in task_ids),
+    }
 
 
 def task_variables(task_id: int, local_id: int, gpus: GpuView) -> dict[str, str]:

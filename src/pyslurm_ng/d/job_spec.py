@@ -343,6 +343,9 @@ def step_spec(
     )
     sent = environment.parse_environment(request.environment)
     variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
+    if request.all_ranks:
+        first, count = request.first_rank, request.all_ranks
+        variables |= environment.het_step_variables(task_ids, first, count)
     total = sum(len(tasks) for tasks in credential.step_tasks)
     try:
         masks, bind_words = _bindings(setup, credential, request.cpu_bind, len(task_ids))
@@ -419,12 +422,13 @@ def _task(
     view = gpu_view(setup, credential, seen)
     fields = _name_fields(setup, credential, task_id)
     std_in, std_out, std_err = _streams(request, fields, task_id)
+    rank = request.first_rank + task_id
     return {
         "task": task_id,
         "local": local,
         "argv": _argv(request.programs, task_id),
         "cpus": binding.cpu_mask(cpus) if cpus else b"",
-        "env": environment.entries(environment.task_variables(task_id, local, view)),
+        "env": environment.entries(environment.task_variables(rank, local, view)),
         "in": std_in,
         "out": std_out,
         "err": std_err,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.het_follower import HetFollower
 from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
@@ -91,6 +92,11 @@ class SimController:
         self.writer.observe(self.limits.applied)
         self.writer.observe(self.scheduler.applied)
         self.writer.observe(self.soft.applied)
+        self.het = HetFollower(
+            self.writer, world.call_soon, lambda: world.now_us, lambda: conf.slurmctld_parameters
+        )
+        self.writer.observe(self.het.applied)
+        self.het.begin()
 
     def _durable(self, sequence: int) -> None:
         # The writer counts a batch as appended only when append returns.

@@ -14,12 +14,16 @@ from pyslurm_ng.wire.messages import RequestId, message, reply
 
 MAX_SCRIPT_BYTES = 64 << 20
 """Above every `max_script_size` an administrator may set; 4 MiB unless he does."""
+MOST_COMPONENTS = 128
+"""Of a heterogeneous job, the first included."""
 MAX_ENVIRONMENT_BYTES = 16 << 20
 """Slurm's default for MaxBatchEnv is the size of a message; an environment of exec is smaller."""
 
 Script = Annotated[bytes, msgspec.Meta(max_length=MAX_SCRIPT_BYTES)]
 Environment = Annotated[bytes, msgspec.Meta(max_length=MAX_ENVIRONMENT_BYTES)]
 """`NAME=value` entries, each followed by NUL."""
+Components = Annotated[list[JobRequest], msgspec.Meta(max_length=MOST_COMPONENTS - 1)]
+"""The further components of a heterogeneous job; none makes an ordinary one."""
 
 
 @message(kind="SubmitJob", roles="user", owner_rule="rule", rate="submit",
@@ -31,6 +35,7 @@ class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     request: JobRequest
     script: Script
     environment: Environment = b""
+    components: Components = []
 
 
 @message(kind="AllocateJob", roles="user", owner_rule="rule", rate="submit",
@@ -46,6 +51,7 @@ class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     request: JobRequest
     environment: Environment = b""
     is_kept: bool = False
+    components: Components = []
 
 
 @message(kind="TestJob", roles="user", owner_rule="rule", rate="submit", max_bytes=8 << 20)

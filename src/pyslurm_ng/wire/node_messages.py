@@ -45,6 +45,19 @@ _TaskIds = Annotated[list[int], Meta(max_length=1 << 20)]
 # Credentials ----------------------------------------------------------------------------------
 
 
+class HetComponent(Struct, array_like=True, frozen=True, gc=False):
+    """One component of a heterogeneous job, as its leader's script is told of it."""
+
+    job_id: int
+    job_name: str
+    request: JobRequest
+    nodes: tuple[str, ...]
+    allocs: tuple[NodeAlloc, ...]
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+
+
 class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What the controller allows to be started, and all that a node needs to know of the job.
 
@@ -104,6 +117,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     expires_us: int = 0
     nonce: bytes = b""
     sluid: str = ""
+    het_components: tuple[HetComponent, ...] = ()  # for the script of a heterogeneous job
 
 
 _credential_encoder = msgspec.msgpack.Encoder()
@@ -438,6 +452,8 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     acctg_freq: _Text = ""
     no_kill: bool = False  # the step survives srun's death
     host_ip: _Text = ""  # srun's, for SLURM_LAUNCH_NODE_IPADDR
+    first_rank: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # of several components' steps
+    all_ranks: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # 0: the step is alone
 
 
 @reply("StepLaunched")

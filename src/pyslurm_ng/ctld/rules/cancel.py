@@ -14,7 +14,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.duty import (
     SIGNAL_BATCH_ONLY,
     SIGNAL_CANCELLED,
@@ -122,6 +122,10 @@ class _Cancelling:
                 self.error(job_filter.job_id_text(job), Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)
                 return
             self._end_pending(job, tasks)
+            # Components that wait end together, whichever was named.
+            for other in het_components(self.cluster, job):
+                if other.state == JobState.PENDING and other.job_id not in self.ended:
+                    self._end_pending(other, ())
         elif self.is_kill:
             self._end_running(job)
         else:

@@ -13,7 +13,7 @@ from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.ctld.rules.requeue import again, requeued
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.duty import SIGNAL_REQUEUED
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
@@ -104,14 +104,21 @@ class Steering:
 def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision | Reject:
     """hold, uhold and release."""
     steering = Steering(cluster, context)
+    fields = release_fields if request.release else hold_fields
+    seen: set[int] = set()
 
     def act(job: Job, tasks: TaskRanges) -> int:
-        fields = release_fields if request.release else hold_fields
-        found = fields(cluster, job, context, request.as_user)
-        if isinstance(found, int):
-            return found
-        if found:
-            steering.update(job, tasks, found)
+        # A heterogeneous job is held and released as a whole, whichever component was named.
+        for part in het_components(cluster, job) or [job]:
+            if part.het_job_id and part.job_id in seen:
+                continue
+            seen.add(part.job_id)
+            found = fields(cluster, part, context, request.as_user)
+            if isinstance(found, int):
+                if part is job:
+                    return found
+            elif found:
+                steering.update(part, tasks, found)
         return 0
 
     if request.name:

@@ -5,7 +5,8 @@ Source: sbatch's manual and what a running Slurm refuses, in which order and wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from sys import intern
 
@@ -52,6 +53,9 @@ def submit_job(cluster: Cluster, message: SubmitJob, context: Context) -> Decisi
         return Reject(Errno.ESLURM_JOB_SCRIPT_MISSING)
     if len(message.script) > script_limit(context):
         return Reject(Errno.ESLURM_PATHNAME_TOO_LONG)
+    if message.components:
+        requests = [message.request, *message.components]
+        return _enter_het(cluster, requests, context, message.script, message.environment)
     return _enter(cluster, message.request, context, message.script, message.environment)
 
 
@@ -59,6 +63,9 @@ def allocate_job(cluster: Cluster, message: AllocateJob, context: Context) -> De
     """salloc, srun: accept a job without a script."""
     if message.request.array:
         return Reject(Errno.ESLURM_INVALID_ARRAY)
+    if message.components:
+        requests = [message.request, *message.components]
+        return _enter_het(cluster, requests, context, b"", message.environment)
     return _enter(cluster, message.request, context, b"", message.environment)
 
 
@@ -90,8 +97,74 @@ def _enter(
     return _decide(cluster, found, context, digest_of(script), digest_of(environment))
 
 
-def check(cluster: Cluster, request: JobRequest, context: Context) -> Accepted | Reject:
-    """Check a request and fill in what it leaves open; `--test-only` stops here."""
+def _enter_het(
+    cluster: Cluster,
+    requests: Sequence[JobRequest],
+    context: Context,
+    script: bytes,
+    environment: bytes,
+) -> Decision | Reject:
+    """Accept all components of a heterogeneous job under ids that follow one another, or none."""
+    accepted: list[Accepted] = []
+    for request in requests:
+        if request.array:
+            return Reject(Errno.ESLURM_INVALID_ARRAY)
+        if request.reservation != requests[0].reservation:
+            text = "Components of a heterogeneous job must be in the same reservation"
+            return Reject(Errno.ESLURM_RESERVATION_INVALID, text)
+        found = check(cluster, request, context, components=len(requests))
+        if isinstance(found, Reject):
+            return found
+        accepted.append(found)
+    # What keeps one component from starting keeps all.
+    holds = max(request.flags & mj.REQ_HOLD for request in requests)
+    begin_us = max(request.begin_us for request in requests)
+    leader = _free_run(cluster, len(requests))
+    events: list[ev.AnyEvent] = []
+    for offset, found in enumerate(accepted):
+        request = found.request
+        request = msgspec.structs.replace(request, flags=request.flags | holds, begin_us=begin_us)
+        decision = _decide(
+            cluster,
+            replace(found, request=request),
+            context,
+            digest_of(script),
+            digest_of(environment),
+            het=(leader, offset),
+        )
+        events += decision.events
+    ends = [event for event in events if isinstance(event, ev.JobEnded)]
+    if ends:
+        events = [event for event in events if not isinstance(event, ev.JobEnded)]
+        events += [
+            msgspec.structs.replace(ends[0], job_id=leader + offset)
+            for offset in range(len(accepted))
+        ]
+    return Decision(events=events, reply=JobAccepted(leader))
+
+
+def _free_run(cluster: Cluster, count: int) -> int:
+    """Return the first of so many free job ids in a row."""
+    first = free_job_id(cluster)
+    length = 0
+    while length < count:
+        if first + length > cluster.max_job_id:
+            first, length = cluster.first_job_id, 0
+        if first + length in cluster.jobs:
+            first, length = first + length + 1, 0
+        else:
+            length += 1
+    return first
+
+
+def check(
+    cluster: Cluster, request: JobRequest, context: Context, *, components: int = 1
+) -> Accepted | Reject:
+    """Check a request and fill in what it leaves open; `--test-only` stops here.
+
+    Args:
+        components: how many the heterogeneous job has that this is one of: limits count them all.
+    """
     caller, conf = context.caller, context.conf
     if not caller.user_name:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
@@ -107,7 +180,7 @@ def check(cluster: Cluster, request: JobRequest, context: Context) -> Accepted |
     refusal = check_requested(cluster, request.reservation, caller, standing.account, standing.qos)
     if refusal is not None:
         return refusal
-    array = _array(cluster, request, context)
+    array = _array(cluster, request, context, components)
     if isinstance(array, Reject):
         return array
     request = _with_defaults(request, names[0], context)
@@ -120,7 +193,7 @@ def check(cluster: Cluster, request: JobRequest, context: Context) -> Accepted |
     terms = dependency.parse_dependency(cluster, request.dependency) if request.dependency else None
     if isinstance(terms, Reject):
         return terms
-    count = array.count if array is not None else 1
+    count = array.count if array is not None else components
     refusal = submit_limits.check(cluster, request, partitions[0], standing, times, count, context)
     if refusal is not None:
         return refusal
@@ -175,7 +248,9 @@ def _with_defaults(request: JobRequest, partition: Partition, context: Context) 
     return request
 
 
-def _array(cluster: Cluster, request: JobRequest, context: Context) -> JobArray | Reject | None:
+def _array(
+    cluster: Cluster, request: JobRequest, context: Context, components: int
+) -> JobArray | Reject | None:
     """Read the array and see whether its tasks fit into MaxJobCount."""
     conf = context.conf
     array = None
@@ -191,7 +266,7 @@ def _array(cluster: Cluster, request: JobRequest, context: Context) -> JobArray 
         for head in cluster.array_heads
         if cluster.jobs[head].array_pending
     )
-    more = array.count if array is not None else 1
+    more = array.count if array is not None else components
     if len(cluster.jobs) + waiting + more > conf.max_job_count:
         return Reject(_TRY_AGAIN)
     return array
@@ -226,11 +301,21 @@ def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reje
 
 
 def _decide(
-    cluster: Cluster, found: Accepted, context: Context, script_hash: str, env_hash: str
+    cluster: Cluster,
+    found: Accepted,
+    context: Context,
+    script_hash: str,
+    env_hash: str,
+    *,
+    het: tuple[int, int] = (0, 0),
 ) -> Decision:
-    """Return the events of an accepted job and the reply that names it."""
+    """Return the events of an accepted job and the reply that names it.
+
+    Args:
+        het: of a component, its leader's id and its place; ids follow one another.
+    """
     request, caller, now_us = found.request, context.caller, context.now_us
-    job_id = free_job_id(cluster)
+    job_id = sum(het) or free_job_id(cluster)
     begin_us = request.begin_us if request.begin_us > now_us else 0
     terms, is_never = _terms_left(cluster, found, context, job_id)
     is_held = bool(request.flags & mj.REQ_HOLD) or request.priority == 0
@@ -268,6 +353,8 @@ def _decide(
         dependency_any=found.dependency_any,
         requeue=bool(script_hash) and _may_requeue(request, context),
         alloc_host=request.alloc_node or caller.host,
+        het_job_id=het[0],
+        het_offset=het[1],
     )
     events: list[ev.AnyEvent] = [submitted]
     if is_never and request.flags & mj.REQ_KILL_INVALID_DEP:
