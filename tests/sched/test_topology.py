@@ -306,3 +306,24 @@ def test_lighter_nodes_are_used_first_below_a_tree() -> None:
     submit(cluster, JobRequest(nodes_min=2, nodes_max=2))
     (start,) = Planner()(snapshot(cluster, START_US), policy(conf)).starts
     assert [cluster.node(alloc.node_id).spec.name for alloc in start.nodes] == ["n3", "n4"]
+
+
+def test_consolidated_segments_share_an_aggregated_block() -> None:
+    """Three blocks of two have room for a segment each, but only two of one pair of blocks do."""
+    layout = layout_of(blocks_of([2, 2, 2, 2], (2, 4)))
+    fits = mask({0, 1, 4, 5, 6, 7})
+    both = layout.pick(fits, Place(4, segment=2, consolidates=True))
+    assert both == mask({4, 5, 6, 7})
+    assert layout.pick(mask({0, 1, 4, 5}), Place(4, segment=2, consolidates=True)) is None
+    assert layout.pick(mask({0, 1, 4, 5}), Place(4, segment=2)) is not None
+
+
+def test_spread_segments_are_in_different_blocks() -> None:
+    """A block has room for two segments; one of them has to go elsewhere."""
+    layout = layout_of(blocks_of([4, 4], (4, 8)))
+    found = layout.pick(0xFF, Place(4, segment=2, spreads=True))
+    assert found is not None
+    assert (found & 0xF).bit_count() == 2
+    assert layout.pick(0xF, Place(4, segment=2, spreads=True)) is None
+    required = Place(4, required=mask({0, 1, 2}), segment=2, spreads=True)
+    assert layout.pick(0xFF, required) is None

@@ -47,6 +47,7 @@ NUMBERS = {
 FLAGS = {
     "hold": ov.HOLD, "overcommit": ov.OVERCOMMIT, "get-user-env": ov.GET_USER_ENV,
     "contiguous": ov.CONTIGUOUS, "spread-job": ov.SPREAD, "use-min-nodes": ov.USE_MIN_NODES,
+    "consolidate-segments": ov.CONSOLIDATE_SEGMENTS, "spread-segments": ov.SPREAD_SEGMENTS,
 }  # fmt: skip
 """Options that set a bit."""
 

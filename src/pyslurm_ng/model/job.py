@@ -45,6 +45,8 @@ REQ_ALLOW_NO_NODES = 1 << 29
 REQ_NODES_SET = 1 << 30  # -N was given
 REQ_SIGNAL_BATCH = 1 << 31  # --signal=B:
 REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
+REQ_CONSOLIDATE_SEGMENTS = 1 << 33
+REQ_SPREAD_SEGMENTS = 1 << 34
 
 # Bits of JobRequest.mail_type.
 MAIL_BEGIN, MAIL_END, MAIL_FAIL, MAIL_REQUEUE = 1, 2, 4, 8

@@ -9,10 +9,12 @@ from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.tres import parse_gres
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import (
+    REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
     REQ_OVERCOMMIT,
     REQ_SPREAD,
+    REQ_SPREAD_SEGMENTS,
     REQ_USE_MIN_NODES,
     JobRequest,
 )
@@ -54,6 +56,8 @@ class Need:
     required_nodes: frozenset[int]
     excluded_nodes: frozenset[int]
     segment: int = 0  # nodes that have to be in one block
+    consolidates: bool = False  # its segments have to be in one aggregated block
+    spreads_segments: bool = False  # no two of its segments may be in one base block
     is_block: bool = False  # cores socket after socket: the second word of --distribution
     switches: int = 0  # leaf switches it wants at most; 0: any, or it has waited enough
     # Which of the nodes that fit; see `choosers`.
@@ -123,6 +127,8 @@ def need_of(
         excluded_nodes=frozenset(_node_ids(request.exclude, node_by_name)),
         segment=request.segment,
         is_block=request.distribution.lower().split(",")[0].split(":")[1:2] == ["block"],
+        consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
+        spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS),
         features=features,
         contiguous=bool(flags & REQ_CONTIGUOUS),
         spread=bool(flags & REQ_SPREAD),

@@ -189,7 +189,14 @@ def choose(
 def place_of(need: Need, layout: Picker) -> Place:
     """Return what a job asks of the network at its least number of nodes."""
     required = sum(1 << layout.position[node_id] for node_id in need.required_nodes)
-    return Place(need.nodes_min, required, need.segment, need.switches)
+    return Place(
+        need.nodes_min,
+        required,
+        need.segment,
+        need.switches,
+        need.consolidates,
+        need.spreads_segments,
+    )
 
 
 def _choose_by(

@@ -25,12 +25,16 @@ class Place(NamedTuple):
 
     segment: nodes that may not be split over blocks; 0: the whole job is one.
     most_leaves: leaf switches it may use; 0: any.
+    consolidates: all segments are in one block of the smallest planning size that holds them.
+    spreads: no two segments are in one base block.
     """
 
     nodes: int
     required: int = 0
     segment: int = 0
     most_leaves: int = 0
+    consolidates: bool = False
+    spreads: bool = False
 
 
 class _Switch(NamedTuple):
@@ -122,7 +126,21 @@ class Layout:
             return self._from_tree(fits, place)
         if not place.segment or place.segment >= place.nodes:
             return self._from_blocks(fits, place.nodes, place.required)
-        return self._segments(fits, place)
+        if not place.consolidates:
+            return self._segments(fits, place)
+        level = self._level_of(place.nodes)
+        groups = [fits & mask for mask, _ in self._levels[level]]
+        for free in sorted(groups, key=int.bit_count):
+            if not place.required & ~free and free.bit_count() >= place.nodes:
+                found = self._segments(free, place)
+                if found is not None:
+                    return found
+        return None
+
+    def _level_of(self, nodes: int) -> int:
+        """Return the smallest planning size that holds so many nodes; beyond the last: all."""
+        sizes = self._sizes
+        return next((number for number, size in enumerate(sizes) if size >= nodes), len(sizes))
 
     # Tree ---------------------------------------------------------------------------------------
 
@@ -163,7 +181,7 @@ class Layout:
         size = place.segment
         if place.nodes % size:
             return None
-        chosen, required = 0, place.required
+        chosen, required, closed = 0, place.required, 0
         for _ in range(place.nodes // size):
             own = 0
             if required:
@@ -171,16 +189,20 @@ class Layout:
                 beside = required & self.units[self.unit_of[first]]
                 own, _ = _take(beside, 0, size)
                 required &= ~own
-            found = self._from_blocks(fits & ~chosen & ~required, size, own)
+                if own & closed:
+                    return None
+            found = self._from_blocks(fits & ~chosen & ~required & ~closed, size, own)
             if found is None:
                 return None
             chosen |= found
+            if place.spreads:
+                for unit in self.units:
+                    closed |= unit if unit & found else 0
         return None if required else chosen
 
     def _from_blocks(self, fits: int, nodes: int, required: int) -> int | None:
         """Place nodes in one block of the smallest planning size that holds them."""
-        sizes = self._sizes
-        level = next((number for number, size in enumerate(sizes) if size >= nodes), len(sizes))
+        level = self._level_of(nodes)
         best: tuple[int, int] | None = None
         found: int | None = None
         for number, (mask, group) in enumerate(self._levels[level]):

@@ -7,6 +7,7 @@ request and asks again when the job has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import HostlistError, expand
@@ -55,7 +56,7 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     candidates = _candidates(cluster, job, message)
     if isinstance(candidates, Reject):
         return candidates
-    need = _need(cluster, job, message, candidates)
+    need = _need(cluster, job, message, candidates, context)
     if isinstance(need, Reject):
         return need
     found = _place(cluster, job, need, candidates)
@@ -132,10 +133,13 @@ def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | 
 
 
 def _need(
-    cluster: Cluster, job: Job, message: CreateStep, candidates: list[int]
+    cluster: Cluster, job: Job, message: CreateStep, candidates: list[int], context: Context
 ) -> StepNeed | Reject:
     try:
         distribution = parse_distribution(message.distribution, message.plane_size)
+        packs = any(word.upper() == "CR_PACK_NODES" for word in context.conf.select_type_parameters)
+        if packs and distribution.pack is None:
+            distribution = replace(distribution, pack=True)
         gres = _gres(message)
     except LayoutError:
         return Reject(Errno.ESLURM_BAD_DIST)
