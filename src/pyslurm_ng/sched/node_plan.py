@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from pyslurm_ng._select import NEVER, Grid, Profile
@@ -25,6 +25,7 @@ from pyslurm_ng.sched.choosers import (
     node_counts,
     ways_of,
 )
+from pyslurm_ng.sched.company import Company, cpus_of
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.features import Way
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
@@ -45,8 +46,6 @@ from pyslurm_ng.sched.sharing import (
     TOPO,
     USER,
     CpuCaps,
-    Guest,
-    Neighbours,
     Tenant,
     Units,
 )
@@ -123,7 +122,7 @@ class NodePlan:
             self._tree = layout if layout.kind == "tree" else None
         self._plain = Plain(self.hardware.position, weight_groups(weights))
         self._ways: dict[tuple[Way, ...], list[Ways]] = {}
-        self._units = Units(topologies, partitions)
+        self._company = Company(self.hardware, Units(topologies, partitions))
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
         self._trial: _Trial | None = None
@@ -136,19 +135,18 @@ class NodePlan:
         self._free: dict[int, FreeNode] = {}
         self._choosers: dict[int, Chooser] = {}
         self._cpus_free = snapshot.cpus_free[:]
-        self._newcomers: list[tuple[Tenant, tuple[NodeAlloc, ...], int]] = []
         self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
         self._licenses_taken: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
         self._reserved: list[int] = []  # numbers of placings
         self._blocked: set[int] = set()
         self._unjoined: set[int] = set()
         self._uneven: list[tuple[int, int]] = []
-        self._neighbours: Neighbours | None = None
+        self._company.begin(snapshot)
         self._caps: CpuCaps | None = None
         if self.hardware.caps:
             self._caps = CpuCaps(snapshot.partitions, INFINITE)
             for item in snapshot.running:
-                self._caps.add(item.tenant.partition, _cpus(item.nodes))
+                self._caps.add(item.tenant.partition, cpus_of(item.nodes))
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
@@ -164,10 +162,10 @@ class NodePlan:
     def _enter(self, times: list[int]) -> None:
         """Make the grid for these slots, with running jobs and what has started in this pass."""
         hardware = self.hardware
-        self._slots = times
         self._grid = grid = Grid(
             times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
         )
+        self._company.enter(grid, times)
         if self._tree is not None:
             grid.set_leaves(self._tree.unit_of)
             grid.set_switches(self._tree.trees())
@@ -242,23 +240,15 @@ class NodePlan:
                 if resource != CPUS or not is_suspended:
                     flat += (position[alloc.node_id], resource, amount)
         if tenant.sharing == TOPO and not is_suspended:
-            for node_id in self._beside(tenant, [alloc.node_id for alloc in allocs]):
-                flat += (position[node_id], CPUS, self._all_cpus(position[node_id]))
+            for node_id in self._company.beside(tenant, [alloc.node_id for alloc in allocs]):
+                flat += (position[node_id], CPUS, self.hardware.all_cpus(position[node_id]))
         return tuple(flat)
-
-    def _all_cpus(self, place: int) -> int:
-        return self.hardware.totals[self.hardware.kind_of[place]][CPUS]
-
-    def _beside(self, tenant: Tenant, node_ids: Sequence[int]) -> list[int]:
-        """Return the other nodes of the units that a job has for itself."""
-        found = self._units.beside(tenant.partition, node_ids) - set(node_ids)
-        return sorted(found & self.hardware.position.keys())
 
     def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:
         """Return (resource, amount) of what a job holds on a node."""
         held = [(CPUS, alloc.cpus)]
         if tenant.sharing:
-            held = [(CPUS, self._all_cpus(self.hardware.position[alloc.node_id]))]
+            held = [(CPUS, self.hardware.all_cpus(self.hardware.position[alloc.node_id]))]
         cap = self.hardware.caps.get(tenant.partition)
         if cap is not None:
             held.append((cap, alloc.cpus))
@@ -364,7 +354,7 @@ class NodePlan:
         place = place_of(demand.need, picker)._replace(nodes=variant.nodes)
         fits = int.from_bytes(self._grid.fitting(), "little")
         if demand.need.sharing == TOPO:
-            fits = self._in_free_units(fits, demand, start_us)
+            fits = self._company.in_free_units(fits, demand, start_us)
         chosen = picker.pick(fits, place)
         if chosen is None:
             return False
@@ -534,9 +524,9 @@ class NodePlan:
         if demand.need.sharing == TOPO:
             order, end_us = self.hardware.order, min(NO_END_US, start_us + demand.duration_us)
             node_ids = [order[place] for place in self._grid.placed(number)]
-            for node_id in self._beside(demand.tenant, node_ids):
+            for node_id in self._company.beside(demand.tenant, node_ids):
                 place = self.hardware.position[node_id]
-                self._grid.take(place, CPUS, self._all_cpus(place), start_us, end_us)
+                self._grid.take(place, CPUS, self.hardware.all_cpus(place), start_us, end_us)
         self._take_licenses(demand, start_us)
 
     def place(self, demand: Demand) -> int:
@@ -652,7 +642,7 @@ class NodePlan:
         if not self._is_deep:
             self._deepen()
         self._trial = _Trial(
-            set(self._blocked), set(self._unjoined), len(self._reserved), len(self._newcomers)
+            set(self._blocked), set(self._unjoined), len(self._reserved), self._company.count()
         )
         self._grid.begin_trial()
 
@@ -669,11 +659,8 @@ class NodePlan:
         self._blocked = trial.blocked
         self._unjoined = trial.unjoined
         del self._reserved[trial.reserved :]
-        for _, allocs, _ in self._newcomers[trial.newcomers :]:
-            for alloc in allocs:
-                self._cpus_free[alloc.node_id] += alloc.cpus
-        del self._newcomers[trial.newcomers :]
-        self._neighbours = None
+        for alloc in self._company.cut(trial.newcomers):
+            self._cpus_free[alloc.node_id] += alloc.cpus
         self._free.update(trial.free)
         for demand, start_us in reversed(trial.licenses):
             kinds, amounts = self._license_need(demand)
@@ -692,73 +679,20 @@ class NodePlan:
             self._grid.take(place, resource, amount, now_us, end_us)
         for alloc in allocs:
             self._cpus_free[alloc.node_id] -= alloc.cpus
-        self._newcomers.append((tenant, allocs, end_us))
+        self._company.add(tenant, allocs, end_us)
         if tenant.sharing:
             self._unjoined.clear()  # there is somebody to join now
-        if self._neighbours is not None:
-            self._neighbours.add(tenant, self._timeline_cpus(allocs, tenant), end_us)
         if not self._is_deep:
             self._started.append((flat, end_us))
         self._take_licenses(demand, now_us)
 
     # With whom nodes are shared -----------------------------------------------------------------
 
-    def _timeline_cpus(self, allocs: Iterable[NodeAlloc], tenant: Tenant) -> dict[int, int]:
-        """Return the CPUs that the timeline has for a job on each of its nodes."""
-        position = self.hardware.position
-        if not tenant.sharing:
-            return _cpus(allocs)
-        return {alloc.node_id: self._all_cpus(position[alloc.node_id]) for alloc in allocs}
-
-    def _who(self) -> Neighbours:
-        """Return who is on which node now; only passes with jobs that care make it."""
-        if self._neighbours is None:
-            who = self._neighbours = Neighbours(self._units)
-            now_us = self._snapshot.now_us
-            for item in self._snapshot.running:
-                end_us = item.end_us if item.end_us > now_us else now_us + SOON_US
-                cpus = self._timeline_cpus(item.nodes, item.tenant)
-                if item.is_suspended:
-                    cpus = dict.fromkeys(cpus, 0)
-                who.add(item.tenant, cpus, end_us)
-            for tenant, allocs, end_us in self._newcomers:
-                who.add(tenant, self._timeline_cpus(allocs, tenant), end_us)
-        return self._neighbours
-
-    def _is_ours(self, place: int, begin_us: int, end_us: int, guests: Sequence[Guest]) -> bool:
-        """Return whether nobody but some guests has or was promised anything of a node."""
-        free, total = self._grid.free_at(place, CPUS), self._all_cpus(place)
-        first = max(0, bisect_right(self._slots, begin_us) - 1)
-        for slot in range(first, len(self._slots)):
-            begins_us = self._slots[slot]
-            if begins_us >= end_us and slot > first:
-                break
-            held = sum(guest.cpus for guest in guests if guest.end_us > begins_us or not slot)
-            if free[slot] != total - held:
-                return False
-        return True
-
-    def _in_free_units(self, fits: int, demand: Demand, start_us: int) -> int:
-        """Return those of some nodes in whose units nobody is for as long as the job lasts."""
-        order, position = self.hardware.order, self.hardware.position
-        end_us = min(NO_END_US, start_us + demand.duration_us)
-        judged: dict[int, bool] = {}
-        found = 0
-        for place in bits(fits):
-            if place not in judged:
-                unit = self._units.beside(demand.tenant.partition, (order[place],))
-                places = [position[node_id] for node_id in unit if node_id in position]
-                is_free = all(self._is_ours(one, start_us, end_us, ()) for one in places)
-                judged |= dict.fromkeys(places, is_free)
-            if judged[place]:
-                found |= 1 << place
-        return found
-
     def _join(self, demand: Demand) -> bool:
         """Try nodes where only the same owner's jobs are, then those with empty ones besides."""
         if demand.licenses or id(demand) in self._unjoined:
             return False
-        who, need, now_us = self._who(), demand.need, self._snapshot.now_us
+        who, need, now_us = self._company.who(), demand.need, self._snapshot.now_us
         end_us = min(NO_END_US, now_us + demand.duration_us)
         own: list[tuple[int, int]] = []
         for node_id in who.nodes():
@@ -766,7 +700,7 @@ class NodePlan:
                 continue
             fit = tasks_that_fit(need, self._free_node(node_id))
             place = self.hardware.position[node_id]
-            if fit > 0 and self._is_ours(place, now_us, end_us, who.on(node_id)):
+            if fit > 0 and self._company.is_ours(place, now_us, end_us, who.on(node_id)):
                 own.append((place, min(fit, need.tasks)))
         if own:
             picker: Picker = self._picker(demand) or self._plain
@@ -915,10 +849,6 @@ class NodePlan:
         """Return the nodes of every reservation, by job id; of an array's first."""
         jobs = [job_id for job_id, _, _ in reservations]
         return PlacedNodes(jobs, self._reserved, self._grid.all_placed(), self.hardware.order)
-
-
-def _cpus(allocs: Iterable[NodeAlloc]) -> dict[int, int]:
-    return {alloc.node_id: alloc.cpus for alloc in allocs}
 
 
 def _is_below(low: Threshold, high: Threshold) -> bool:

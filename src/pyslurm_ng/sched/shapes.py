@@ -98,6 +98,10 @@ class Hardware:
                 totals[self.resource_of[item.name, item.type]] += item.count
         return totals
 
+    def all_cpus(self, place: int) -> int:
+        """Return the CPUs of the node at a position."""
+        return self.totals[self.kind_of[place]][CPUS]
+
     def mask(self, suits: bytes, kinds: bytes) -> bytes:
         """Return a byte per position: the node suits, and its kind is one of `kinds`."""
         key = (suits, kinds)

@@ -15,13 +15,21 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, JobRequest, Step
+from pyslurm_ng.model.job import (
+    REQ_EXCLUSIVE,
+    STEP_EXACT,
+    STEP_MEM_ZERO,
+    STEP_OVERLAP,
+    Job,
+    JobRequest,
+    Step,
+)
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 
 USER = 1001
 EXACT = STEP_EXACT | STEP_MEM_ZERO
@@ -307,3 +315,23 @@ def test_steps_never_take_more_than_the_job_has(wanted: list[dict[str, Any]]) ->
         assert not cores & ~int.from_bytes(alloc.cores, "little")
         assert memory <= alloc.mem_mib
         assert devices.bit_count() <= 3
+
+
+@pytest.mark.parametrize(
+    ("words", "tasks"),
+    [("CR_Core", [[0, 1], [2]]), ("CR_Core,CR_Pack_Nodes", [[0, 1, 2], []])],
+)
+def test_cr_pack_nodes_fills_node_after_node(words: str, tasks: list[list[int]]) -> None:
+    """Tasks are packed as with `--distribution=block,Pack` unless the step says otherwise."""
+    text = FOUR_NODES.replace("CR_Core_Memory", words)
+    cluster = cluster_of(conf_of(text))
+    job = running(cluster, nodes_min=2, nodes_max=2, flags=REQ_EXCLUSIVE)
+    message = CreateStep(
+        request_id=bytes(16), job_id=job.job_id, ntasks=3, cpus_per_task=1, nodes_min=2,
+        nodes_max=2, distribution="block",
+    )  # fmt: skip
+    rules = Context(conf_of(text), START_US, Caller(USER, USER, f"user{USER}"))
+    outcome = steps.create_step(cluster, message, rules)
+    assert isinstance(outcome, Decision)
+    assert isinstance(outcome.reply, StepGranted)
+    assert outcome.reply.tasks == tasks
