@@ -319,7 +319,7 @@ def test_steps_never_take_more_than_the_job_has(wanted: list[dict[str, Any]]) ->
 
 @pytest.mark.parametrize(
     ("words", "tasks"),
-    [("CR_Core", [[0, 1], [2]]), ("CR_Core,CR_Pack_Nodes", [[0, 1, 2], []])],
+    [("CR_Core", [[0, 1], [2]]), ("CR_Core,CR_Pack_Nodes", [[0, 1, 2]])],
 )
 def test_cr_pack_nodes_fills_node_after_node(words: str, tasks: list[list[int]]) -> None:
     """Tasks are packed as with `--distribution=block,Pack` unless the step says otherwise."""
