@@ -231,7 +231,7 @@ def cell(letter: str, row: "Row", weights: "Row", cluster: str) -> str:
         return str(row[_TEXT_FIELDS[letter]])
     field = next(field for upper, field, _, _ in FACTORS if upper == letter.upper())
     if field == "tres":
-        return ""
+        return str(row["tres" if letter.islower() else "tres_weighted"])
     factor = row.get(field, 0) / _BILLION
     if letter.islower():
         return f"{factor:.7f}"

@@ -7,7 +7,7 @@ start again. One pass at a time; what happens meanwhile makes the next one due.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyslurm_ng.ctld.rules import preempt
@@ -127,7 +127,8 @@ class Scheduler:
         """Return the priority that a job would have now, for those that passes leave out."""
         cluster, now_us = self._writer.cluster, self._edges.now_us()
         if self._ranking is None or now_us - self._ranking_us > _RANKING_LIFE_US:
-            self._ranking = Ranking(outline(cluster, now_us), self.policy)
+            view = outline(cluster, now_us)
+            self._ranking = Ranking(view, self.policy, self._soft.fairshare)
             self._ranking_us = now_us
         waiting = waiting_record(cluster, job)
         partition = cluster.partitions.get(waiting.partitions[0])
@@ -182,6 +183,8 @@ class Scheduler:
         taken_us = monotonic_us()
         self._views.foresee(self._foresight())
         view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
+        if self._soft.fairshare:
+            view = replace(view, fairshare=self._soft.fairshare)
         self._snapshot_us = monotonic_us() - taken_us
         if view.topologies:
             self._come_back(view)

@@ -90,6 +90,7 @@ class Soft:
     sched_nodes: PlannedNodes = field(default_factory=PlannedNodes)
     plan_generation: int = 0
     rank: Callable[[Job], int] = lambda job: 0  # the priority of a job that no pass considers yet
+    fairshare: Mapping[int, float] = field(default_factory=dict)  # factors by association
     dbd_queue: int = 0
     dbd_connected: bool = False
     agent_queue: int = 0

@@ -16,6 +16,7 @@ from operator import itemgetter
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import elastic, first_fit, het, reason
@@ -35,7 +36,7 @@ from pyslurm_ng.sched.snapshot import Claim, Snapshot, Waiting
 # Place in the queue (smallest first), job, demand in one of its partitions.
 Entry = tuple[int, Waiting, Demand]
 # The same before time has its say: tier, priority so far, whether that is all, demand.
-Prepared = tuple[int, int, bool, Demand]
+Prepared = tuple[int, float, bool, Demand]
 _NO_BUDGET = 1 << 62
 _TIER = 1 << 33  # priorities are below
 _ABLE = _TIER << 20  # tiers are below: who can preempt comes before all others
@@ -54,6 +55,8 @@ class Planner:
         self._jobs: dict[int, tuple[Waiting, tuple[Prepared, ...]]] = {}
         self._pass = 0
         self._smart: Smart | None = None
+        self._assocs: Mapping[int, int] = {}
+        self._best: dict[tuple[int, str], int] = {}
 
     def __call__(
         self,
@@ -75,6 +78,8 @@ class Planner:
         self._begin(snapshot, policy)
         ranking = Ranking(snapshot, policy, fairshare)
         queue, wanted = self._queue(snapshot, ranking, outcome)
+        if policy.only_increases:
+            queue = self._never_lower(queue, outcome)
         if not queue:
             outcome.lost_claims += snapshot.claims
             return outcome
@@ -90,6 +95,20 @@ class Planner:
         else:
             walk.run(queue)
         return outcome
+
+    def _never_lower(self, queue: list[Entry], outcome: Plan) -> list[Entry]:
+        """Return entries no further back than a pass has had them before: INCR_ONLY."""
+        known, self._best = self._best, {}
+        kept: list[Entry] = []
+        for place, job, demand in queue:
+            key = job.job_id, demand.partition.name
+            best = place if job.priority != NO_VAL else min(place, known.get(key, place))
+            self._best[key] = best
+            if demand.partition.name == job.partitions[0]:
+                outcome.priorities[job.job_id] += place - best
+            kept.append((best, job, demand))
+        kept.sort(key=itemgetter(0))
+        return kept
 
     def _ranked(self, queue: list[Entry], ranking: Ranking) -> list[Entry]:
         """Return entries led by what goes before any order within: tier and standing."""
@@ -115,6 +134,8 @@ class Planner:
         ranks = qos_ranks(snapshot.qos) if policy.preempt_by == "qos" else {}
         if ranks != self._qos_ranks:
             self._qos_ranks, self._jobs = ranks, {}
+        if snapshot.assoc_priority is not self._assocs:
+            self._assocs, self._jobs = snapshot.assoc_priority, {}
         if snapshot.qos_priority != self._qos or len(self._jobs) > 2 * len(snapshot.waiting) + 1000:
             self._qos, self._jobs = snapshot.qos_priority, {}
 
@@ -144,7 +165,7 @@ class Planner:
                 text = f"partition {','.join(job.partitions)} does not exist any more"
                 outcome.waits[job_id] = Wait(Reason.PartitionDown, text)
             for tier, fixed, is_all, demand in found[1]:
-                priority = fixed if is_all else fixed + moving
+                priority = int(fixed if is_all else fixed + moving)
                 if not 0 < priority <= MAX_PRIORITY and not is_all:
                     priority = bounded(priority)
                 if job_id not in priorities:
@@ -184,7 +205,7 @@ class Planner:
                 outcome.waits[job.job_id] = Wait(Reason.PartitionDown, text)
                 continue
             tier, fixed, is_all, _ = prepared[0]
-            priority = fixed if is_all else bounded(fixed + more)
+            priority = int(fixed) if is_all else bounded(int(fixed + more))
             outcome.priorities[job.job_id] = priority
             keys.append(tier - priority)
             parts.append(het.Part(job, tuple(item[3] for item in prepared)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.tres import parse_weights
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 
@@ -25,6 +26,8 @@ class Policy:
     max_age_s: int = 7 * 86400
     favor_small: bool = False
     size_relative_to_time: bool = False
+    accrues_always: bool = False  # age counts from submission
+    only_increases: bool = False
     no_normal: frozenset[str] = frozenset()  # of age assoc part qos tres
     cores_consumable: bool = True  # CR_Core or CR_Socket rather than CR_CPU
     memory_consumable: bool = True
@@ -64,6 +67,9 @@ def policy(conf: SlurmConf) -> Policy:
         max_age_s=conf.priority_max_age,
         favor_small=conf.priority_favor_small,
         size_relative_to_time="SMALL_RELATIVE_TO_TIME" in flags,
+        weight_tres=tres_weights(conf.priority_weight_tres),
+        accrues_always="ACCRUE_ALWAYS" in flags,
+        only_increases="INCR_ONLY" in flags,
         no_normal=frozenset(
             flag.removeprefix("NO_NORMAL_").lower()
             for flag in flags
@@ -105,3 +111,8 @@ def _numbers(options: tuple[str, ...]) -> dict[str, int]:
     """Return the options that are numbers; the configuration has judged them."""
     pairs = (option.partition("=") for option in options)
     return {name.lower(): int(value) for name, _, value in pairs if value.isdigit()}
+
+
+def tres_weights(text: str) -> dict[str, float]:
+    """Return the weights of `PriorityWeightTRES`; the configuration has judged the text."""
+    return {one.name: one.millionths / 1e6 for one in parse_weights(text)}

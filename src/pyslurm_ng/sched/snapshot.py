@@ -131,6 +131,8 @@ class Snapshot:
     topologies: tuple[Topology, ...] = ()
     qos: Mapping[str, Qos] = field(default_factory=dict)
     claims: Mapping[int, Claim] = field(default_factory=dict)  # by job id
+    assoc_priority: Mapping[int, int] = field(default_factory=dict)  # of those that have one
+    fairshare: Mapping[int, float] = field(default_factory=dict)  # factors by association
 
 
 class Views:
@@ -253,6 +255,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         reservations=tuple(cluster.reservations.values()),
         topologies=cluster.topologies,
         qos=dict(cluster.qos),
+        assoc_priority=_assoc_priority(cluster),
         claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
     )
     _keep_preempted(cluster, view)
@@ -268,7 +271,7 @@ def outline(cluster: Cluster, now_us: int) -> Snapshot:
         static = cluster.memo["snapshot"] = _static(cluster)
     return Snapshot(
         now_us=now_us,
-        specs=(),
+        specs=static.specs,
         weights=array("q"),
         features=(),
         usable=bytearray(),
@@ -286,7 +289,23 @@ def outline(cluster: Cluster, now_us: int) -> Snapshot:
         qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
         total_cpus=static.total_cpus,
         total_nodes=static.total_nodes,
+        assoc_priority=_assoc_priority(cluster),
     )
+
+
+class _AssocPriorities(NamedTuple):
+    version: tuple[int, int]
+    priorities: dict[int, int]
+
+
+def _assoc_priority(cluster: Cluster) -> dict[int, int]:
+    """Return the priorities of associations, the same object as long as none has changed."""
+    version = cluster.assoc_version, len(cluster.assocs)
+    found = cluster.memo.get("assoc_priority")
+    if not isinstance(found, _AssocPriorities) or found.version != version:
+        priorities = {one.assoc_id: one.priority for one in cluster.assocs.values() if one.priority}
+        found = cluster.memo["assoc_priority"] = _AssocPriorities(version, priorities)
+    return found.priorities
 
 
 def _static(cluster: Cluster) -> _Static:

@@ -17,7 +17,7 @@ from pyslurm_ng.sched.snapshot import Waiting, snapshot
 from pyslurm_ng.wire.query_messages import Records, ShowPriorities
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.ctld.rules.context import Caller
@@ -39,8 +39,11 @@ PRIORITY_FIELDS = [
     "size",
     "partition_factor",
     "qos_factor",
+    "assoc",
+    "tres",
+    "tres_weighted",
 ]
-"""Factors are normalised ones in billionths."""
+"""Factors are normalised ones in billionths, those of TRES a text of NAME=FACTOR."""
 WEIGHT_FIELDS = ["age", "assoc", "fairshare", "size", "partition_factor", "qos_factor", "tres"]
 
 
@@ -67,14 +70,16 @@ def show_priorities(
         wanted = {job.job_id for job, _ in parts}
     rules = policy(conf)
     view = snapshot(cluster, now_us)
-    ranking = Ranking(view, rules)
+    ranking = Ranking(view, rules, soft.fairshare)
     packed = []
     for job in sorted(view.waiting, key=lambda job: job.job_id):
         record = cluster.jobs[job.job_id]
         if wanted is not None and job.job_id not in wanted:
             continue
         if test(record) and audience.sees_job(record):
-            packed += _rows(view.partitions, ranking, job, request.filter.partitions)
+            packed += _rows(
+                view.partitions, ranking, rules.weight_tres, job, request.filter.partitions
+            )
     weights = (
         rules.weight_age,
         rules.weight_assoc,
@@ -96,7 +101,11 @@ def show_priorities(
 
 
 def _rows(
-    partitions: dict[str, Partition], ranking: Ranking, job: Waiting, wanted: Sequence[str]
+    partitions: dict[str, Partition],
+    ranking: Ranking,
+    weights: Mapping[str, float],
+    job: Waiting,
+    wanted: Sequence[str],
 ) -> list[bytes]:
     rows = []
     for name in job.partitions:
@@ -123,8 +132,11 @@ def _rows(
                     factors.size,
                     factors.partition,
                     factors.qos,
+                    factors.assoc,
                 )
             ),
+            ",".join(f"{name}={factor:.2f}" for name, factor in factors.tres),
+            ",".join(f"{name}={int(weights[name] * factor)}" for name, factor in factors.tres),
         )
         rows.append(_encoder.encode(values))
     return rows
