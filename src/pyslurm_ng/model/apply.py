@@ -107,14 +107,15 @@ def _drop_duty(cluster: Cluster, node_id: int, duty_id: int) -> Duty | None:
 
 def _drop_job_duties(cluster: Cluster, job: Job) -> None:
     for alloc in job.nodes:
-        of_node = cluster.duties.get(alloc.node_id, {})
+        of_node = cluster.duties.get(alloc.node_id)
+        if not of_node:
+            continue
         for duty in [duty for duty in of_node.values() if duty.job_id == job.job_id]:
             _drop_duty(cluster, alloc.node_id, duty.duty_id)
 
 
 def _recount(cluster: Cluster, node_id: int) -> None:
-    cluster.use[node_id].count(cluster.suspended)
-    cluster.touch_node(node_id)
+    cluster.recount(node_id)
 
 
 def _release(cluster: Cluster, job: Job, node_id: int, time_us: int) -> None:
@@ -306,8 +307,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
         job.time_limit_min = event.time_limit_min
     _move_state(cluster, job)
     for alloc in event.nodes:
-        cluster.use[alloc.node_id].add(job.job_id, alloc)
-        cluster.touch_node(alloc.node_id)
+        cluster.hold(job.job_id, alloc)
     duty_id = event.first_duty_id
     if event.duty:
         kind = DutyKind(event.duty)

@@ -469,6 +469,39 @@ class Cluster:
         columns.gres_used[node_id] = dict(use.gres_count) if use.gres_count else _NOTHING
 
 
+    def hold(self, job_id: int, alloc: NodeAlloc) -> None:
+        """Let a running job hold something on a node."""
+        node_id = alloc.node_id
+        use, columns = self.use[node_id], self.columns
+        use.add(job_id, alloc)
+        if self.nodes[node_id] is None:
+            return
+        columns.cpus_free[node_id] -= alloc.cpus
+        columns.mem_free_mib[node_id] -= alloc.mem_mib
+        columns.in_use[node_id] = 1
+        columns.cores_busy[node_id] = use.cores
+        if alloc.gres:
+            columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
+            columns.gres_used[node_id] = dict(use.gres_count)
+
+    def recount(self, node_id: int) -> None:
+        """Add up anew what jobs hold on a node."""
+        use, columns = self.use[node_id], self.columns
+        if use.allocs or self.nodes[node_id] is None:
+            use.count(self.suspended)
+            self.touch_node(node_id)
+            return
+        # Most nodes are given back whole.
+        columns.cpus_free[node_id] += use.cpus
+        columns.mem_free_mib[node_id] += use.mem_mib
+        columns.in_use[node_id] = 0
+        columns.cores_busy[node_id] = 0
+        columns.gres_busy[node_id] = columns.gres_used[node_id] = _NOTHING
+        use.cpus = use.mem_mib = use.cores = 0
+        if use.gres_count:
+            use.gres, use.gres_count = {}, {}
+
+
 def is_completing(job: Job) -> bool:
     """Return whether a job is over but some node still cleans up."""
     return bool(job.flags & JobFlag.COMPLETING)
