@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.conf.topology_yaml import topologies_of
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev, job as mj
@@ -203,3 +204,56 @@ def test_exclusive_topo_is_planned_in_time() -> None:
     assert 10 <= (start_us - START_US) / 60_000_000 < 12
     assert set(outcome.planned_nodes[alone]) <= {0, 1, 2, 3}
     assert {alloc.node_id for alloc in cluster.jobs[wide].nodes} <= {4, 5, 6, 7}
+
+
+SEVERAL = """
+NodeName=n[1-8] CPUs=4 RealMemory=1000
+PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0 DefaultTime=60
+PartitionName=nvl Nodes=n[1-8] MaxTime=1-0 DefaultTime=60 Topology=nvl
+PartitionName=any Nodes=n[1-8] MaxTime=1-0 DefaultTime=60 Topology=none
+"""
+
+
+@PASSES
+def test_each_partition_has_its_own_topology(plan: Pass) -> None:
+    """What is one leaf switch to one partition is two halves of blocks to another."""
+    nodes = tuple(f"n{number}" for number in range(1, 9))
+    network = topologies_of(
+        [
+            {
+                "topology": "net",
+                "cluster_default": True,
+                "tree": {
+                    "switches": [
+                        {"switch": "s1", "nodes": "n[1-4]"},
+                        {"switch": "s2", "nodes": "n[5-8]"},
+                    ]
+                },
+            },
+            {
+                "topology": "nvl",
+                "block": {
+                    "block_sizes": [4],
+                    "blocks": [
+                        {"block": "b1", "nodes": "n[1-2,5-6]"},
+                        {"block": "b2", "nodes": "n[3-4,7-8]"},
+                    ],
+                },
+            },
+            {"topology": "none", "flat": True},
+        ],
+        "topology.yaml",
+        nodes,
+    )
+    conf, cluster = conf_of(CONF[: CONF.index("NodeName")] + SEVERAL), Cluster()
+    apply_all(cluster, configure(cluster, conf, START_US, list(network)))
+    for node in cluster.living_nodes():
+        apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    tree = submit(cluster, whole(3, exclude="n1"))
+    block = submit(cluster, whole(3, partition="nvl"))
+    run(cluster, plan)
+    assert {alloc.node_id for alloc in cluster.jobs[tree].nodes} == {1, 2, 3}
+    assert {alloc.node_id for alloc in cluster.jobs[block].nodes} == {0, 4, 5}
+    split = submit(cluster, whole(2, partition="nvl", node_list="n7"))
+    run(cluster, plan)
+    assert {alloc.node_id for alloc in cluster.jobs[split].nodes} == {6, 7}

@@ -44,7 +44,28 @@ def needs(need: Need) -> str:
     ):
         for name, kind, count in wants:
             words.append(f"with {count} x {kind or name} {where}")
+    words += _choice(need)
     return " ".join(words)
+
+
+def _choice(need: Need) -> list[str]:
+    """Return what else a job asks of its nodes together."""
+    words = []
+    counts = [sum(count for _, count in way.counts) for way in need.features]
+    if any(counts):
+        words.append(f"with features on {plural(max(counts), 'node')} of them")
+    elif len(need.features) > 1 and all(way.every is not None for way in need.features):
+        words.append("all with the same of several features")
+    if need.contiguous:
+        words.append("side by side")
+    with_whom = {
+        "USER": "jobs of its user",
+        "MCS": "jobs of its label",
+        "TOPO": "nobody, in units of its own,",
+    }
+    if need.sharing:
+        words.append(f"shared with {with_whom[need.sharing]} only")
+    return words
 
 
 def resources(demand: Demand) -> Wait:
