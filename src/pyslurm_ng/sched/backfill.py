@@ -20,6 +20,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import elastic, first_fit, het, reason
+from pyslurm_ng.sched.backfill_limits import BackfillLimits
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.node_plan import NodePlan
@@ -280,6 +281,9 @@ class _Pass:
         self.done: set[int] = set()  # jobs that need no look at their other partitions
         self.preempting: Preempting | None = None
         self.smart: Smart | None = None
+        self.limits: BackfillLimits | None = None
+        if policy.limits_backfill:
+            self.limits = BackfillLimits(policy, snapshot.now_us)
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
         self.het: dict[int, list[het.Part]] = {}  # by leader
 
@@ -287,7 +291,7 @@ class _Pass:
         waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.behind
         place, reserve, now_us = self.planner.place, self.reservations.append, self.snapshot.now_us
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
-        reserves_all = reserves_all and self.smart is None
+        reserves_all = reserves_all and self.smart is None and self.limits is None
         done = self.done
         tested = 0
         preempts = self.preempting is not None
@@ -337,6 +341,9 @@ class _Pass:
         if not job.tasks_left:
             return reason.ARRAY_LIMIT
         if self.plan.tested >= self.budget:
+            return reason.PASS_ENDED
+        name = demand.partition.name
+        if self.limits is not None and name in self.behind and not self.limits.looks_at(job, name):
             return reason.PASS_ENDED
         self.plan.tested += 1
         claim = self.snapshot.claims.get(job.job_id)
@@ -502,6 +509,9 @@ class _Pass:
         return wait
 
     def _start(self, job: Waiting, demand: Demand, task_id: int) -> bool:
+        is_behind = demand.partition.name in self.behind
+        if is_behind and self.limits is not None and not self.limits.may_start():
+            return False
         allocs = self.planner.start(demand)
         if allocs is None:
             return False
@@ -515,6 +525,8 @@ class _Pass:
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         is_behind = demand.partition.name in self.behind
+        if is_behind and self.limits is not None:
+            self.limits.started()
         self.plan.starts.append(
             Start(
                 job_id=job.job_id,
@@ -537,6 +549,10 @@ class _Pass:
 
     def _may_reserve(self, job: Waiting, depth: int) -> bool:
         """Return whether a job may be promised room; `depth` others of its partition were."""
+        if self.limits is not None:
+            priority = self.plan.priorities.get(job.job_id, 0)
+            if not self.limits.may_reserve(job, priority):
+                return False
         if self.smart is not None:
             return self.smart.may_reserve(job.job_id, depth)
         return depth < self.policy.reserve_depth

@@ -38,6 +38,14 @@ class Policy:
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
     least_loaded: bool = False  # CR_LLN: nodes with the largest share of idle CPUs first
+    # Of the jobs behind a blocked one, how many are looked at; 0: all.
+    most_of_user: int = 0
+    most_of_assoc: int = 0
+    most_of_partition: int = 0
+    most_of_user_in_partition: int = 0
+    most_backfilled: int = 0  # starts of one pass from behind a blocked job; 0: any number
+    least_age_to_reserve_s: int = 0
+    least_priority_to_reserve: int = 0
     array_depth: int = 20  # tasks of one array that are given a reservation
     preempt_by: str = ""  # who may preempt whom: partition_prio, qos, or nobody
     preempt_mode: frozenset[str] = frozenset()  # words of PreemptMode
@@ -47,6 +55,21 @@ class Policy:
     reclaims_licenses: bool = False
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
     het_priority: str = ""  # min, avg or max of the components' priorities; "" as min
+
+    @property
+    def limits_backfill(self) -> bool:
+        """Whether some jobs behind a blocked one are passed over, or get no reservation."""
+        return any(
+            (
+                self.most_of_user,
+                self.most_of_assoc,
+                self.most_of_partition,
+                self.most_of_user_in_partition,
+                self.most_backfilled,
+                self.least_age_to_reserve_s,
+                self.least_priority_to_reserve,
+            )
+        )
 
 
 def policy(conf: SlurmConf) -> Policy:
@@ -80,7 +103,17 @@ def policy(conf: SlurmConf) -> Policy:
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
         is_smart="bf_smart" in words,
-        reserve_depth=scheduler.get("bf_reserve_depth", EVERY_JOB),
+        reserve_depth=min(
+            scheduler.get("bf_reserve_depth", EVERY_JOB),
+            scheduler.get("bf_job_part_count_reserve", 0) or EVERY_JOB,
+        ),
+        most_of_user=scheduler.get("bf_max_job_user", 0),
+        most_of_assoc=scheduler.get("bf_max_job_assoc", 0),
+        most_of_partition=scheduler.get("bf_max_job_part", 0),
+        most_of_user_in_partition=scheduler.get("bf_max_job_user_part", 0),
+        most_backfilled=scheduler.get("bf_max_job_start", 0),
+        least_age_to_reserve_s=scheduler.get("bf_min_age_reserve", 0),
+        least_priority_to_reserve=scheduler.get("bf_min_prio_reserve", 0),
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),
         least_loaded="CR_LLN" in select,
