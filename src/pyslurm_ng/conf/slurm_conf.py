@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.base.units import NO_VALUE
-from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.effective import EFFECTIVE_KEYS, NO_EFFECT
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.node_lines import (
     DownNodesConf,
@@ -212,14 +212,6 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
     return conf, []
 
 
-_LEAST = "no job is preempted that the new one could do without"
-_NO_EFFECT = {
-    ("PreemptParameters", "reorder_count"): _LEAST,
-    ("PreemptParameters", "strict_order"): _LEAST,
-    ("PreemptParameters", "suspend_grace_time"): "jobs are suspended at once",
-}
-
-
 def _parameters(
     text: ConfText, entries: list[Entry], warnings: list[str]
 ) -> tuple[dict[str, Any], dict[str, Entry]]:
@@ -253,7 +245,7 @@ def _parameters(
         for word in unknown_options(key, entry.value):
             warnings.append(f"{where}: '{word}' is unknown and ignored")
         for word in entry.value.split(","):
-            why = _NO_EFFECT.get((key.name, word.strip().partition("=")[0].lower()))
+            why = NO_EFFECT.get((key.name, word.strip().partition("=")[0].lower()))
             if why:
                 warnings.append(f"{where}: '{word.strip()}' has no effect: {why}")
     if "SlurmctldHost" not in places and "controlmachine" in old:
