@@ -63,9 +63,9 @@ def test_next_preemptor_takes_the_same_cores_without_new_victims() -> None:
     [(victim, _)] = site.run().preemptions[0].victims
     second = small(site, "high")
     end(site, first)
-    # Room came free in the same pass: whom to preempt is known already.
     plan = site.run()
-    assert [item.victims for item in plan.preemptions] == [()]
+    assert [item.victims for item in plan.preemptions] == [((victim, "SUSPEND"),)]
+    assert site.cluster.jobs[victim].suspended_by == second
     assert site.states(*low).count("SUSPENDED") == 1 and site.state(victim) == JobState.SUSPENDED
     assert site.state(second) == JobState.RUNNING
 

@@ -12,6 +12,8 @@ PreemptType=preempt/partition_prio
 PreemptMode={mode}
 PartitionName=high Nodes=n[1-4] PriorityTier=10 MaxTime=60 DefMemPerCPU=100
 PartitionName=polite Nodes=n[1-4] PriorityTier=0 MaxTime=60 DefMemPerCPU=100 GraceTime=20
+SchedulerTimeSlice=10
+PartitionName=rows Nodes=n[1-4] PriorityTier=1 MaxTime=60 DefMemPerCPU=100 OverSubscribe=FORCE:2
 """
 
 
@@ -25,7 +27,7 @@ def test_no_fault_breaks_a_promise(first: int, mode: str) -> None:
             Planner(),
             40,
             conf=TIERS.format(mode=mode),
-            partitions=("main", "polite", "high"),
+            partitions=("main", "polite", "high", "rows"),
         )
         try:
             chaos.run()

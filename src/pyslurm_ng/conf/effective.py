@@ -83,6 +83,7 @@ EFFECTIVE_KEYS: set[str] = {
     "ResvOverRun",
     "ReturnToService",
     "SchedulerParameters",
+    "SchedulerTimeSlice",
     "SchedulerType",
     "SelectType",
     "SelectTypeParameters",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pyslurm_ng.ctld.rules import preempt
+from pyslurm_ng.ctld.rules import gang, preempt
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
@@ -244,8 +244,11 @@ class Scheduler:
 
     def _resume(self) -> None:
         """Let jobs that were suspended for others go on where those have left."""
-        if self._writer.cluster.suspended:
-            self._writer.record(preempt.resumed(self._writer.cluster, self._edges.now_us()))
+        cluster, now_us = self._writer.cluster, self._edges.now_us()
+        if cluster.suspended:
+            self._writer.record(preempt.resumed(cluster, now_us))
+        if self.policy.time_slice_s:
+            self._writer.record(gang.turns(cluster, self.policy.time_slice_s, now_us))
 
     def _start(self, starts: Sequence[Start], position: int) -> None:
         """Apply some starts, each against the Cluster as the one before left it."""

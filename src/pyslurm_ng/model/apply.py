@@ -300,6 +300,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.licenses_alloc = event.licenses
     job.scheduler = event.scheduler
     job.reservation = event.reservation
+    job.rows = event.rows
     _drop_claim(job)
     job.start_us = event.time_us
     job.last_eval_us = event.time_us
@@ -459,6 +460,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.cancelled_by, job.scheduler = NO_VAL, ""
     job.reservation = job.failed_node = job.preempt_mode = ""
     job.preempt_us = job.suspended_by = 0
+    job.rows = 1
     _move_state(cluster, job)
     cluster.index_dependencies(job)
 

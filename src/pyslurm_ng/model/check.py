@@ -5,6 +5,7 @@ from __future__ import annotations
 from .cluster import Cluster, NodeUse, effective_cpus, is_completing, schedulable_mem_mib
 from .ids import NO_VAL
 from .job import Job
+from .rows import Load
 from .states import TERMINAL_STATES, JobState, NodeState
 
 
@@ -78,29 +79,34 @@ def _check_uses(cluster: Cluster) -> list[str]:
 
 
 def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
+    """Compare what the jobs of a node have; cores are shared inside one partition only."""
     broken = []
-    cores: dict[int, int] = {}
+    cores: dict[int, tuple[int, str]] = {}  # by job; with the partition whose jobs may share them
+    loads: dict[str, tuple[Load, int]] = {}
     devices: dict[tuple[str, str], int] = {}
     for job_id, alloc in cluster.use[node_id].allocs.items():
-        if may_share(cluster, cluster.jobs[job_id]) or job_id in cluster.suspended:
+        if job_id in cluster.suspended:
             continue
+        job = cluster.jobs[job_id]
         mask = int.from_bytes(alloc.cores, "little")
-        if any(mask & other for other in cores.values()):
+        group = job.partition if job.rows > 1 else ""
+        if any(mask & other and not group == theirs != "" for other, theirs in cores.values()):
             broken.append(f"node {name}: job {job_id} has a core of another job")
-        cores[job_id] = mask
+        cores[job_id] = mask, group
+        if group:
+            load, rows = loads.get(group, (Load(), 1))
+            load.add(mask)
+            loads[group] = load, max(rows, job.rows)
         for held in alloc.gres:
             bits = int.from_bytes(held.indexes, "little")
             key = (held.name, held.type)
             if devices.get(key, 0) & bits:
                 broken.append(f"node {name}: job {job_id} has a {held.name} of another job")
             devices[key] = devices.get(key, 0) | bits
+    for group, (load, rows) in loads.items():
+        if load.with_jobs(rows + 1):
+            broken.append(f"node {name}: more than {rows} jobs of {group} on a core")
     return broken
-
-
-def may_share(cluster: Cluster, job: Job) -> bool:
-    """Return whether a running job's partition lets others use the same cores."""
-    partition = cluster.partitions.get(job.partition)
-    return partition is not None and partition.oversubscribe.startswith(("FORCE", "YES"))
 
 
 def _check_duties(cluster: Cluster) -> list[str]:

@@ -62,17 +62,24 @@ class NodeUse:
         for job_id, alloc in self.allocs.items():
             self.mem_mib += alloc.mem_mib
             if job_id not in suspended:
-                self.cpus += alloc.cpus
-                self.cores |= int.from_bytes(alloc.cores, "little")
+                self._add_cores(alloc)
             self._add_gres(alloc)
 
     def add(self, job_id: int, alloc: NodeAlloc) -> None:
         """Let a running job hold `alloc`."""
         self.allocs[job_id] = alloc
-        self.cpus += alloc.cpus
         self.mem_mib += alloc.mem_mib
-        self.cores |= int.from_bytes(alloc.cores, "little")
+        self._add_cores(alloc)
         self._add_gres(alloc)
+
+    def _add_cores(self, alloc: NodeAlloc) -> None:
+        """Count the cores of one more job; those it shares are in use already."""
+        cores = int.from_bytes(alloc.cores, "little")
+        shared = cores & self.cores
+        self.cores |= cores
+        self.cpus += alloc.cpus
+        if shared:
+            self.cpus -= shared.bit_count() * (alloc.cpus // cores.bit_count())
 
     def _add_gres(self, alloc: NodeAlloc) -> None:
         for held in alloc.gres:

@@ -117,6 +117,7 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     prepare_all: bool = False
     configuring: bool = False  # CONFIGURING until JobStarted: prologs run or nodes boot first
     reservation: str = ""  # the one it runs in
+    rows: int = 1  # so many jobs may have each of its cores
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):

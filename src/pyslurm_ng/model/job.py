@@ -292,7 +292,9 @@ class Dependency(Struct, array_like=True, gc=False):
     state: int = 0
 
 
-SUSPENDED_BY_OPERATOR = -1  # of a job that ends while suspended
+# Who suspended a job, where it was not another that preempted it.
+SUSPENDED_BY_OPERATOR = -1  # told only of a job that ends while suspended
+SUSPENDED_BY_GANG = -2  # others have their turn on the cores it shares with them
 
 
 class Job(Struct, array_like=True, gc=False):
@@ -380,3 +382,4 @@ class Job(Struct, array_like=True, gc=False):
     claim_partition: str = ""
     claim_tasks: int = 0  # total_tasks of the start to come
     launch_failures: int = 0  # runs in a row that could not be launched
+    rows: int = 1  # so many jobs may have each of its cores; 1: it shares with nobody

@@ -29,6 +29,7 @@ from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting, qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
+from pyslurm_ng.sched.rows import Sharing, any_shares, own_part
 from pyslurm_ng.sched.select import batch_node
 from pyslurm_ng.sched.sharing import tenant_of
 from pyslurm_ng.sched.smart import Smart
@@ -86,6 +87,8 @@ class Planner:
             return outcome
         planner = self._planner(snapshot, policy, wanted)
         walk = _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome)
+        if any_shares(snapshot):
+            walk.sharing = Sharing(snapshot, outcome)
         if policy.preempt_by:
             walk.preempting = Preempting(snapshot, policy, outcome, ranking)
         walk.het = self._het
@@ -249,6 +252,7 @@ class Planner:
         """Return the planner for these demands: counts where those are exact, else nodes."""
         # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
         are_alike = not snapshot.reservations and not policy.preempt_by
+        are_alike = are_alike and not any_shares(snapshot)
         if are_alike and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools
@@ -280,6 +284,7 @@ class _Pass:
         self.licenses = dict(snapshot.licenses_free)  # less what the starts of this pass take
         self.done: set[int] = set()  # jobs that need no look at their other partitions
         self.preempting: Preempting | None = None
+        self.sharing: Sharing | None = None
         self.smart: Smart | None = None
         self.limits: BackfillLimits | None = None
         if policy.limits_backfill:
@@ -294,7 +299,7 @@ class _Pass:
         reserves_all = reserves_all and self.smart is None and self.limits is None
         done = self.done
         tested = 0
-        preempts = self.preempting is not None
+        preempts = self.preempting is not None or self.sharing is not None
         claims = self.snapshot.claims
         if claims:
             alive = {entry[1].job_id for entry in queue}
@@ -358,6 +363,8 @@ class _Pass:
         is_now = start_us == self.snapshot.now_us and not demand.is_elastic
         if is_now and self._start(job, demand, -1):
             return None
+        if self.sharing is not None and self._share(job, demand, -1):
+            return None
         if claim is not None:
             return self._await_claim(job, claim)
         if self.preempting is not None:
@@ -372,6 +379,21 @@ class _Pass:
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
         found = elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
         return found is not None and self._start(job, found, task_id)
+
+    def _share(self, job: Waiting, demand: Demand, task_id: int) -> bool:
+        """Start a job on cores that it shares with others, if it may and there is room."""
+        sharing = self.sharing
+        assert sharing is not None
+        closed = self._promised_nodes(self.snapshot.now_us + demand.duration_us)
+        start = sharing.find(job, demand, task_id, self.licenses, closed)
+        if start is None:
+            return False
+        assert isinstance(self.planner, NodePlan)
+        self.planner.give(demand, own_part(start.nodes, sharing))
+        for name, count in demand.licenses:
+            self.licenses[name] = self.licenses.get(name, 0) - count
+        self.plan.starts.append(start)
+        return True
 
     def _start_claimed(self, job: Waiting, claim: Claim) -> None:
         """Start a job on what it has preempted others for."""
@@ -404,7 +426,7 @@ class _Pass:
         if found is None:
             return None
         assert isinstance(self.planner, NodePlan)
-        self.planner.hold(demand, found.start.nodes)
+        self.planner.give(demand, found.start.nodes)
         if task_id < 0:
             self.done.add(job.job_id)
         for name, count in demand.licenses:
@@ -492,6 +514,9 @@ class _Pass:
             start_us = self.planner.find(demand)
             is_now = start_us == self.snapshot.now_us and not demand.is_elastic
             if is_now and wait is None and self._start(job, demand, task_id):
+                continue
+            may_share = self.sharing is not None and wait is None and leaving is None
+            if may_share and self._share(job, demand, task_id):
                 continue
             if self.preempting is not None and wait is None:
                 found = self._preempt(self.preempting, job, demand, task_id)

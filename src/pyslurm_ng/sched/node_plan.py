@@ -668,6 +668,20 @@ class NodePlan:
             assert self._profile is not None
             self._profile.take(start_us, demand.duration_us, kinds, less)
 
+    def give(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
+        """Take from now on what a job gets that was not looked for here."""
+        for alloc in allocs:
+            node = self._free_node(alloc.node_id)
+            node.cores &= ~int.from_bytes(alloc.cores, "little")
+            node.mem_mib -= alloc.mem_mib
+            node.is_idle = False
+            for held in alloc.gres:
+                key = f"{held.name}:{held.type}"
+                mask = int.from_bytes(held.indexes, "little")
+                node.gres_busy[key] = node.gres_busy.get(key, 0) | mask
+                node.gres_used[key] = node.gres_used.get(key, 0) + held.count
+        self.hold(demand, allocs)
+
     def hold(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
         """Take from now on what a job gets that starts, or that preempts others for it."""
         now_us = self._snapshot.now_us

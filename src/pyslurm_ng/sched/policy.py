@@ -53,6 +53,7 @@ class Policy:
     preempts_youngest_first: bool = False
     preempt_exempt_priority: int = 0  # of victims; 0: any may be preempted
     reclaims_licenses: bool = False
+    time_slice_s: int = 0  # of gang scheduling; 0: jobs that share cores just run
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
     het_priority: str = ""  # min, avg or max of the components' priorities; "" as min
 
@@ -124,6 +125,7 @@ def policy(conf: SlurmConf) -> Policy:
         preempts_youngest_first="youngest_first" in preempt,
         preempt_exempt_priority=_numbers(conf.preempt_parameters).get("min_exempt_priority", 0),
         reclaims_licenses="reclaim_licenses" in preempt,
+        time_slice_s=conf.scheduler_time_slice if "GANG" in conf.preempt_mode else 0,
         sends_user_signal="send_user_signal" in preempt,
         het_priority=_word(conf.scheduler_parameters, "bf_hetjob_prio"),
     )

@@ -21,10 +21,11 @@ from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.sched.rows import pass_layouts
+from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, usable_cores
 from pyslurm_ng.sched.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Running, Snapshot, Victim, Waiting
-from pyslurm_ng.sched.topology import Layout, layouts_of
+from pyslurm_ng.sched.topology import Layout
 
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
@@ -212,7 +213,7 @@ class Preempting:
                 continue
             group = victim.het_job_id or item.job_id
             mode, _ = self._may(job, demand, item)
-            if mode and victim.preemptor and mode != "SUSPEND":
+            if mode and victim.preemptor > 0 and mode != "SUSPEND":
                 mode = ""  # suspended when the configuration was another
             if item.is_suspended and not victim.preemptor and mode == "SUSPEND":
                 mode = ""  # an operator's: it holds no cores
@@ -265,7 +266,9 @@ class Preempting:
             modes=tuple(mode for _, mode in members),
             nodes=frozenset(alloc.node_id for item, _ in members for alloc in item.nodes),
             cpus=cpus,
-            is_gone=all(item.victim is not None and item.victim.preemptor for item, _ in members),
+            is_gone=all(
+                item.victim is not None and item.victim.preemptor > 0 for item, _ in members
+            ),
         )
 
     # What is free -------------------------------------------------------------------------------
@@ -322,16 +325,7 @@ class Preempting:
 
     def _layout(self, name: str) -> Layout | None:
         if self._layouts is None:
-            snapshot = self._snapshot
-            self._layouts = {}
-            if snapshot.topologies:
-                ids = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
-                ids.sort(key=lambda node_id: (snapshot.weights[node_id], node_id))
-                position = {node_id: place for place, node_id in enumerate(ids)}
-                weights = [snapshot.weights[node_id] for node_id in ids]
-                self._layouts = layouts_of(
-                    snapshot.topologies, snapshot.partitions.values(), position, weights
-                )
+            self._layouts = pass_layouts(self._snapshot)
         return self._layouts.get(name)
 
     # The search ---------------------------------------------------------------------------------
@@ -369,7 +363,7 @@ class Preempting:
             task_id=task_id,
             partition=demand.partition.name,
             nodes=allocs,
-            batch_node_id=allocs[0].node_id,
+            batch_node_id=batch_node(job.request, allocs, self._snapshot.features),
             total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
         )
         return self._found(start, chosen_units)
@@ -380,8 +374,7 @@ class Preempting:
         for unit in units:
             for job_id, mode in zip(unit.job_ids, unit.modes, strict=True):
                 self._taken.add(job_id)
-                if not unit.is_gone:
-                    victims.append((job_id, mode))
+                victims.append((job_id, mode))
                 if mode == "SUSPEND":
                     continue
                 for alloc in self._running[job_id].nodes:

@@ -15,10 +15,11 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.rows import Load
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.history import History
@@ -62,7 +63,8 @@ class Waiting:
 class Victim(NamedTuple):
     """What decides whether a running job may be preempted; `job` is it as if it waited.
 
-    `is_leaving`: it has been preempted already. `preemptor` is the job that suspended it, or 0.
+    `is_leaving`: it has been preempted already. `preemptor` is the job that suspended it, 0 for
+    none, negative while others have their turn. So many as `rows` may have each of its cores.
     """
 
     job: Waiting
@@ -71,6 +73,7 @@ class Victim(NamedTuple):
     het_job_id: int
     is_leaving: bool
     preemptor: int
+    rows: int
 
 
 class Claim(NamedTuple):
@@ -339,14 +342,23 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
     )
 
 
-def is_free_now(cluster: Cluster, alloc: NodeAlloc) -> bool:
-    """Return whether nobody holds any of this and its node takes jobs."""
+def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: int = 1) -> bool:
+    """Return whether nobody holds any of this and its node takes jobs.
+
+    Args:
+        partition, rows: so many jobs of that partition may have each core, if all of them share.
+    """
     columns, use = cluster.columns, cluster.use[alloc.node_id]
-    if not columns.usable[alloc.node_id] or columns.cpus_free[alloc.node_id] < alloc.cpus:
+    if not columns.usable[alloc.node_id]:
         return False
     if columns.mem_free_mib[alloc.node_id] < alloc.mem_mib:
         return False
-    if use.cores & int.from_bytes(alloc.cores, "little"):
+    if rows > 1:
+        if not _has_row(cluster, alloc, partition, rows):
+            return False
+    elif columns.cpus_free[alloc.node_id] < alloc.cpus or use.cores & int.from_bytes(
+        alloc.cores, "little"
+    ):
         return False
     for held in alloc.gres:
         key = f"{held.name}:{held.type}"
@@ -357,6 +369,21 @@ def is_free_now(cluster: Cluster, alloc: NodeAlloc) -> bool:
         ):
             return False
     return True
+
+
+def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> bool:
+    """Return whether each of these cores has less than `rows` jobs, all of that partition."""
+    wanted = int.from_bytes(alloc.cores, "little")
+    load = Load()
+    for job_id, held in cluster.use[alloc.node_id].allocs.items():
+        cores = wanted & int.from_bytes(held.cores, "little")
+        job = cluster.jobs[job_id]
+        if not cores or (job_id in cluster.suspended and job.suspended_by != SUSPENDED_BY_GANG):
+            continue
+        if job.rows <= 1 or job.partition != partition:
+            return False
+        load.add(cores)
+    return not load.with_jobs(rows)
 
 
 def _gres_total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
@@ -434,6 +461,7 @@ def _victim(cluster: Cluster, job: Job) -> Victim:
         het_job_id=job.het_job_id,
         is_leaving=bool(job.preempt_end_us),
         preemptor=job.suspended_by,
+        rows=job.rows,
     )
 
 

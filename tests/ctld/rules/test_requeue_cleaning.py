@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules import requeue
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
@@ -68,15 +68,15 @@ def cleaned(cluster: Cluster, job: Job) -> Job:
     now_us = LATER_US + SECOND_US
     done = tuple((node_id, duty) for node_id, of in cluster.duties.items() for duty in of)
     apply_all(cluster, [DutiesDone(now_us, done)])
-    apply_all(cluster, [job_end.requeued(job, job.flags, now_us)])
+    apply_all(cluster, [requeue.requeued(job, job.flags, now_us)])
     assert check(cluster) == []
     assert job.state == JobState.PENDING
     return job
 
 
 def test_it_waits_for_a_while(cluster: Cluster, job: Job) -> None:
-    """Two minutes, as with Slurm."""
-    assert cleaned(cluster, job).begin_us == LATER_US + 121 * SECOND_US
+    """Two minutes and a second, as with Slurm."""
+    assert cleaned(cluster, job).begin_us == LATER_US + 122 * SECOND_US
     assert job.reason == Reason.BeginTime
 
 

@@ -13,6 +13,7 @@ from pyslurm_ng.model.cluster import Cluster, free_job_id, het_components, licen
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
+from pyslurm_ng.model.rows import rows_of
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.demand import limit_us
@@ -62,6 +63,7 @@ def dispatch(
             prepare_all=runs_prolog,
             configuring=runs_prolog,
             reservation=reservation,
+            rows=rows_of(cluster.partitions.get(start.partition), job.request),
         )
     )
     if is_batch:
@@ -191,7 +193,8 @@ def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
             return False
     if cluster.claims and not _leaves_claims(cluster, start):
         return False
-    return all(is_free_now(cluster, alloc) for alloc in start.nodes)
+    rows = rows_of(cluster.partitions.get(start.partition), job.request)
+    return all(is_free_now(cluster, alloc, start.partition, rows) for alloc in start.nodes)
 
 
 def _leaves_claims(cluster: Cluster, start: Start) -> bool:

@@ -23,7 +23,7 @@ from pyslurm_ng.model.duty import (
     SIGNAL_PREEMPTED,
     SIGNAL_STEPS_ONLY,
 )
-from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job, NodeAlloc
+from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.plan import Preemption
 from pyslurm_ng.sched.policy import Policy
@@ -74,7 +74,10 @@ def preempt(
     for victim_id, mode in item.victims:
         victim = cluster.jobs[victim_id]
         if mode == "SUSPEND":
-            fields: dict[str, object] = {"suspended_by": job.job_id, "preempt_us": now_us}
+            # One that is suspended already waits for this job from now on.
+            fields: dict[str, object] = {"suspended_by": job.job_id}
+            if victim.state == JobState.RUNNING:
+                fields["preempt_us"] = now_us
             events.append(ev.JobUpdated(now_us, victim_id, fields))
             if victim.state == JobState.RUNNING:
                 events.append(ev.JobSuspended(now_us, victim_id, duty_id))
@@ -97,12 +100,28 @@ def preempt(
         return events
     claim: dict[str, object] = {
         "claim": start.nodes,
-        "claim_victims": tuple(victim_id for victim_id, _ in item.victims),
+        "claim_victims": _in_the_way(cluster, item),
         "claim_partition": start.partition,
         "claim_tasks": start.total_tasks,
     }
     events.append(ev.JobUpdated(now_us, job.job_id, claim))
     return events
+
+
+def _in_the_way(cluster: Cluster, item: Preemption) -> tuple[int, ...]:
+    """Return the victims, and who else is leaving the nodes of the start."""
+    found = dict.fromkeys(victim_id for victim_id, _ in item.victims)
+    for alloc in item.start.nodes:
+        for job_id in cluster.use[alloc.node_id].allocs:
+            if _is_leaving(cluster, job_id):
+                found[job_id] = None
+    return tuple(found)
+
+
+def _is_leaving(cluster: Cluster, job_id: int) -> bool:
+    """Return whether a job that still holds something has been told to go."""
+    job = cluster.jobs[job_id]
+    return is_completing(job) or bool(job.preempt_end_us)
 
 
 def _told(
@@ -183,11 +202,13 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     again: dict[int, int] = {}  # cores that jobs resumed by these events have, by node
     for job_id in cluster.suspended:
         job = cluster.jobs[job_id]
-        if (
-            job.suspended_by <= 0
-            or job.state != JobState.SUSPENDED
-            or _is_covered(cluster, job, again)
-        ):
+        if job.suspended_by <= 0 or job.state != JobState.SUSPENDED:
+            continue
+        if _is_covered(cluster, job, again):
+            if job.rows > 1 and job.suspended_by not in cluster.active:
+                # Others share its cores: who has them is a matter of turns again.
+                fields: dict[str, object] = {"suspended_by": SUSPENDED_BY_GANG}
+                events.append(ev.JobUpdated(now_us, job_id, fields))
             continue
         for alloc in job.nodes:
             cores = int.from_bytes(alloc.cores, "little")
@@ -255,7 +276,7 @@ def _fits(cluster: Cluster, alloc: NodeAlloc, modes: dict[int, str]) -> bool:
     mem_mib = schedulable_mem_mib(node.spec) - alloc.mem_mib
     for job_id, held in cluster.use[alloc.node_id].allocs.items():
         mode = modes.get(job_id)
-        if mode in ("CANCEL", "REQUEUE"):
+        if mode in ("CANCEL", "REQUEUE") or _is_leaving(cluster, job_id):
             continue
         mem_mib -= held.mem_mib
         # A suspended job keeps its devices, not its cores.

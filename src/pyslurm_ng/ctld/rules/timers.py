@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency, job_end, node_loss, preempt
+from pyslurm_ng.ctld.rules import dependency, gang, job_end, node_loss, preempt
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
@@ -46,6 +46,7 @@ def due(
         lambda: time_limits(cluster, conf, now_us, limited),
         lambda: preempt.grace_over(cluster, now_us),
         lambda: preempt.resumed(cluster, now_us),
+        lambda: gang.turns(cluster, gang.slice_s(conf), now_us),
     )
     # A kind that has something to say every second must not keep the others from being heard.
     turn = now_us // SECOND_US % len(kinds)

@@ -1,0 +1,145 @@
+"""Gang scheduling: jobs that share cores take turns, all nodes of a job together.
+
+The jobs of a partition are sorted into rows in which no two have a core in common. Each time slice
+belongs to one row; who has no core in common with it runs along. Whose turn it is follows from the
+clock alone, so that a restarted controller goes on where the last one was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job
+from pyslurm_ng.model.rows import row_count
+from pyslurm_ng.model.states import JobState
+
+_SECOND_US = 1_000_000
+
+Row = dict[int, int]
+"""Cores in use by node."""
+
+
+def slice_s(conf: SlurmConf) -> int:
+    """Return SchedulerTimeSlice, 0 without gang scheduling."""
+    return conf.scheduler_time_slice if "GANG" in conf.preempt_mode else 0
+
+
+def turns(cluster: Cluster, seconds: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return who stops and who goes on for the time slice that it is.
+
+    Args:
+        seconds: of a time slice; 0: nobody takes turns.
+    """
+    if not seconds:
+        return []
+    turn = now_us // (seconds * _SECOND_US)
+    stops: list[Job] = []
+    goes: list[Job] = []
+    for jobs in _groups(cluster).values():
+        if len(jobs) == 1 and jobs[0].state == JobState.RUNNING:
+            continue
+        runs = {job.job_id for job in having_turn(jobs, turn)}
+        stops += [job for job in jobs if job.state == JobState.RUNNING and job.job_id not in runs]
+        goes += [job for job in jobs if job.state == JobState.SUSPENDED and job.job_id in runs]
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    for job in stops:
+        fields: dict[str, object] = {"suspended_by": SUSPENDED_BY_GANG}
+        events.append(ev.JobUpdated(now_us, job.job_id, fields))
+        events.append(ev.JobSuspended(now_us, job.job_id, duty_id))
+        duty_id += len(job.nodes)
+    for job in goes:
+        events.append(ev.JobResumed(now_us, job.job_id, duty_id))
+        duty_id += len(job.nodes)
+    return events
+
+
+def _groups(cluster: Cluster) -> dict[str, list[Job]]:
+    """Return the jobs that take turns, by partition, in the order of their ids."""
+    groups: dict[str, list[Job]] = {}
+    if not any(row_count(partition) > 1 for partition in cluster.partitions.values()):
+        sliced = [job_id for job_id in cluster.suspended if _is_sliced(cluster.jobs[job_id])]
+        if not sliced:
+            return groups
+    others = _others(cluster)
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        if _is_sliced(job) and _collide(others, _cores(job)):
+            continue  # a job of another kind runs there, or is about to
+        if job.rows > 1 and not is_completing(job) and _takes_turns(cluster, job):
+            groups.setdefault(job.partition, []).append(job)
+    for jobs in groups.values():
+        jobs.sort(key=lambda job: job.job_id)
+    return groups
+
+
+def _others(cluster: Cluster) -> Row:
+    """Return the cores of jobs that share with nobody, and those kept for jobs to come."""
+    used: Row = {}
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        if job.rows <= 1 and job_id not in cluster.suspended:
+            _add(used, _cores(job))
+    for job_id in cluster.claims:
+        _add(used, {alloc.node_id: int.from_bytes(alloc.cores, "little")
+                    for alloc in cluster.jobs[job_id].claim})  # fmt: skip
+    return used
+
+
+def _is_sliced(job: Job) -> bool:
+    return job.state == JobState.SUSPENDED and job.suspended_by == SUSPENDED_BY_GANG
+
+
+def _takes_turns(cluster: Cluster, job: Job) -> bool:
+    """Return whether a job runs or waits for its turn; in a partition with OFF all just run."""
+    if _is_sliced(job):
+        return True
+    partition = cluster.partitions.get(job.partition)
+    return job.state == JobState.RUNNING and (
+        partition is None or partition.preempt_mode.upper() != "OFF"
+    )
+
+
+def having_turn(jobs: Iterable[Job], turn: int) -> list[Job]:
+    """Return the jobs that run in a time slice: the row whose turn it is, and who fits beside it.
+
+    Args:
+        jobs: of one partition; sorted into rows in this order.
+    """
+    rows: list[tuple[Row, list[Job]]] = []
+    for job in jobs:
+        cores = _cores(job)
+        row = next((row for row in rows if not _collide(row[0], cores)), None)
+        if row is None:
+            row = ({}, [])
+            rows.append(row)
+        _add(row[0], cores)
+        row[1].append(job)
+    if not rows:
+        return []
+    first = turn % len(rows)
+    used: Row = {}
+    runs: list[Job] = []
+    for _, members in (*rows[first:], *rows[:first]):
+        for job in members:
+            cores = _cores(job)
+            if not _collide(used, cores):
+                _add(used, cores)
+                runs.append(job)
+    return runs
+
+
+def _cores(job: Job) -> Row:
+    return {alloc.node_id: int.from_bytes(alloc.cores, "little") for alloc in job.nodes}
+
+
+def _collide(row: Row, cores: Row) -> bool:
+    return any(row.get(node_id, 0) & mask for node_id, mask in cores.items())
+
+
+def _add(row: Row, cores: Row) -> None:
+    for node_id, mask in cores.items():
+        row[node_id] = row.get(node_id, 0) | mask
