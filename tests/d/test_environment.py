@@ -12,7 +12,7 @@ import pytest
 
 from pyslurm_ng.d import environment as env
 from pyslurm_ng.model.job import REQ_NTASKS_SET, JobRequest, NodeAlloc
-from pyslurm_ng.wire.node_messages import JobCredential
+from pyslurm_ng.wire.node_messages import HetComponent, JobCredential
 
 GOLDEN = Path(__file__).parent / "golden"
 # An identifier of the run, and what srun -l adds.
@@ -185,3 +185,26 @@ def test_environment_blob_keeps_every_byte() -> None:
     parsed = env.parse_environment(blob)
     assert list(parsed) == ["A", "B", "C"]
     assert env.entries(parsed) == [b"A=1", b"B=x=y\nz", b"C=\xff\xfe"]
+
+
+def test_script_of_a_heterogeneous_job() -> None:
+    """Every component's variables in both spellings, beside those of the leader."""
+    expected = golden("het_batch")
+    first = JobRequest(ntasks=1, cpus_per_task=2, mem_per_node_mib=200, flags=REQ_NTASKS_SET)
+    second = JobRequest(ntasks=2, mem_per_node_mib=100, gpus_per_node="1", flags=REQ_NTASKS_SET)
+    here = (NodeAlloc(2, 2, b"\x03", 200, 1),)
+    there = (NodeAlloc(0, 2, b"\x03", 100, 2),)
+    both = tuple(
+        HetComponent(job_id, "sbatch", request, (node,), allocs, partition, "physics", "normal")
+        for job_id, request, node, allocs, partition in (
+            (79, first, "n3", here, "main"),
+            (80, second, "n1", there, "gpu"),
+        )
+    )
+    job = credential(
+        ["n3"], [2], [1], 1795177014, 1795180614, job_id=79, job_name="sbatch", request=first,
+        allocs=here, het_components=both,
+    )  # fmt: skip
+    found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    found.pop("SLURM_CPUS_PER_TASK")  # the recording lacks it, and srun in it broke over that
+    assert shown(found, expected["SLURM_TASK_PID"]) == expected

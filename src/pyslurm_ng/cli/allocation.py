@@ -10,6 +10,7 @@ from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from pyslurm_ng.cli.options import Options
@@ -20,6 +21,11 @@ TIMEOUT, DEADLINE, CANCELLED = 6, 10, 4
 """JobState values."""
 SIGINT, SIGTERM, SIGHUP, SIGQUIT = 2, 15, 1, 3
 ALREADY_DONE, NODES_BUSY = 2021, 2016
+_OF_THE_WHOLE = frozenset(
+    "SLURM_CLUSTER_NAME SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_SUBMIT_DIR "
+    "SLURM_SUBMIT_HOST".split()
+)
+"""Variables without a copy for each component."""
 _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
 
@@ -37,12 +43,19 @@ class Allocation:
         over: how it ended, None while it lasts.
     """
 
-    def __init__(self, client: "Client", options: "Options", signals: "Signals") -> None:
+    def __init__(
+        self,
+        client: "Client",
+        options: "Options",
+        signals: "Signals",
+        further: "Sequence[Options]" = (),
+    ) -> None:
         self.job_id = 0
         self.granted: dict[str, Any] = {}
         self.over: dict[str, Any] | None = None
         self._client = client
         self._options = options
+        self._further = further  # of the components of a heterogeneous job but the first
         self._signals = signals
         self._command = options.command
         self._fields: dict[str, Any] = {}
@@ -71,6 +84,10 @@ class Allocation:
             "is_kept": is_kept,
             "request_id": os.urandom(16),
         }
+        for component in self._further:
+            component.flag(ov.INTERACTIVE)
+        if self._further:
+            self._fields["components"] = [component.request for component in self._further]
         self._sequence = self._client.begin("AllocateJob", self._fields)
         wait_s = self._immediate_s()
         give_up = monotonic() + wait_s if wait_s else float("inf")
@@ -184,48 +201,17 @@ class Allocation:
 
     def variables(self) -> "dict[str, str]":
         """Return what salloc sets for its command."""
-        granted, request = self.granted, self._options.request
-        found = {
-            "SLURM_CLUSTER_NAME": granted["cluster"],
-            "SLURM_JOBID": granted["job_id"],
-            "SLURM_JOB_ACCOUNT": granted["account"],
-            "SLURM_JOB_CPUS_PER_NODE": granted["cpus_per_node"],
-            "SLURM_JOB_ID": granted["job_id"],
-            "SLURM_JOB_NAME": granted["name"],
-            "SLURM_JOB_NODELIST": granted["nodes"],
-            "SLURM_JOB_NUM_NODES": granted["node_count"],
-            "SLURM_JOB_PARTITION": granted["partition"],
-            "SLURM_JOB_QOS": granted["qos"],
-            "SLURM_NNODES": granted["node_count"],
-            "SLURM_NODELIST": granted["nodes"],
-            "SLURM_SUBMIT_DIR": submission.current_directory(),
-            "SLURM_SUBMIT_HOST": os.uname().nodename.partition(".")[0],
-            "SLURM_TASKS_PER_NODE": granted["tasks_per_node"],
-        }
-        if options_ntasks(self._options):
-            found["SLURM_NPROCS"] = found["SLURM_NTASKS"] = granted["ntasks"]
-        for name, variable in (
-            ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
-            ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
-            ("ntasks_per_core", "SLURM_NTASKS_PER_CORE"),
-            ("ntasks_per_gpu", "SLURM_NTASKS_PER_GPU"),
-            ("threads_per_core", "SLURM_THREADS_PER_CORE"),
-            ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
-            ("mem_per_cpu_mib", "SLURM_MEM_PER_CPU"),
-            ("mem_per_gpu_mib", "SLURM_MEM_PER_GPU"),
-            ("gpus", "SLURM_GPUS"),
-            ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
-            ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
-            ("cpus_per_gpu", "SLURM_CPUS_PER_GPU"),
-            ("distribution", "SLURM_DISTRIBUTION"),
-            ("reservation", "SLURM_JOB_RESERVATION"),
-            ("licenses", "SLURM_JOB_LICENSES"),
-        ):
-            if request.get(name):
-                found[variable] = request[name]
-        if self._options.has_flag(ov.OVERCOMMIT):
-            found["SLURM_OVERCOMMIT"] = 1
-        return {name: str(value) for name, value in found.items() if value != ""}
+        found = _variables(self.granted, self._options)
+        components = self.granted.get("components")
+        if not components:
+            return found
+        found["SLURM_HET_SIZE"] = found["SLURM_PACK_SIZE"] = str(len(components))
+        for offset, options in enumerate((self._options, *self._further)):
+            for name, value in _variables(components[offset], options).items():
+                if name not in _OF_THE_WHOLE:
+                    found[f"{name}_HET_GROUP_{offset}"] = value
+                    found[f"{name}_PACK_GROUP_{offset}"] = value
+        return found
 
     def give_back(self, status: int) -> None:
         """End the job with a wait status; nothing if it has ended already."""
@@ -237,6 +223,52 @@ class Allocation:
             if problem.code != ALREADY_DONE:
                 say(f"{self._command}: error: Unable to clean up job allocation {self.job_id}: "
                     f"{problem.text}")  # fmt: skip
+
+
+def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]":
+    """Return the variables of one job, or of one component as if it were a job of its own."""
+    request = options.request
+    found = {
+        "SLURM_CLUSTER_NAME": granted["cluster"],
+        "SLURM_JOBID": granted["job_id"],
+        "SLURM_JOB_ACCOUNT": granted["account"],
+        "SLURM_JOB_CPUS_PER_NODE": granted["cpus_per_node"],
+        "SLURM_JOB_ID": granted["job_id"],
+        "SLURM_JOB_NAME": granted["name"],
+        "SLURM_JOB_NODELIST": granted["nodes"],
+        "SLURM_JOB_NUM_NODES": granted["node_count"],
+        "SLURM_JOB_PARTITION": granted["partition"],
+        "SLURM_JOB_QOS": granted["qos"],
+        "SLURM_NNODES": granted["node_count"],
+        "SLURM_NODELIST": granted["nodes"],
+        "SLURM_SUBMIT_DIR": submission.current_directory(),
+        "SLURM_SUBMIT_HOST": os.uname().nodename.partition(".")[0],
+        "SLURM_TASKS_PER_NODE": granted["tasks_per_node"],
+    }
+    if options_ntasks(options):
+        found["SLURM_NPROCS"] = found["SLURM_NTASKS"] = granted["ntasks"]
+    for name, variable in (
+        ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
+        ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
+        ("ntasks_per_core", "SLURM_NTASKS_PER_CORE"),
+        ("ntasks_per_gpu", "SLURM_NTASKS_PER_GPU"),
+        ("threads_per_core", "SLURM_THREADS_PER_CORE"),
+        ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
+        ("mem_per_cpu_mib", "SLURM_MEM_PER_CPU"),
+        ("mem_per_gpu_mib", "SLURM_MEM_PER_GPU"),
+        ("gpus", "SLURM_GPUS"),
+        ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
+        ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
+        ("cpus_per_gpu", "SLURM_CPUS_PER_GPU"),
+        ("distribution", "SLURM_DISTRIBUTION"),
+        ("reservation", "SLURM_JOB_RESERVATION"),
+        ("licenses", "SLURM_JOB_LICENSES"),
+    ):
+        if request.get(name):
+            found[variable] = request[name]
+    if options.has_flag(ov.OVERCOMMIT):
+        found["SLURM_OVERCOMMIT"] = 1
+    return {name: str(value) for name, value in found.items() if value != ""}
 
 
 def options_ntasks(options: "Options") -> bool:

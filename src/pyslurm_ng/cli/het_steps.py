@@ -34,6 +34,17 @@ class Component:
         self.inherited = inherited
 
 
+def parts(argv: "list[str]") -> "list[list[str]]":
+    """Return the words of each command between the colons."""
+    found: list[list[str]] = [[]]
+    for word in argv:
+        if word == ":":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
 def components(
     argv: "list[str]", split: "Callable[[list[str]], Pairs]", environment: "Mapping[str, str]"
 ) -> "list[Component]":
@@ -45,21 +56,16 @@ def components(
     Raises:
         OptionError: groups that the job does not have, or one of them twice.
     """
-    parts: list[list[str]] = [[]]
-    for word in argv:
-        if word == ":":
-            parts.append([])
-        else:
-            parts[-1].append(word)
+    commands = parts(argv)
     size_text = environment.get("SLURM_HET_SIZE", "")
     last = int(size_text) - 1 if size_text.isdigit() else 0
     found: list[Component] = []
     inherited: Pairs = []
-    for place, words in enumerate(parts):
+    for place, words in enumerate(commands):
         pairs = split(words)
         text = next((value for name, value in reversed(pairs) if name in _OPTIONS), "")
         # Without a heterogeneous job all programs run in the one there is.
-        default = [place if size_text and len(parts) > 1 else 0]
+        default = [place if size_text and len(commands) > 1 else 0]
         for group in parse_groups(text) if text else default:
             if group > last:
                 raise OptionError(

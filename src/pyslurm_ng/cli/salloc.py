@@ -37,6 +37,27 @@ def _run(options: Options, argv: "list[str]") -> int:
         return 0
     options.apply_environment(dict(os.environ))
     options.apply_all(pairs, COMMAND_LINE)
+    further: list[Options] = []
+    if operands[:1] == [":"]:
+        from pyslurm_ng.cli.het_options import further_components, split_groups
+
+        groups, operands = split_groups(options, operands)
+        further = further_components(options, [], groups, dict(os.environ))
+    conf = read_conf("salloc", *submission.CONF_KEYS)
+    for component in (options, *further):
+        _check(component, conf)
+    command = operands or [os.environ.get("SHELL") or "/bin/sh"]
+    path = _find(command[0])
+    if not path:
+        say(f'salloc: error: Unable to find command "{command[0]}"')
+        return 1
+    work = _Salloc(options, argv, conf, command, path, has_command=bool(operands))
+    work.further = further
+    return work.run()
+
+
+def _check(options: Options, conf: "dict[str, str]") -> None:
+    """Settle one component's options; print what is odd about them, and all with -v."""
     quiet = "quiet" in options.settings
     for line in options.finish():
         if not quiet:
@@ -44,15 +65,8 @@ def _run(options: Options, argv: "list[str]") -> int:
     if options.verbose and not quiet:
         for line in options.verbose_lines():
             say(f"salloc: {line}")
-    conf = read_conf("salloc", *submission.CONF_KEYS)
     submission.check_cluster(options, conf.get("ClusterName", ""))
     options.check_resources(conf.get("GresTypes", ""))
-    command = operands or [os.environ.get("SHELL") or "/bin/sh"]
-    path = _find(command[0])
-    if not path:
-        say(f'salloc: error: Unable to find command "{command[0]}"')
-        return 1
-    return _Salloc(options, argv, conf, command, path, has_command=bool(operands)).run()
 
 
 def _find(name: str) -> str:
@@ -79,6 +93,7 @@ class _Salloc:
         *,
         has_command: bool,
     ) -> None:
+        self.further: list[Options] = []  # components of a heterogeneous job but the first
         self._options = options
         self._argv = argv
         self._command = command
@@ -102,8 +117,12 @@ class _Salloc:
             # As in Slurm: neither the shell nor the command names the job.
             request["name"] = "interactive"
         request["command"] = self._path
+        for component in self.further:
+            submission.describe_origin(component, self._argv)
+            component.request.setdefault("name", request["name"])
+            component.request["command"] = self._path
         submission.become(options)
-        allocation = Allocation(connect(self._conf), options, self._signals)
+        allocation = Allocation(connect(self._conf), options, self._signals, self.further)
         is_kept = "no-shell" in options.settings
         try:
             allocation.ask(is_kept=is_kept)

@@ -70,12 +70,59 @@ def _run_components(argv: "list[str]") -> int:
         argv, lambda words: Options("srun").split_words(words)[0], os.environ
     )
     if len(steps) > 1 and not os.environ.get("SLURM_JOB_ID"):
-        text = "several components without an allocation: not implemented yet; use salloc or sbatch"
-        raise OptionError(text, 1)
+        return _components_alone(argv)
     if len(steps) == 1:
         het_steps.become(steps[0].group)
         return _run(Options("srun"), steps[0].words)
     return het_steps.run(steps, lambda step, meeting: _run_component(step, meeting, argv))
+
+
+def _components_alone(argv: "list[str]") -> int:
+    """Get an allocation of several components, run a step in each, give it back."""
+    from pyslurm_ng.cli import het_steps
+    from pyslurm_ng.cli.allocation import Allocation, Revoked
+    from pyslurm_ng.cli.het_options import further_components
+
+    options = Options("srun")
+    split = [options.split_words(words) for words in het_steps.parts(argv)]
+    environment = dict(os.environ)
+    options.apply_environment(environment)
+    options.apply_all(split[0][0], COMMAND_LINE)
+    further = further_components(options, [], [pairs for pairs, _ in split[1:]], environment)
+    conf = read_conf("srun", *CONF_KEYS)
+    for component, (_, operands) in zip((options, *further), split, strict=True):
+        component.finish()
+        if not operands:
+            say("srun: fatal: No command given to execute.")
+            return 1
+        component.check_resources(conf.get("GresTypes", ""))
+        submission.describe_origin(component, argv)
+        if not component.request.get("name"):
+            component.request["name"] = operands[0].rpartition("/")[2]
+        component.request["command"] = operands[0]
+    submission.check_cluster(options, conf.get("ClusterName", ""))
+    submission.become(options)
+    allocation = Allocation(connect(conf), options, Signals(), further)
+    try:
+        allocation.ask()
+    except SlurmError as problem:
+        submission.refusal("srun", problem, "Unable to allocate resources")
+        raise Failed from None
+    except Revoked:
+        raise Failed from None
+    for name in list(os.environ):
+        if submission.is_of_outer_job(name):
+            del os.environ[name]
+    os.environ.update(allocation.variables())
+    code = 1
+    try:
+        steps = het_steps.components(
+            argv, lambda words: Options("srun").split_words(words)[0], os.environ
+        )
+        code = het_steps.run(steps, lambda step, meeting: _run_component(step, meeting, argv))
+    finally:
+        allocation.give_back(code << 8 if code < 128 else code - 128)
+    return code
 
 
 def _run_component(step: "Component", meeting: "Meeting", argv: "list[str]") -> int:

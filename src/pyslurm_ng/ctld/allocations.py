@@ -20,7 +20,7 @@ from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.feasible import size_of
 from pyslurm_ng.ctld.step_calls import Clock, OpenCall
 from pyslurm_ng.ctld.writer import Answer, Writer
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.sizes import job_sizes
@@ -77,6 +77,10 @@ class Allocations:
         request = cast(AllocateJob, call.request)
         call.on_gone(partial(self._gone, job_id, call, session, is_kept=request.is_kept))
         self._watch.watch(job_id, session.changed)
+        leader = self._writer.cluster.jobs.get(job_id)
+        for part in het_components(self._writer.cluster, leader) if leader is not None else ():
+            if part.job_id != job_id:
+                self._watch.watch(part.job_id, session.part_changed)
 
     def end(self, job_id: int, call: OpenCall, over: AllocationOver) -> None:
         """Say that it is over, when that is durable."""
@@ -86,10 +90,29 @@ class Allocations:
 
     def grant(self, call: OpenCall, job: Job) -> None:
         """Tell where the job runs, when that is durable."""
-        granted = describe(self._writer.cluster, job)
+        cluster = self._writer.cluster
+        granted = describe(cluster, job)
+        parts = het_components(cluster, job)
+        if parts:
+            granted = msgspec.structs.replace(
+                granted, components=[describe(cluster, part) for part in parts]
+            )
         self._writer.when_durable(lambda: call.part(granted))
 
+    def is_ready(self, job: Job) -> bool:
+        """Return whether a job, with all its components, has its nodes prepared."""
+        parts = het_components(self._writer.cluster, job) or [job]
+        return all(
+            part.state == JobState.RUNNING and not part.flags & JobFlag.CONFIGURING
+            for part in parts
+        )
+
+    def leader(self, job_id: int) -> Job | None:
+        """Return the record of a session's job."""
+        return self._writer.cluster.jobs.get(job_id)
+
     def _gone(self, job_id: int, call: OpenCall, session: _Session, *, is_kept: bool) -> None:
+        session.is_closed = True
         self._watch.forget(job_id, session.changed)
         if self._attached.get(job_id) is not call:
             return
@@ -126,6 +149,14 @@ class _Session:
         self._call = call
         self._job_id = job_id
         self._was_granted = False
+        self.is_closed = False
+
+    def part_changed(self, _: Job | None) -> bool:
+        """Look at the job when one of its components has changed."""
+        leader = self._allocations.leader(self._job_id)
+        if self.is_closed or leader is None or _is_over(leader):
+            return True  # the leader's own change tells the rest
+        return self.changed(leader)
 
     def changed(self, job: Job | None) -> bool:
         """Tell the command what matters to it; return whether that was the last."""
@@ -139,8 +170,7 @@ class _Session:
             )
             self._allocations.end(self._job_id, self._call, over)
             return True
-        is_ready = job.state == JobState.RUNNING and not job.flags & JobFlag.CONFIGURING
-        if is_ready and not self._was_granted:
+        if not self._was_granted and self._allocations.is_ready(job):
             self._was_granted = True
             self._allocations.grant(self._call, job)
         return False

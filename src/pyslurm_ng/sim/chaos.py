@@ -23,6 +23,7 @@ from pyslurm_ng.sim.checks import (
     Ledger,
     Violation,
     check_cluster,
+    check_components,
     check_promises,
     check_replay,
     replay,
@@ -101,16 +102,19 @@ class Chaos:
         *,
         conf: str = "",
         partitions: tuple[str, ...] = (),
+        components: bool = False,
     ) -> None:
         """Prepare a life.
 
         Args:
             conf: more lines of slurm.conf.
             partitions: where users submit to, by chance; none: the default one.
+            components: some jobs are heterogeneous.
         """
         self.world = World(seed, _BEGIN_US)
         self.conf: SlurmConf = parse_slurm_conf(_CONF + conf, "the simulator's slurm.conf")
         self._partitions = partitions
+        self._has_components = components
         self.plan = plan
         self.faults = Faults.chosen(self.world)
         self.network = Network(self.world, self.faults)
@@ -161,6 +165,8 @@ class Chaos:
         writer = controller.writer
         writer.record([ev.EpochStarted(self.world.now_us, controller.cluster.epoch + 1, "ctl")])
         writer.observe(lambda _: check_cluster(controller.cluster))
+        if self._has_components:
+            writer.observe(lambda _: check_components(controller.cluster))
         writer.follow(lambda _: self._send_duties(controller))
 
     def _crash_controller(self) -> None:
@@ -314,8 +320,18 @@ class Chaos:
             array=chance.choice(("", "", "", "0-4%2")),
             partition=chance.choice(self._partitions) if self._partitions else "",
         )
+        further: list[JobRequest] = []
+        if self._has_components and not request.array and chance.random() < 0.5:
+            # Together they must fit: there are two GPUs and 20 CPUs.
+            further = [
+                JobRequest(ntasks=chance.choice((1, 3)), partition=request.partition)
+                for _ in range(chance.choice((1, 2)))
+            ]
         message = SubmitJob(
-            request_id=number.to_bytes(16, "big"), request=request, script=b"#!/bin/sh\n"
+            request_id=number.to_bytes(16, "big"),
+            request=request,
+            script=b"#!/bin/sh\n",
+            components=further,
         )
         cancels = chance.random() < 0.2
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, is_completing
 
 
 class Violation(AssertionError):
@@ -48,6 +48,22 @@ def check_cluster(cluster: Cluster) -> None:
     broken = check(cluster)
     if broken:
         raise Violation("; ".join(broken))
+
+
+def check_components(cluster: Cluster) -> None:
+    """Raise Violation if a component is without its leader, or runs that started apart from it."""
+    starts: dict[int, set[int]] = {}
+    for job in cluster.jobs.values():
+        if not job.het_job_id:
+            continue
+        leader = cluster.jobs.get(job.het_job_id)
+        if leader is None or job.job_id != leader.job_id + job.het_offset:
+            raise Violation(f"job {job.job_id} is component {job.het_offset} of no job")
+        if job.job_id in cluster.active and not is_completing(job):
+            starts.setdefault(job.het_job_id, set()).add(job.start_us)
+    apart = [job_id for job_id, moments in starts.items() if len(moments) > 1]
+    if apart:
+        raise Violation(f"components of jobs {apart} started at different times")
 
 
 def replay(start_image: bytes, payloads: list[bytes]) -> Cluster:

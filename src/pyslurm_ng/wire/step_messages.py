@@ -124,9 +124,8 @@ class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     exit_code: int = 0  # wait status
 
 
-@reply("AllocationGranted")
-class AllocationGranted(msgspec.Struct, frozen=True):
-    """The job has its resources and its nodes are prepared.
+class GrantedComponent(msgspec.Struct, frozen=True):
+    """What a job has, or one component of a heterogeneous one.
 
     `cpus_per_node` and `tasks_per_node` are in the repeat form; `end_us` is 0 for no limit.
     """
@@ -147,6 +146,16 @@ class AllocationGranted(msgspec.Struct, frozen=True):
     time_limit_min: int
     reservation: str = ""
     licenses: str = ""
+
+
+@reply("AllocationGranted")
+class AllocationGranted(GrantedComponent, frozen=True):
+    """The job has its resources and its nodes are prepared.
+
+    `components` are those of a heterogeneous job, the first included.
+    """
+
+    components: list[GrantedComponent] = []
 
 
 @reply("JobNotice", max_bytes=65536)

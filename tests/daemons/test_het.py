@@ -1,0 +1,71 @@
+"""A heterogeneous job on real daemons: one script, steps in and across its components."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.daemons.live import LiveCluster
+
+pytestmark = pytest.mark.daemons
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=mixed --ntasks=1 --time=5
+#SBATCH hetjob
+#SBATCH --ntasks=2 --nodes=2 --gpus-per-node=1
+echo "size $SLURM_HET_SIZE ids $SLURM_JOB_ID_HET_GROUP_0 $SLURM_JOB_ID_HET_GROUP_1"
+echo "tasks $SLURM_NTASKS_HET_GROUP_0 $SLURM_NTASKS_HET_GROUP_1"
+srun --het-group=1 bash -c 'echo "one: $SLURM_JOB_ID rank $SLURM_PROCID of $SLURM_NTASKS"'
+srun -l --het-group=0,1 bash -c 'echo "both: $SLURM_JOB_ID rank $SLURM_PROCID of $SLURM_NTASKS"'
+srun --het-group=2 true || echo refused
+"""
+
+
+def test_script_of_two_components(live_cluster: LiveCluster) -> None:
+    """Ranks go on from one component to the next, and accounting shows both with their steps."""
+    place = live_cluster.directory.parent / "het"
+    place.mkdir(mode=0o755)
+    (place / "job.sh").write_text(SCRIPT)
+    leader = live_cluster.submit("--output=out", "job.sh", cwd=place)
+    other = leader + 1
+    live_cluster.wait_for_jobs(leader, other)
+    lines = (place / "out").read_text().splitlines()
+    assert f"size 2 ids {leader} {other}" in lines
+    assert "tasks 1 2" in lines
+    assert sorted(line for line in lines if line.startswith("one:")) == [
+        f"one: {other} rank 0 of 2",
+        f"one: {other} rank 1 of 2",
+    ]
+    assert sorted(line for line in lines if "both:" in line) == [
+        f"0: both: {leader} rank 0 of 3",
+        f"1: both: {other} rank 1 of 3",
+        f"2: both: {other} rank 2 of 3",
+    ]
+    assert "refused" in lines
+    assert any("maximum value of 1" in line for line in lines)
+    for job_id in (leader, other):
+        assert live_cluster.accounted(job_id).splitlines()[0] == "COMPLETED|0:0"
+    rows = live_cluster.out("sacct", "-n", "-P", "-j", str(leader), "-o", "JobID").split()
+    wanted = {f"{leader}+0", f"{leader}+0.batch", f"{leader}+1", f"{leader}+1.0"}
+    assert wanted <= set(rows)
+
+
+def test_salloc_of_two_components(live_cluster: LiveCluster) -> None:
+    """The command sees both; the end of one is the end of all."""
+    shown = live_cluster.run(
+        "salloc", "-n1", ":", "-n2",
+        "bash", "-c", "echo $SLURM_HET_SIZE; srun hostname : hostname | wc -l",
+    )  # fmt: skip
+    assert (shown.returncode, shown.stdout.split()) == (0, ["2", "3"])
+    live_cluster.wait_for_jobs()
+
+
+def test_waiting_components_are_cancelled_together(live_cluster: LiveCluster) -> None:
+    """Both want all nodes whole: they wait for ever, and go at one word."""
+    leader = live_cluster.submit("-N4", "--exclusive", ":", "-N4", "--exclusive", "--wrap", "true")
+    shown = live_cluster.out("squeue", "-h", "-o", "%i %t").splitlines()
+    assert set(shown) == {f"{leader}+0 PD", f"{leader}+1 PD"}
+    assert f"HetJobIdSet={leader}-{leader + 1}" in live_cluster.out(
+        "scontrol", "show", "job", f"{leader}+1"
+    )
+    live_cluster.out("scancel", f"{leader}+1")
+    live_cluster.wait_for_jobs(leader, leader + 1)

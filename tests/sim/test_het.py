@@ -1,0 +1,16 @@
+"""Heterogeneous jobs while controllers and nodes crash and messages get lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sim.chaos import Chaos
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_start_and_end_together_whatever_breaks(seed: int) -> None:
+    """A leader is never without its components, none starts apart, all are over in the end."""
+    plan = first_fit.plan if seed % 2 else Planner()
+    Chaos(seed, plan, components=True).run()
