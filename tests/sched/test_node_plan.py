@@ -83,15 +83,20 @@ def test_jobs_behind_change_nothing_for_those_before(
         cluster.jobs[job_id].reason = Reason.JobHeldUser
     for request, limit in waiting:
         submit(cluster, request, time_limit_min=limit)
+    # Without a job that takes part of a node, the few may be planned by counts, to the second.
+    small = submit(cluster, JobRequest(), time_limit_min=1)
     view = snapshot(cluster, later_us)
     whole = Planner()(view, RULES)
     order = sorted(
-        view.waiting, key=lambda job: (job.partitions != ("debug",), -whole.priorities[job.job_id])
+        (job for job in view.waiting if job.job_id != small),
+        key=lambda job: (job.partitions != ("debug",), -whole.priorities[job.job_id]),
     )
     half = {job.job_id for job in order[: len(order) // 2]}
-    view.waiting[:] = [job for job in view.waiting if job.job_id in half]
+    view.waiting[:] = [job for job in view.waiting if job.job_id in half or job.job_id == small]
     part = Planner()(view, RULES)
-    assert [start for start in whole.starts if start.job_id in half] == part.starts
+    assert [start for start in whole.starts if start.job_id in half] == [
+        start for start in part.starts if start.job_id in half
+    ]
     for job_id in half:
         assert whole.expected_start_us.get(job_id) == part.expected_start_us.get(job_id)
 
