@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.sched import features
+from pyslurm_ng.sched.features import Way, holds
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.test_backfill import MINUTE_US, run_pass
+from tests.sched.test_backfill import MINUTE_US, _end_due, run_pass
 
 RACKS = r"""
 ClusterName=demo
@@ -168,3 +172,84 @@ def test_least_loaded_nodes_first(conf: str, how: str) -> None:
     last = _job(cluster, nodes_min=2, cpus_per_task=1)
     _plan(cluster, text)
     assert _nodes(cluster, last) == [1, 2]
+
+
+_REQUESTS = st.builds(
+    JobRequest,
+    nodes_min=st.integers(0, 4),
+    ntasks=st.sampled_from([0, 0, 2, 6]),
+    cpus_per_task=st.sampled_from([0, 2, 4]),
+    constraint=st.sampled_from(
+        ["", "rack1", "ib|gpu", "[rack1|rack2]", "rack2*2", "[rack1*1&rack2*2]", "[ib|gpu]&rack2"]
+    ),
+    prefer=st.sampled_from(["", "", "rack2"]),
+    flags=st.sampled_from([0, mj.REQ_CONTIGUOUS, mj.REQ_SPREAD, mj.REQ_USE_MIN_NODES]),
+    exclude=st.sampled_from(["", "n3"]),
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    jobs=st.lists(
+        st.tuples(_REQUESTS, st.integers(0, 4), st.booleans(), st.sampled_from([1, 7, 60])),
+        min_size=1,
+        max_size=12,
+    ),
+    is_builtin=st.booleans(),
+    lln=st.booleans(),
+    steps=st.integers(1, 4),
+)
+def test_whoever_starts_has_what_it_asked_for(
+    jobs: list[tuple[JobRequest, int, bool, int]], is_builtin: bool, lln: bool, steps: int
+) -> None:
+    """Features, counts, neighbours and node counts hold for every start of every pass."""
+    text = BUILTIN if is_builtin else RACKS
+    if lln:
+        text = text.replace("=CR_Core", "=CR_Core,CR_LLN")
+    cluster = cluster_of(conf_of(text))
+    for request, more, is_sized, minutes in jobs:
+        fields: dict[str, Any] = {"nodes_max": request.nodes_min}
+        if request.nodes_min and more:
+            fields["nodes_max"] = request.nodes_min + more
+            if is_sized:
+                fields["node_sizes"] = f"{request.nodes_min},{request.nodes_min + more}"
+        submit(cluster, msgspec.structs.replace(request, **fields), time_limit_min=minutes)
+    now_us = START_US
+    for _ in range(steps):
+        plan = _plan(cluster, text, now_us)
+        for start in plan.starts:
+            _judge(cluster, cluster.jobs[start.job_id])
+        ends = [
+            cluster.jobs[one].start_us + cluster.jobs[one].time_limit_min * MINUTE_US
+            for one in cluster.active
+        ]
+        if not ends:
+            break
+        now_us = min(ends)
+        _end_due(cluster, now_us)
+
+
+def _judge(cluster: Cluster, job: Job) -> None:
+    request, ids = job.request, [alloc.node_id for alloc in job.nodes]
+    names_of = [cluster.node(node_id).features_active for node_id in ids]
+    ways = [*_ways(request.prefer), *_ways(request.constraint or "ib|gpu")]
+    assert any(
+        (way.every is None or all(holds(way.every, names) for names in names_of))
+        and all(
+            sum(holds(tree, names) for names in names_of) >= count for tree, count in way.counts
+        )
+        for way in ways
+    )
+    assert 2 not in ids or not request.exclude
+    if request.flags & mj.REQ_CONTIGUOUS:
+        assert ids == list(range(ids[0], ids[0] + len(ids)))
+    if request.node_sizes:
+        assert len(ids) in (request.nodes_min, request.nodes_max)
+    elif request.nodes_max:
+        assert request.nodes_min <= len(ids) <= max(request.nodes_max, request.nodes_min)
+    assert sum(alloc.tasks for alloc in job.nodes) >= request.ntasks
+
+
+def _ways(text: str) -> tuple[Way, ...]:
+    """Return the ways of an expression, none for none."""
+    return features.ways(text) if text else ()
