@@ -475,15 +475,15 @@ class Cluster:
         columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
         columns.gres_used[node_id] = dict(use.gres_count) if use.gres_count else _NOTHING
 
-
     def hold(self, job_id: int, alloc: NodeAlloc) -> None:
         """Let a running job hold something on a node."""
         node_id = alloc.node_id
         use, columns = self.use[node_id], self.columns
+        before = use.cpus
         use.add(job_id, alloc)
         if self.nodes[node_id] is None:
             return
-        columns.cpus_free[node_id] -= alloc.cpus
+        columns.cpus_free[node_id] -= use.cpus - before  # cores may be shared
         columns.mem_free_mib[node_id] -= alloc.mem_mib
         columns.in_use[node_id] = 1
         columns.cores_busy[node_id] = use.cores
