@@ -67,14 +67,15 @@ def load_configuration(path: str) -> Configuration:
     return Configuration(
         conf=conf,
         policy=policy(conf),
-        topologies=_topologies(conf, directory),
+        topologies=topologies_of(conf, directory),
         cgroup=cgroup,
         service_uid=_uid_of(conf.slurm_user),
         warnings=tuple(check_warnings(path)),
     )
 
 
-def _topologies(conf: SlurmConf, directory: str) -> tuple[TopologyConf, ...]:
+def topologies_of(conf: SlurmConf, directory: str) -> tuple[TopologyConf, ...]:
+    """Return the networks that the files beside slurm.conf describe."""
     names = tuple(node.name for node in conf.nodes)
     yaml_path = os.path.join(directory, "topology.yaml")
     if os.path.exists(yaml_path):

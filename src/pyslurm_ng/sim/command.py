@@ -11,7 +11,15 @@ from pathlib import Path
 import click
 
 from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.conf.topology_conf import TopologyConf
+from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration, topologies_of
+from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sim.comparison import compare
+from pyslurm_ng.sim.journal_run import JournalRun
+from pyslurm_ng.sim.page import duration, page
+from pyslurm_ng.sim.recorded import read_recording
 from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
 from pyslurm_ng.sim.workload import Trace, read_swf
 
@@ -24,22 +32,32 @@ _IDENTITY = ("clustername", "slurmctldhost", "authtype", "credtype")
 @click.option(
     "--trace",
     "path",
-    required=True,
     type=click.Path(exists=True, dir_okay=False),
     help="Workload in the Standard Workload Format, plain or gzipped.",
 )
 @click.option(
     "--procs",
     "processors",
-    required=True,
     type=click.IntRange(1, 1_000_000),
     help="Processors of the machine; each is a node of one core.",
+)
+@click.option(
+    "--journal",
+    "journal_path",
+    type=click.Path(exists=True, path_type=Path),
+    help="StateSaveLocation of a real cluster, or a journal file: replay what it recorded.",
+)
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --journal: write plots and tables into this file.",
 )
 @click.option(
     "--conf",
     "conf_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="slurm.conf whose scheduling parameters to use; its nodes and partitions are not.",
+    help="slurm.conf: all of it with --journal, only its scheduling parameters with --trace.",
 )
 @click.option(
     "--set",
@@ -50,13 +68,36 @@ _IDENTITY = ("clustername", "slurmctldhost", "authtype", "credtype")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def sim(
+    path: str | None,
+    processors: int | None,
+    journal_path: Path | None,
+    html_path: Path | None,
+    conf_path: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Simulate a machine with a recorded workload under the real scheduler."""
+    if journal_path is not None:
+        if path is not None or processors is not None:
+            raise click.UsageError("--journal and --trace exclude each other; --procs is a trace's")
+        if conf_path is None:
+            raise click.UsageError("--journal needs --conf: the slurm.conf to replay it with")
+        _journal(journal_path, conf_path, settings, html_path, as_json)
+        return
+    if path is None or processors is None:
+        raise click.UsageError("give --trace FILE and --procs N, or --journal DIR and --conf FILE")
+    if html_path is not None:
+        raise click.UsageError("--html needs --journal")
+    _trace(path, processors, conf_path, settings, as_json)
+
+
+def _trace(
     path: str,
     processors: int,
     conf_path: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Simulate a machine with a recorded workload under the real scheduler."""
     lines = _settings(conf_path, settings)
     try:
         conf = trace_conf(processors, lines)
@@ -76,6 +117,79 @@ def sim(
         raise click.ClickException(f"{path}: no job in it can run on {processors} processors")
     outcome = TraceRun(jobs, conf, Planner()).run()
     _print(outcome, as_json)
+
+
+def _journal(
+    path: Path,
+    conf_path: Path,
+    settings: tuple[str, ...],
+    html_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Replay a journal and say who gains and who loses."""
+    conf, topologies = _configuration(conf_path, settings)
+    try:
+        recording = read_recording(path)
+    except (JournalError, OSError) as problem:
+        raise click.ClickException(str(problem)) from None
+    run = JournalRun(recording, conf, Planner(), topologies)
+    run.run()
+    found = compare(run)
+    for note in found.notes:
+        click.echo(f"pyslurm-ng: sim: {note}", err=True)
+    if html_path is not None:
+        try:
+            html_path.write_text(page(found, f"{conf.cluster_name} with {conf_path.name}"))
+        except OSError as problem:
+            raise click.ClickException(f"{html_path}: {problem.strerror}") from None
+    if as_json:
+        json.dump(found.as_dict(), sys.stdout)
+        sys.stdout.write("\n")
+        return
+    click.echo(f"{'':<20}{'jobs':>8}{'core-h':>10}{'wait':>10}{'simulated':>11}{'gain':>10}")
+    for row in (found.total, *found.users):
+        was, now = duration(row.recorded.mean_wait_s), duration(row.simulated.mean_wait_s)
+        click.echo(
+            f"{row.name[:19]:<20}{row.recorded.jobs:>8}{row.recorded.core_hours:>10.1f}"
+            f"{was:>10}{now:>11}{duration(row.gain_s):>10}"
+        )
+    before, after = found.mean_utilisation
+    click.echo(f"utilisation {before:.1%} recorded, {after:.1%} simulated")
+
+
+def _configuration(
+    path: Path, settings: tuple[str, ...]
+) -> tuple[SlurmConf, tuple[TopologyConf, ...]]:
+    """Return slurm.conf with settings in place of its own, and the network beside it."""
+    try:
+        if not settings:
+            found = load_configuration(str(path.absolute()))
+            return found.conf, found.topologies
+        text = path.read_text(errors="replace").replace("\\\n", " ")
+        wanted = [_of_line(_checked(setting)) for setting in settings]
+        kept = [line for line in text.splitlines() if _of_line(line) not in wanted]
+        changed = [*kept, *settings]
+        conf = parse_slurm_conf("\n".join(changed) + "\n", str(path))
+        return conf, topologies_of(conf, str(path.absolute().parent))
+    except (BadConfiguration, ConfErrors) as problem:
+        lines = getattr(problem, "lines", None) or [str(problem)]
+        raise click.ClickException("\n".join(lines)) from None
+    except OSError as problem:
+        raise click.ClickException(f"{path}: {problem.strerror}") from None
+
+
+def _of_line(line: str) -> tuple[str, str]:
+    """Return what a line is about: its key, and for nodes and partitions which."""
+    key, _, value = line.partition("#")[0].strip().partition("=")
+    key = key.strip().lower()
+    return key, value.split()[0].lower() if key in _MACHINE and value.split() else ""
+
+
+def _checked(setting: str) -> str:
+    key, equals, _ = setting.partition("=")
+    if not equals or not key.strip():
+        raise click.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
+    return setting
 
 
 def _settings(conf_path: Path | None, settings: tuple[str, ...]) -> list[str]:

@@ -57,6 +57,11 @@ class PretendNodes:
                     self._clean(event.job_id, job.attempt, event.node_ids, event.first_duty_id)
                 )
 
+    def adopt(self, job_id: int, left_us: int) -> None:
+        """Let a job that runs already end after a while."""
+        attempt = self._writer.cluster.jobs[job_id].attempt
+        self._world.after(left_us, lambda: self._ended(job_id, attempt))
+
     def _launch(self, job_id: int, attempt: int) -> Callable[[], None]:
         def launch() -> None:
             delay_us = self._behaviour.launch_us + self._run_time_us(job_id)

@@ -1,0 +1,322 @@
+"""Run a recorded month again under another configuration."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.topology_conf import TopologyConf
+from pyslurm_ng.ctld.routes import RULES
+from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.scheduler import PlanFunction
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import REQ_HOLD, REQ_REBOOT, Job, JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.sim.controller import SimController
+from pyslurm_ng.sim.nodes import PretendNodes
+from pyslurm_ng.sim.recorded import Action, Key, Recording, Run
+from pyslurm_ng.sim.world import World
+from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
+from pyslurm_ng.wire.messages import decode_reply
+from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
+
+_TICK_US = 30_000_000
+_PATIENCE_US = 86_400_000_000  # what does not start in an idle day never will
+_NO_ID = bytes(16)
+_ROOT = Caller(0, 0, "root", "root", is_admin=True, is_operator=True)
+
+
+class _Answer:
+    """What a rule answered to one request."""
+
+    def __init__(self) -> None:
+        self.reply_to: Struct | bytes | None = None
+        self.refusal = ""
+
+    def reply(self, answer: Struct | bytes) -> None:
+        self.reply_to = answer
+
+    def error(self, code: int, text: str) -> None:
+        self.refusal = text.splitlines()[0] if text else str(code)
+
+
+class JournalRun:
+    """A recording on a simulated cluster.
+
+    Attributes:
+        runs: what became of the jobs, by the recording's ids.
+        refused: how many submissions the configuration does not take, by Slurm's text.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        conf: SlurmConf,
+        plan: PlanFunction,
+        topologies: Sequence[TopologyConf] = (),
+    ) -> None:
+        self.recording = recording
+        self.conf = conf
+        self.world = World(start_us=recording.begin_us)
+        cluster = _cluster(recording, conf, topologies)
+        self.controller = SimController(self.world, conf, plan, cluster=cluster, keep_journal=False)
+        self.runs: dict[Key, Run] = {}
+        self.refused: Counter[str] = Counter()
+        self.seconds = 0.0
+        self._ours: dict[int, int] = {}  # recorded id -> the simulation's
+        self._theirs: dict[int, int] = {}
+        self._next = 0
+        self._calm_us = recording.begin_us
+        self.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
+        self._nodes = PretendNodes(self.world, self.controller.writer, self._run_time_us)
+        self.controller.writer.observe(self._applied)
+
+    def run(self) -> None:
+        """Let the recorded time pass, and what is needed beyond it."""
+        begun = time.perf_counter()
+        self._take_over()
+        self._step()
+        self._tick()
+        self.world.run()
+        self.seconds = time.perf_counter() - begun
+
+    # What was there at the beginning ------------------------------------------------------------
+
+    def _take_over(self) -> None:
+        """Let jobs that run at the beginning end as they did."""
+        cluster = self.controller.cluster
+        for job_id in [*cluster.pending, *cluster.active]:
+            job = cluster.jobs[job_id]
+            head = job.array_job_id or job_id
+            self._ours[head] = self._theirs[head] = head
+            if job_id in cluster.pending:
+                continue
+            if is_completing(job):
+                self._clean(job)
+                continue
+            self._started(job)
+            left_us = job.start_us + job.suspended_us + self._run_time_us(job_id)
+            self._nodes.adopt(job_id, left_us - self.world.now_us)
+        self.controller.scheduler.due()
+
+    def _clean(self, job: Job) -> None:
+        cluster, now_us = self.controller.cluster, self.world.now_us
+        pairs = tuple(
+            (node_id, duty.duty_id)
+            for node_id in job.nodes_pending
+            for duty in cluster.duties.get(node_id, {}).values()
+            if duty.job_id == job.job_id
+        )
+        record = self.controller.writer.record
+        record([ev.DutiesDone(now_us, pairs)])
+        if not job.nodes_pending:
+            state = JobState(job.state)
+            record(job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us))
+
+    # Time passes --------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self.controller.tick()
+        cluster, now_us = self.controller.cluster, self.world.now_us
+        is_going = self._next < len(self.recording.actions) or cluster.active
+        if is_going or not cluster.pending:
+            self._calm_us = now_us
+        if is_going or (cluster.pending and now_us - self._calm_us < _PATIENCE_US):
+            self.world.after(_TICK_US, self._tick)
+
+    def _step(self) -> None:
+        """Do all that is due now and wake up for the next."""
+        actions = self.recording.actions
+        while self._next < len(actions):
+            action = actions[self._next]
+            if action.time_us > self.world.now_us:
+                self.world.at(action.time_us, self._step)
+                return
+            self._next += 1
+            self._do(action)
+
+    def _do(self, action: Action) -> None:
+        writer = self.controller.writer
+        if action.submitted:
+            self._submit(action.submitted)
+        elif action.cancelled is not None:
+            self._cancel(*action.cancelled)
+        elif action.told is not None:
+            writer.record([action.told])
+        else:
+            self._change_nodes(action)
+
+    def _change_nodes(self, action: Action) -> None:
+        cluster, now_us = self.controller.cluster, self.world.now_us
+        down = tuple(
+            node_id
+            for node_id in map(cluster.node_by_name.get, action.down)
+            if node_id is not None and cluster.node(node_id).state != NodeState.DOWN
+        )
+        if down:
+            events = node_loss.nodes_down(cluster, down, "recorded", now_us)
+            self.controller.writer.record(events)
+        back = tuple(
+            node_id
+            for node_id in map(cluster.node_by_name.get, action.back)
+            if node_id is not None and cluster.node(node_id).state == NodeState.DOWN
+        )
+        if back:
+            self.controller.writer.record([ev.NodesReturned(now_us, back)])
+
+    def _submit(self, submitted: tuple[ev.JobSubmitted, ...]) -> None:
+        first = submitted[0]
+        requests = [self._request(event) for event in submitted]
+        message: SubmitJob | AllocateJob
+        if first.script_hash:
+            message = SubmitJob(
+                request_id=_NO_ID,
+                request=requests[0],
+                script=b"#!/bin/sh\n",
+                components=requests[1:],
+            )
+        else:
+            message = AllocateJob(request_id=_NO_ID, request=requests[0], components=requests[1:])
+        asks_much = any(
+            one.nice < 0 or one.priority != NO_VAL or one.flags & REQ_REBOOT for one in requests
+        )
+        caller = Caller(
+            first.uid,
+            first.gid,
+            first.user_name,
+            first.group_name,
+            groups=(first.group_name,),
+            is_admin=asks_much,
+            is_operator=asks_much,
+        )
+        answer = self._ask(message, caller)
+        if answer.refusal:
+            self.refused[answer.refusal] += 1
+            return
+        reply = answer.reply_to
+        found = decode_reply("JobAccepted", reply) if isinstance(reply, bytes) else reply
+        assert isinstance(found, JobAccepted), found
+        for offset, event in enumerate(submitted):
+            self._ours[event.job_id] = found.job_id + offset
+            self._theirs[found.job_id + offset] = event.job_id
+        begin_us = max(one.begin_us for one in requests)
+        if begin_us > self.world.now_us:
+            self.world.at(begin_us, self.controller.tick)
+
+    def _ask(self, message: Struct, caller: Caller) -> _Answer:
+        answer = _Answer()
+        context = Context(self.conf, self.world.now_us, caller)
+        writer = self.controller.writer
+        writer.change(RULES[type(message).__name__], message, context, answer)
+        writer.flush()
+        writer.on_durable(writer.newest)
+        return answer
+
+    def _request(self, event: ev.JobSubmitted) -> JobRequest:
+        """Return a request as its user wrote it, with the ids of this simulation."""
+        request = event.request
+        return msgspec.structs.replace(
+            request,
+            account=event.account,
+            qos=request.qos or event.qos,
+            flags=request.flags & ~REQ_HOLD,
+            priority=NO_VAL if request.priority == 0 else request.priority,
+            dependency=self._dependency(request.dependency),
+            uid=NO_VAL,
+            gid=NO_VAL,
+        )
+
+    def _dependency(self, text: str) -> str:
+        """Translate ids; terms whose job is not known any more are met."""
+        separator = "?" if "?" in text else ","
+        words = []
+        for word in text.split(separator) if text else ():
+            kind, *terms = word.split(":")
+            left = [moved for term in terms if (moved := self._moved(term))]
+            if left or not terms:
+                words.append(":".join([kind, *left]))
+        return separator.join(words)
+
+    def _moved(self, term: str) -> str:
+        match = re.match(r"\d+", term)
+        ours = self._ours.get(int(match[0])) if match else None
+        if match is None or ours is None or ours not in self.controller.cluster.jobs:
+            return ""
+        return f"{ours}{term[match.end() :]}"
+
+    def _cancel(self, job_id: int, tasks: str) -> None:
+        ours = self._ours.get(job_id)
+        if ours is None or ours not in self.controller.cluster.jobs:
+            return
+        name = f"{ours}_{tasks}" if tasks else str(ours)
+        self._ask(CancelJobs(request_id=_NO_ID, filter=JobFilter(jobs=[name])), _ROOT)
+
+    # What comes of it ---------------------------------------------------------------------------
+
+    def _key(self, job: Job) -> Key | None:
+        head = self._theirs.get(job.array_job_id or job.job_id)
+        if head is None:
+            return None
+        return head, job.array_task_id if job.array_job_id else NO_VAL
+
+    def _run_time_us(self, job_id: int) -> int:
+        job = self.controller.cluster.jobs[job_id]
+        key = self._key(job)
+        known = self.recording.runs.get(key) if key is not None else None
+        if known is not None:
+            return known.run_us
+        # It was cancelled before it ran: nobody knows; its own limit ends it, or the user.
+        return (job.time_limit_min if job.time_limit_min < NO_VAL else 60) * 60_000_000
+
+    def _applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        cluster = self.controller.cluster
+        for event in events:
+            if isinstance(event, ev.JobAllocated):
+                self._started(cluster.jobs[event.job_id])
+            elif isinstance(event, ev.JobCompleting):
+                job = cluster.jobs[event.job_id]
+                key = self._key(job)
+                run = self.runs.get(key) if key is not None else None
+                if run is not None:
+                    run.end_us = job.end_us
+                    run.run_us = max(job.end_us - job.start_us - job.suspended_us, 0)
+
+    def _started(self, job: Job) -> None:
+        key = self._key(job)
+        if key is None or key in self.runs:
+            return
+        self.runs[key] = Run(
+            user=job.user_name,
+            account=job.account,
+            partition=job.partition,
+            cpus=sum(alloc.cpus for alloc in job.nodes),
+            eligible_us=job.eligible_us or job.submit_us,
+            start_us=job.start_us,
+        )
+
+
+def _cluster(recording: Recording, conf: SlurmConf, topologies: Sequence[TopologyConf]) -> Cluster:
+    """Return the cluster where the recording begins, with this configuration's nodes."""
+    cluster = Cluster.from_bytes(recording.base) if recording.base else Cluster()
+    known = set(cluster.node_by_name)
+    begin_us = recording.begin_us
+    apply_all(cluster, configure(cluster, conf, begin_us, topologies))
+    fresh: list[ev.AnyEvent] = [
+        ev.NodeRegistered(begin_us, node.node_id, NodeFacts(), NodeState.IDLE)
+        for node in cluster.living_nodes()
+        if node.spec.name not in known
+    ]
+    apply_all(cluster, fresh)
+    return cluster
