@@ -5,16 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.check import check
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.snapshot import Snapshot, Views, snapshot
 from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
 from pyslurm_ng.sim.workload import TraceJob
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.test_backfill import WHOLE_NODES
+from tests.sched.test_het import queues, submit_het
 
 MINUTE_US = 60_000_000
 SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))
@@ -149,3 +155,37 @@ def test_the_same_workload_gives_the_same_outcome() -> None:
     jobs = sessions(5, 200, 16)
     first, second = run(jobs, 16, "bf_smart"), run(jobs, 16, "bf_smart")
     assert replace(first, seconds=0) == replace(second, seconds=0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(first=queues, second=queues, arrays=st.integers(0, 2))
+def test_every_start_can_be_made_and_every_job_has_a_reason(
+    first: list[tuple[list[JobRequest], int]],
+    second: list[tuple[list[JobRequest], int]],
+    arrays: int,
+) -> None:
+    """Mixed requests, two partitions, arrays and heterogeneous jobs on shared nodes."""
+    conf = conf_of(FOUR_NODES + "Licenses=matlab:3\nSchedulerParameters=bf_smart\n")
+    cluster, rules, planner = cluster_of(conf), policy(conf), Planner()
+    history = History()
+    history.ended(ended(1001, 600, 10))
+    for queue in (first, second):
+        for parts, limit in queue:
+            if len(parts) == 1:
+                submit(cluster, parts[0], time_limit_min=limit)
+            else:
+                submit_het(cluster, *parts, time_limit_min=limit)
+        for _ in range(arrays):
+            submit(cluster, JobRequest(ntasks=8), ranges=((0, 5, 1),))
+        views = Views()
+        views.foresee(history)
+        pending = set(cluster.pending)
+        plan = planner(snapshot(cluster, START_US, views), rules)
+        assert {start.job_id for start in plan.starts} | set(plan.waits) == pending
+        for start in plan.starts:
+            if start.het_job_id:
+                continue  # all of them at once, see test_het
+            events = dispatch(cluster, start, START_US)
+            assert events, start
+            apply_all(cluster, events)
+        assert check(cluster) == []
