@@ -22,13 +22,21 @@ from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.rows import pass_layouts
-from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, usable_cores
+from pyslurm_ng.sched.select import (
+    FreeNode,
+    allot,
+    batch_node,
+    choose,
+    tasks_that_fit,
+    usable_cores,
+)
 from pyslurm_ng.sched.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Running, Snapshot, Victim, Waiting
 from pyslurm_ng.sched.topology import Layout
 
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
+_MOST_WORK = 1_000_000  # node tests of one pass
 _MOST_STARTS = 1 << 40  # of one pass
 _ACTING = ("CANCEL", "REQUEUE", "SUSPEND")
 
@@ -130,6 +138,16 @@ class Preempting:
         for item in snapshot.running:
             self._hold(item.job_id, item.nodes, item.tenant)
         self._taken: set[int] = set()  # victims of this pass
+        self._known_units: dict[
+            tuple[str, str, int, str, int], tuple[list[_Unit], list[tuple[int, frozenset[int]]]]
+        ] = {}
+        modes = [
+            policy.preempt_mode,
+            *(words_of(own.preempt_mode) for own in snapshot.qos.values()),
+        ]
+        modes += [words_of(one.preempt_mode) for one in snapshot.partitions.values()]
+        self._goes_by_priority = any(words & {"PRIORITY", "WITHIN"} for words in modes)
+        self.work = 0  # node tests done
         self._failed: set[tuple[int, str, int]] = set()
         self._tries = 0
         self._layouts: dict[str, Layout] | None = None
@@ -202,11 +220,35 @@ class Preempting:
         return self._ranking.priority(job, partition) if partition is not None else 0
 
     def _units(self, job: Waiting, demand: Demand) -> list[_Unit]:
-        """Return whom the job may preempt now, the least valuable first."""
+        """Return whom the job may preempt now on its nodes, the least valuable first."""
+        # By priority each job has victims of its own; else jobs of a kind have the same.
+        own_id = job.job_id if self._goes_by_priority else 0
+        key = (job.qos, demand.partition.name, job.uid, job.request.mcs_label, own_id)
+        known = self._known_units.get(key)
+        if known is None:
+            if own_id:
+                self._known_units.clear()
+            known = self._known_units[key] = self._all_units(job, demand)
+        units, later = known
+        mask, taken = demand.mask, self._taken
+        for at_us, nodes in later:
+            if any(mask[node_id] for node_id in nodes):
+                plan = self._plan
+                plan.retry_us = min(plan.retry_us, at_us) if plan.retry_us else at_us
+        return [
+            unit
+            for unit in units
+            if taken.isdisjoint(unit.job_ids) and any(mask[node_id] for node_id in unit.nodes)
+        ]
+
+    def _all_units(
+        self, job: Waiting, demand: Demand
+    ) -> tuple[list[_Unit], list[tuple[int, frozenset[int]]]]:
+        """Return whom such jobs may preempt, and when and where others will be old enough."""
         snapshot, policy = self._snapshot, self._policy
-        mask = demand.mask
         found: dict[int, list[tuple[Running, str]]] = {}
         barred: set[int] = set()
+        later: list[tuple[int, frozenset[int]]] = []
         for item in snapshot.running:
             victim = item.victim
             if victim is None:
@@ -222,24 +264,15 @@ class Preempting:
                 policy.preempt_exempt_s, snapshot.qos, partition, victim.job.qos
             )
             if mode and ends_us > snapshot.now_us:
-                if any(mask[alloc.node_id] for alloc in item.nodes):
-                    self._retry(ends_us)
+                later.append((ends_us, frozenset(alloc.node_id for alloc in item.nodes)))
                 mode = ""
             if mode:
                 found.setdefault(group, []).append((item, mode))
             else:
                 barred.add(group)
-        units = [
-            self._unit(members)
-            for group, members in found.items()
-            if group not in barred
-            and any(mask[alloc.node_id] for item, _ in members for alloc in item.nodes)
-        ]
-        return sorted(units, key=lambda unit: (not unit.is_gone, unit.value, unit.job_ids))
-
-    def _retry(self, at_us: int) -> None:
-        plan = self._plan
-        plan.retry_us = min(plan.retry_us, at_us) if plan.retry_us else at_us
+        units = [self._unit(members) for group, members in found.items() if group not in barred]
+        units.sort(key=lambda unit: (not unit.is_gone, unit.value, unit.job_ids))
+        return units, later
 
     def _unit(self, members: Sequence[tuple[Running, str]]) -> _Unit:
         """Return the jobs of one unit with what they are worth together."""
@@ -345,8 +378,10 @@ class Preempting:
             closed: nodes that others were promised for the time that the job would run.
         """
         key = (id(demand), job.qos, len(closed))
-        if key in self._failed or self._tries >= _MOST_TRIES or not self.is_able(job, demand):
+        if key in self._failed or not self.is_able(job, demand):
             return None
+        if self._tries >= _MOST_TRIES or self.work >= _MOST_WORK:
+            return None  # the next pass goes on
         self._catch_up()
         units = self._units(job, demand)
         best = self._search(job, demand, units, licenses_free, closed) if units else None
@@ -413,16 +448,17 @@ class Preempting:
         layout = self._layout(demand.partition.name)
         attempt = _Attempt(self, demand, node_ids, licenses_free, layout)
         # What fits without victims waits for somebody's promised time, not for room.
-        if attempt.fits(()) or not attempt.fits(units):
+        first = attempt.least(units) if not attempt.fits(()) else None
+        if first is None:
             return None
-        first = attempt.least(units)
         worst = max(unit.value[0] for unit in first)
         # Larger jobs of no more value may do instead of several small ones.
         cheap = [unit for unit in units if unit.value[0] <= worst or unit.is_gone]
         cheap.sort(key=lambda unit: (not unit.is_gone, -unit.cpus, unit.value, unit.job_ids))
         sets = [first]
-        if len(first) > 1 and attempt.fits(cheap):
-            sets.append(attempt.least(cheap))
+        other = attempt.least(cheap) if len(first) > 1 else None
+        if other is not None:
+            sets.append(other)
         best = min(sets, key=_cost)
         chosen = attempt.fits(best)
         return (best, chosen) if chosen else None
@@ -466,7 +502,13 @@ class _Attempt:
     ) -> None:
         self._state = state
         self._demand = demand
-        self._node_ids = node_ids
+        self._node_ids = frozenset(node_ids)
+        need = demand.need
+        nothing: frozenset[int] = frozenset()
+        self._open = {
+            node_id for node_id in node_ids if tasks_that_fit(need, state.free_of(node_id, nothing))
+        }
+        state.work += len(node_ids)
         self._licenses_free = licenses_free
         self._layout = layout
 
@@ -480,15 +522,22 @@ class _Attempt:
         if any(free.get(name, 0) < count for name, count in self._demand.licenses):
             return None
         gone = frozenset(job_id for unit in units for job_id in unit.job_ids)
-        nodes = (self._state.free_of(node_id, gone) for node_id in self._node_ids)
+        # Nodes that hold none of these and have no room now will not have any then.
+        touched = {node_id for unit in units for node_id in unit.nodes} & self._node_ids
+        node_ids = sorted(touched | self._open)
+        self._state.work += len(node_ids)
+        nodes = (self._state.free_of(node_id, gone) for node_id in node_ids)
         return choose(self._demand.need, nodes, self._layout)
 
-    def least(self, units: Sequence[_Unit]) -> list[_Unit]:
-        """Return units the first of which are enough, none of them needlessly.
-
-        All of them together are enough: the caller has tried.
+    def least(self, units: Sequence[_Unit]) -> list[_Unit] | None:
+        """Return some of the first units that are enough, none of them needlessly; None if all
+        together are not.
         """
-        low, high = 0, len(units)
+        low, high = 0, 1
+        while not self.fits(units[:high]):
+            if high >= len(units):
+                return None
+            low, high = high, min(2 * high, len(units))
         while low + 1 < high:
             middle = (low + high) // 2
             if self.fits(units[:middle]):
