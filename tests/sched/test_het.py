@@ -12,7 +12,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.plan import Plan, Start
@@ -134,6 +134,28 @@ def test_dispatch_starts_nothing_when_one_part_has_gone() -> None:
     apply_all(cluster, [update])
     assert dispatch_het(cluster, plan.starts, START_US) == []
     assert dispatch_het(cluster, plan.starts[:1], START_US) == []
+
+
+def test_bf_hetjob_prio_decides_whose_priority_counts() -> None:
+    """Components of different nice: with min the job is behind a plain one, with max before it."""
+    first: dict[str, bool] = {}
+    for how in ("min", "avg", "max"):
+        text = FOUR_NODES + f"SchedulerParameters=bf_hetjob_prio={how}\nPriorityWeightJobSize=0\n"
+        rules = policy(conf_of(text))
+        cluster = cluster_of(conf_of(text))
+        four = JobRequest(nodes_min=4, ntasks=4, flags=REQ_EXCLUSIVE)
+        submit(cluster, four)
+        run_pass(cluster, rules=rules)
+        plain = submit(cluster, four)
+        ids = submit_het(cluster, JobRequest(nodes_min=4, ntasks=4), JobRequest(partition="gpu"))
+        for job_id, priority in zip((plain, *ids), (500, 900, 50), strict=True):
+            update = ev.JobUpdated(time_us=START_US, job_id=job_id, fields={"priority": priority})
+            apply_all(cluster, [update])
+        plan = run_pass(cluster, rules=rules)
+        starts = plan.expected_start_us
+        assert starts[ids[0]] == starts[ids[1]]
+        first[how] = starts[ids[0]] < starts[plain]
+    assert first == {"min": False, "avg": False, "max": True}
 
 
 def test_strict_order_starts_all_or_none_too() -> None:

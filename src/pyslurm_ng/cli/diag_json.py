@@ -54,7 +54,7 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "job_states_ts": seconds(reply["now_us"]),
         "bf_backfilled_jobs": count("backfilled_ever", 0),
         "bf_last_backfilled_jobs": count("backfilled", 0),
-        "bf_backfilled_het_jobs": 0,
+        "bf_backfilled_het_jobs": count("backfilled_het", 0),
         "bf_cycle_counter": cycles,
         "bf_cycle_mean": mean,
         "bf_depth_mean": mean_depth,

@@ -157,6 +157,8 @@ def _selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
     if "gid" in given:
         request["gids"] = _gids(given["gid"])
     _ranges(given, request)
+    if given.get("whole-hetjob", "no") in ("", "yes"):
+        request["whole_het_job"] = True
     return request
 
 

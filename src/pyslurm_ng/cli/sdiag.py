@@ -160,7 +160,7 @@ def _backfill(reply: "dict[str, Any]") -> "list[str]":
         "Backfilling stats",
         f"\tTotal backfilled jobs (since last slurm start): {count('backfilled_ever', 0)}",
         f"\tTotal backfilled jobs (since last stats cycle start): {count('backfilled', 0)}",
-        "\tTotal backfilled heterogeneous job components: 0",
+        f"\tTotal backfilled heterogeneous job components: {count('backfilled_het', 0)}",
         f"\tTotal cycles: {cycles}",
         f"\tLast cycle when: {_moment(count('schedule_when_us', 0))}",
         f"\tLast cycle: {count('schedule_last_us', 0)}",

@@ -266,9 +266,10 @@ class Scheduler:
             while position < len(starts) and starts[position].het_job_id == start.het_job_id:
                 together.append(starts[position])
                 position += 1
-            writer.record(
-                dispatch_het(writer.cluster, together, now_us, runs_prolog=self.runs_prolog)
-            )
+            events = dispatch_het(writer.cluster, together, now_us, runs_prolog=self.runs_prolog)
+            if events:
+                self._soft.passes.het_components += len(together)
+            writer.record(events)
         if position < len(starts):
             self._edges.call_soon(lambda: self._start(starts, position))
             return

@@ -52,6 +52,7 @@ class PassCount:
     started: int = 0
     started_array: int = 0
     started_ever: int = 0
+    het_components: int = 0  # of heterogeneous jobs that have started
 
 
 @dataclass(slots=True)

@@ -89,10 +89,13 @@ def _clauses(
     if not request.duplicates:
         clauses.append(jobs.is_last == 1)
     if request.jobs:
-        found = _rows_of(connection, cluster_id, request.jobs)
+        wanted: Sequence[JobSelector] = request.jobs
+        if request.whole_het_job:
+            wanted = _whole_het_jobs(connection, cluster_id, wanted)
+        found = _rows_of(connection, cluster_id, wanted)
         if found is not None:
             clauses.append(jobs.job_index.in_(found))
-        clauses.append(sa.or_(*_selectors(request.jobs)))
+        clauses.append(sa.or_(*_selectors(wanted)))
     clauses.append(_window(request, now_us))
     for values, column in (
         (request.uids, jobs.uid),
@@ -145,6 +148,23 @@ def _rows_of(
     ]
     found = connection.execute(sa.union_all(*parts).limit(_CHUNK + 1)).scalars().all()
     return sorted(set(found)) if len(found) <= _CHUNK else None
+
+
+def _whole_het_jobs(
+    connection: sa.Connection, cluster_id: int, selectors: Sequence[JobSelector]
+) -> list[JobSelector]:
+    """Return selectors that mean all components of a job where one means any of them."""
+    found = [one for one in selectors if one.het_job_offset < 0]
+    leaders = {one.job_id for one in selectors if one.het_job_offset >= 0}
+    ids = [one.job_id for one in found]
+    for first in range(0, len(ids), _CHUNK):
+        query = sa.select(_jobs.c.het_job_id).where(
+            _jobs.c.cluster_id == cluster_id,
+            _jobs.c.job_id.in_(ids[first : first + _CHUNK]),
+            _jobs.c.het_job_id != 0,
+        )
+        leaders.update(connection.execute(query).scalars())
+    return found + [JobSelector(leader) for leader in sorted(leaders)]
 
 
 def _selectors(selectors: Sequence[JobSelector]) -> Iterator[Clause]:

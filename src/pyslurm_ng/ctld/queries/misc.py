@@ -207,6 +207,7 @@ def show_diagnostics(
         "schedule_when_us": passes.last_at_us,
         "backfilled": passes.started,
         "backfilled_ever": passes.started_ever,
+        "backfilled_het": passes.het_components,
         "started_last_pass": passes.last_started,
         "tested_last_pass": passes.last_tested,
         "epoch": cluster.epoch,
