@@ -19,7 +19,9 @@ PreemptMode=SUSPEND,GANG
 PartitionName=again Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE MaxTime=60
 PartitionName=over Nodes=ALL PriorityTier=1 PreemptMode=CANCEL GraceTime=2 MaxTime=60
 PartitionName=pause Nodes=ALL PriorityTier=1 MaxTime=60
+PartitionName=rows Nodes=ALL PriorityTier=1 OverSubscribe=FORCE:2 MaxTime=60
 PartitionName=high Nodes=ALL PriorityTier=10 MaxTime=60
+SchedulerTimeSlice=5
 """
 
 
@@ -104,3 +106,16 @@ def test_suspended_job_goes_on_by_itself(cluster: LiveCluster) -> None:
     stop.touch()
     cluster.wait_for_jobs(victim)
     assert cluster.accounted(victim) == "COMPLETED|0:0"
+
+
+def test_two_jobs_take_turns_on_the_same_cores(cluster: LiveCluster) -> None:
+    """With FORCE:2 both have all cores; each stops for the other's time slice."""
+    stop = cluster.directory / "enough"
+    wanted = f"until test -e {stop}; do sleep 0.1; done"
+    jobs = [submit(cluster, "rows", wanted, "-N2", "-n4", "--ntasks-per-node=2") for _ in range(2)]
+    for job_id in (*jobs, *jobs):
+        wait_for_state(cluster, job_id, "SUSPENDED")
+        wait_for_state(cluster, job_id, "RUNNING")
+    stop.touch()
+    cluster.wait_for_jobs(*jobs)
+    assert [cluster.accounted(job_id) for job_id in jobs] == ["COMPLETED|0:0"] * 2
