@@ -18,9 +18,9 @@ from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import Snapshot, Views, snapshot
 from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
 from pyslurm_ng.sim.workload import TraceJob
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.test_backfill import WHOLE_NODES
-from tests.sched.test_het import queues, submit_het
+from tests.sched.test_het import queues
 
 MINUTE_US = 60_000_000
 SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))

@@ -114,7 +114,7 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
         request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
         request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
         request.constraint, request.licenses, request.flags, request.segment,
-        request.time_min_min, request.deadline_us, request.prefer,
+        request.time_min_min, request.deadline_us, request.reservation, request.prefer,
         request.distribution, request.node_sizes,
     )  # fmt: skip
 
@@ -257,6 +257,9 @@ def limit_us(time_limit_min: int, partition: Partition) -> int:
 
 def _verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
     """Return why no job like this can start as nodes and partitions are, if so."""
+    if job.request.reservation and not snapshot.reservations:
+        # Else its reservation would have been looked at before: see `inside`.
+        return Wait(Reason.Reservation, f"reservation {job.request.reservation} does not exist")
     if partition.state in ("DOWN", "INACTIVE"):
         inactive = partition.state == "INACTIVE"
         reason = Reason.PartitionInactive if inactive else Reason.PartitionDown
