@@ -11,6 +11,7 @@ from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -25,7 +26,7 @@ from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.recorded import read_recording
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.up.__main__ import main
-from pyslurm_ng.wire.job_messages import SubmitJob
+from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob
 from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
 
 BEGIN_US = 1_700_000_000_000_000
@@ -49,6 +50,7 @@ JOBS: list[tuple[int, str, int, int, int, dict[str, str]]] = [
     (3, "cay", 1, 30, 10, {"dependency": "afterany:3"}),
     (4, "dan", 2, 30, 15, {"array": "0-3%2"}),
     (5, "ann", 4, 60, 0, {}),  # cancelled while it waits
+    (7, "eve", 1, 30, 5, {"origin": "srun"}),  # an allocation without a script
 ]
 
 
@@ -79,10 +81,11 @@ def record(directory: Path) -> Path:
 
     PretendNodes(world, controller.writer, run_time_us)
 
-    def ask(message: SubmitJob | CancelJobs, user: str) -> None:
+    def ask(message: SubmitJob | AllocateJob | CancelJobs, user: str) -> None:
         caller = Caller(1000 + ord(user[0]), 100, user, "users")
         context = Context(conf, world.now_us, caller)
-        controller.writer.change(RULES[type(message).__name__], message, context, _Accepted())
+        rule = allocate_job if isinstance(message, AllocateJob) else RULES[type(message).__name__]
+        controller.writer.change(rule, message, context, _Accepted())
 
     for number, (minute, user, nodes, limit, _, more) in enumerate(JOBS):
         request = JobRequest(
@@ -93,7 +96,11 @@ def record(directory: Path) -> Path:
             work_dir="/",
             **more,
         )
-        message = SubmitJob(bytes(16), request=request, script=b"#!/bin/sh\n")
+        message: SubmitJob | AllocateJob
+        if request.origin:
+            message = AllocateJob(bytes(16), request=request)
+        else:
+            message = SubmitJob(bytes(16), request=request, script=b"#!/bin/sh\n")
         world.at(BEGIN_US + minute * MINUTE_US, lambda m=message, u=user: ask(m, u))
     cancel = CancelJobs(bytes(16), filter=JobFilter(jobs=["6"]))
     world.at(BEGIN_US + 6 * MINUTE_US, lambda: ask(cancel, "ann"))
@@ -112,7 +119,7 @@ def test_the_same_configuration_gives_the_same_starts(tmp_path: Path) -> None:
     recording = read_recording(record(tmp_path / "state"))
     run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
     run.run()
-    assert len(recording.runs) == 8
+    assert len(recording.runs) == 9
     assert run.runs == recording.runs
     assert not run.refused
 
@@ -126,7 +133,7 @@ def test_a_report_says_who_gains(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*words, "--set", "SchedulerType=sched/backfill"]) == 0
     found = json.loads(capsys.readouterr().out)
     users = {row["name"]: row for row in found["users"]}
-    assert found["jobs"] == 8
+    assert found["jobs"] == 9
     assert users["cay"]["gain_s"] > 0
     assert users["cay"]["simulated"]["mean_wait_s"] == 0
     assert users["ann"]["recorded"]["jobs"] == 1

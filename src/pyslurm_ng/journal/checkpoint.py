@@ -19,6 +19,10 @@ from pyslurm_ng.journal.segment import JournalError, Position, list_segments
 
 FORMAT_VERSION = 1
 KEPT = 2
+ARCHIVE = "archive"
+"""Directory beside the journal; while it exists, old segments go there instead of being removed."""
+ARCHIVE_DAYS = 62
+_DAY_S = 86_400
 
 _MAGIC = b"PSNGCKPT"
 _HEADER = struct.Struct("<8sH6x16sQQQQ")
@@ -134,8 +138,10 @@ def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[P
     A segment goes when all its records are in the older kept checkpoint and at or below
     `keep_after`, the lowest position of the followers (slurmdbd). The newest segment stays.
 
+    With a directory `archive` beside the journal they are moved there, see `_archive`.
+
     Returns:
-        The files removed.
+        The files removed or moved.
     """
     known = list_checkpoints(checkpoints)
     removed = [path for _, path in known[:-KEPT]]
@@ -147,9 +153,42 @@ def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[P
             if after.first_sequence - 1 > limit:
                 break
             removed.append(segment.path)
+    archive = journal.parent / ARCHIVE
+    kept_for_replay = _archive(removed, archive) if archive.is_dir() else set()
     for path in removed:
-        os.unlink(path)
+        if path not in kept_for_replay:
+            os.unlink(path)
     if removed:
         disk.sync_directory(checkpoints)
         disk.sync_directory(journal)
     return removed
+
+
+def _archive(outdated: list[Path], archive: Path) -> set[Path]:
+    """Move segments, and a checkpoint a day, into the archive; return what was moved.
+
+    The archive forgets what is ARCHIVE_DAYS older than its newest file. It must lie on the
+    journal's file system: files are renamed, so that a crash never leaves half of one.
+    """
+    moved: set[Path] = set()
+    newest_s = max((path.stat().st_mtime for _, path in list_checkpoints(archive)), default=0.0)
+    for path in outdated:
+        made_s = path.stat().st_mtime
+        if _NAME.match(path.name):
+            if made_s < newest_s + _DAY_S:
+                continue
+            newest_s = made_s
+        os.rename(path, archive / path.name)
+        moved.add(path)
+    held = [(path.stat().st_mtime, path) for path in _replayable(archive)]
+    limit_s = max((made_s for made_s, _ in held), default=0.0) - ARCHIVE_DAYS * _DAY_S
+    for made_s, path in held:
+        if made_s < limit_s:
+            os.unlink(path)
+    disk.sync_directory(archive)
+    return moved
+
+
+def _replayable(archive: Path) -> list[Path]:
+    segments = [segment.path for segment in list_segments(archive)]
+    return segments + [path for _, path in list_checkpoints(archive)]

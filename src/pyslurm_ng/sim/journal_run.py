@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
-from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -35,6 +37,11 @@ from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
 _TICK_US = 30_000_000
 _PATIENCE_US = 86_400_000_000  # what does not start in an idle day never will
 _NO_ID = bytes(16)
+_RULES: dict[type[Struct], Callable[..., Decision | Reject]] = {
+    SubmitJob: submit_job,
+    AllocateJob: allocate_job,
+    CancelJobs: cancel_jobs,
+}
 _ROOT = Caller(0, 0, "root", "root", is_admin=True, is_operator=True)
 
 
@@ -219,7 +226,7 @@ class JournalRun:
         answer = _Answer()
         context = Context(self.conf, self.world.now_us, caller)
         writer = self.controller.writer
-        writer.change(RULES[type(message).__name__], message, context, answer)
+        writer.change(_RULES[type(message)], message, context, answer)
         writer.flush()
         writer.on_durable(writer.newest)
         return answer
