@@ -54,6 +54,7 @@ bench: build
 # What takes minutes: random crashes, many seeds.
 soak: build
 	$(PY) -m pytest $(TESTS) -m soak -q
+	PYSLURM_SIM_SEEDS=$${PYSLURM_SIM_SEEDS:-3000} $(PY) -m pytest tests/sim/test_chaos.py -q
 
 man: build
 	$(PY) tools/generate_man.py build/man

@@ -18,7 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.journal.checkpoint import remove_outdated, write_checkpoint
+from pyslurm_ng.journal.checkpoint import (
+    ARCHIVE,
+    ARCHIVE_DAYS,
+    remove_outdated,
+    write_checkpoint,
+)
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.reserve import Reserve, is_full
@@ -368,6 +373,34 @@ def test_segments_go_behind_the_older_checkpoint_and_the_slowest_follower(room: 
     assert len(list(room.layout.checkpoints.glob("*.checkpoint"))) == 2
     assert Follow(room.layout.journal, 39).read(40)[0].sequence == 40
     assert room.recover()[0].position.sequence == 40
+
+
+def test_an_archive_keeps_what_nobody_needs_any_more(room: Room) -> None:
+    """Segments are moved there, with a checkpoint that they continue; what is too old goes."""
+    room.write([b"record %d" % number for number in range(40)], segment_bytes=500)
+    key, positions, records = b"", {}, {}
+    for path in room.segments():
+        with SegmentReader(path) as reader:
+            key = reader.header.journal_id
+            positions.update({frame.sequence: frame.position for frame in reader})
+        records[path.name] = path.read_bytes()
+    archive = room.layout.state / ARCHIVE
+    archive.mkdir()
+    for sequence in (20, 30, 40):
+        write_checkpoint(room.layout.checkpoints, key, positions[sequence], b"")
+    remove_outdated(room.layout.journal, room.layout.checkpoints, 100)
+    names = {path.name: path for path in archive.glob("*.journal")}
+    kept = {path.name for path in room.segments()}
+    assert names.keys() | kept == records.keys() and names.keys().isdisjoint(kept)
+    assert all(path.read_bytes() == records[name] for name, path in names.items())
+    assert len(list(archive.glob("*.checkpoint"))) == 1
+    old_s = (ARCHIVE_DAYS + 1) * 86_400
+    first = min(names.values())
+    os.utime(first, (first.stat().st_mtime - old_s,) * 2)
+    write_checkpoint(room.layout.checkpoints, key, positions[39], b"")
+    remove_outdated(room.layout.journal, room.layout.checkpoints, 100)
+    assert not first.exists()
+    assert len(list(archive.glob("*.journal"))) >= len(names) - 1
 
 
 def test_many_threads_of_patience_end(room: Room) -> None:
