@@ -194,6 +194,7 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
         order = {file: index for index, file in enumerate(text.files)}
         text.errors.sort(key=lambda error: (order.get(error.file, -1), error.line))
         return None, text.errors
+    warnings += _only_backfill(text.path, values, partitions)
     given = frozenset(places)
     conf = SlurmConf(
         **values,
@@ -210,6 +211,25 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
         unsupported=tuple(sorted(given - EFFECTIVE_KEYS)),
     )
     return conf, []
+
+
+def _only_backfill(
+    path: str, values: dict[str, Any], partitions: tuple[PartitionConf, ...]
+) -> list[str]:
+    """Name what jobs do to others or with them that sched/builtin does not know of."""
+    if values["scheduler_type"] != "sched/builtin":
+        return []
+    why = "has no effect with SchedulerType=sched/builtin"
+    found = (
+        [f"{path}: PreemptType={values['preempt_type']} {why}"] if values["preempt_type"] else []
+    )
+    rows = [one.partition_name for one in partitions if one.over_subscribe.startswith(_SHARING)]
+    if rows:
+        found.append(f"{path}: OverSubscribe of partition {', '.join(rows)} {why}")
+    return found
+
+
+_SHARING = ("YES", "FORCE")
 
 
 def _parameters(
