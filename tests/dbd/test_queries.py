@@ -245,3 +245,23 @@ def test_a_job_never_eligible_is_in_no_window(tmp_path: Path) -> None:
     assert select(database, start_us=T, end_us=NOW) == [2]
     assert select(database, end_us=NOW, jobs=[JobSelector(1)]) == [1]
     database.close()
+
+
+def test_components_alone_or_with_the_whole_job(tmp_path: Path) -> None:
+    """A leader's id means all components, another's only that one, unless --whole-hetjob."""
+    database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))
+    database.open()
+    register(database)
+    record(database, configured(T))
+    parts = [
+        msgspec.structs.replace(submitted(minute(0), 1 + offset), het_job_id=1, het_offset=offset)
+        for offset in range(3)
+    ]
+    record(database, *parts, submitted(minute(0), 9))
+    assert select(database, jobs=[JobSelector(1)]) == [1, 2, 3]
+    assert select(database, jobs=[JobSelector(2)]) == [2]
+    assert select(database, jobs=[JobSelector(1, -1, 2)]) == [3]
+    for one in (JobSelector(2), JobSelector(1, -1, 2)):
+        assert select(database, jobs=[one], whole_het_job=True) == [1, 2, 3]
+    assert select(database, jobs=[JobSelector(9)], whole_het_job=True) == [9]
+    database.close()

@@ -306,6 +306,7 @@ class _Srun:
             if self._ranks[0] < 0:
                 self._never_launched(granted, list(range(len(granted["nodes"]))))
                 raise Failed
+            tasks.first_rank = self._ranks[0]
         programs = self._programs(granted, tasks.count)
         streams = StepIo(Sink(1), Sink(2))
         std = self._route_streams(streams, granted, tasks.count)

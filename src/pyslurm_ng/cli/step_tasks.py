@@ -60,6 +60,7 @@ class StepTasks:
 
     def __init__(self, step_name: str, nodes: "list[str]", of_node: "list[list[int]]") -> None:
         self.step_name = step_name
+        self.first_rank = 0  # of a step beside those of other components
         self.nodes = nodes
         self.of_node = of_node
         self.node_of = {task: node for node, tasks in enumerate(of_node) for task in tasks}
@@ -100,6 +101,9 @@ class StepTasks:
         self._unsaid.setdefault((self.node_of[task], status, flags), []).append(task)
         return True
 
+    def _text(self, ids: "list[int]") -> str:
+        return tasks_text([self.first_rank + task for task in ids])
+
     def running_on(self, node: int) -> "list[int]":
         """Return the tasks of a node that have not ended."""
         return [task for task in self.of_node[node] if self.state[task] != EXITED]
@@ -122,7 +126,7 @@ class StepTasks:
                     f"Received task exit notification for {len(tasks)} task{plural} of "
                     f"{self.step_name} (status=0x{status:04x})."
                 )
-            text = f"{self.nodes[node]}: {tasks_text(tasks)}: {exit_text(status, flags)}"
+            text = f"{self.nodes[node]}: {self._text(tasks)}: {exit_text(status, flags)}"
             if status or flags:
                 lines.append("error: " + text)
             elif verbose:
@@ -136,5 +140,5 @@ class StepTasks:
         for state in (STARTING, RUNNING, EXITED):
             ids = [task for task, now in self.state.items() if now == state]
             if ids:
-                lines.append(f"{self.step_name} {tasks_text(ids)}: {words[state]}")
+                lines.append(f"{self.step_name} {self._text(ids)}: {words[state]}")
         return lines

@@ -54,7 +54,7 @@ class Mailer:
             job = cluster.jobs[job_id]
             if is_completing(job):
                 self._ending.add(job_id)
-            elif job.request.mail_type & mail.TIME_BITS:
+            elif job.request.mail_type & mail.TIME_BITS and not job.het_offset:
                 self._timed[job_id] = None
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
@@ -63,7 +63,8 @@ class Mailer:
             kind = type(event)
             if kind in _STEPS:
                 job = self._cluster.jobs.get(event.job_id)  # type: ignore[union-attr]
-                if job is not None and job.request.mail_type:
+                # One mail for all components of a heterogeneous job.
+                if job is not None and job.request.mail_type and not job.het_offset:
                     _STEPS[kind](self, event, job)
 
     def tick(self, now_us: int) -> None:
