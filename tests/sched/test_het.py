@@ -7,7 +7,9 @@ from itertools import groupby
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
@@ -18,6 +20,8 @@ from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.plan import Plan, Start
 from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.wire.job_messages import SubmitJob
+from tests.ctld.rules.reservation_room import ALICE, Room
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.test_backfill import WHOLE_NODES
 
@@ -306,3 +310,33 @@ def test_first_start_not_before_a_moment(
             wanted = begin
             break
     assert grid.find_from(kinds[shape], time) == wanted
+
+
+def test_components_inside_a_reservation_share_its_nodes_or_wait() -> None:
+    """8 + 7 of 16 CPUs do, 1 + 8 more do not. No magnet draws one component alone."""
+    here = Room(plan=Planner())
+    here.make(nodes="n3", flags="MAGNETIC")
+    here.advance()
+    pair, wide, outside = (
+        submit_inside(here, *(JobRequest(ntasks=count, reservation=name) for count in counts))
+        for name, counts in (("r", (8, 7)), ("r", (1, 8)), ("", (4, 4)))
+    )
+    plan = Planner()(snapshot(here.cluster, here.now_us), policy(here.conf))
+    for starts in together(plan.starts):
+        events = dispatch_het(here.cluster, starts, here.now_us)
+        assert events
+        here.apply(events)
+    assert states(here.cluster, wide) == {JobState.PENDING}
+    assert set(wide) <= set(plan.waits)
+    assert [here.places(here.cluster.jobs[job_id]) for job_id in pair] == [["n3"], ["n3"]]
+    assert states(here.cluster, outside) == {JobState.RUNNING}
+    assert "n3" not in {name for one in outside for name in here.places(here.cluster.jobs[one])}
+
+
+def submit_inside(room: Room, *requests: JobRequest) -> list[int]:
+    """Submit a heterogeneous job of alice through the rule; return the ids."""
+    message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
+    outcome = submit_job(room.cluster, message, room.context(ALICE))
+    assert isinstance(outcome, Decision), outcome
+    room.apply(list(outcome.events))
+    return [outcome.reply.job_id + offset for offset in range(len(requests))]
