@@ -12,7 +12,8 @@ from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submit import allocate_job
-from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_path
+from pyslurm_ng.journal.checkpoint import write_checkpoint
+from pyslurm_ng.journal.segment import SegmentHeader, SegmentReader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -167,3 +168,32 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main(["sim", "--journal", str(empty), "--conf", str(conf)]) != 0
     assert "begins with record 9" in capsys.readouterr().err
+
+
+def test_a_replay_may_begin_at_a_checkpoint(tmp_path: Path) -> None:
+    """Jobs that run and wait there go on as recorded; the older records are named by number."""
+    state = record(tmp_path / "state")
+    path = next((state / "journal").iterdir())
+    with SegmentReader(path) as reader:
+        frames = list(reader)
+    cluster, cut = Cluster(), 8
+    for frame in frames[:cut]:
+        for event in ev.decode_batch(frame.payload):
+            apply_all(cluster, [event])
+    assert cluster.active and cluster.pending
+    path.unlink()
+    (state / "checkpoint").mkdir()
+    last = frames[cut - 1].position
+    write_checkpoint(state / "checkpoint", b"k" * 16, last, cluster.to_bytes())
+    header = SegmentHeader(b"k" * 16, 1, last.sequence + 1, last.checksum)
+    pieces, _ = encode_frames(
+        header.journal_id, header.position, 0, [frame.payload for frame in frames[cut:]]
+    )
+    later = segment_path(state / "journal", 1, last.sequence + 1)
+    later.write_bytes(header.encode() + b"".join(pieces))
+    recording = read_recording(state)
+    assert f"records 1 to {cut} are only in a checkpoint" in recording.notes[0]
+    run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    run.run()
+    assert len(run.runs) == len(recording.runs) >= 8
+    assert run.runs == recording.runs
