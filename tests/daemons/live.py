@@ -74,7 +74,7 @@ class LiveCluster:
 
         self.wait_until(f"end of jobs {job_ids or 'all'}", gone, limit_s)
 
-    def accounted(self, job_id: int, fields: str = "State,ExitCode", limit_s: float = 20.0) -> str:
+    def accounted(self, job_id: int, fields: str = "State,ExitCode", limit_s: float = 60.0) -> str:
         """Return sacct's line about a job once accounting knows its end."""
 
         def line(shown: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -63,3 +64,30 @@ def test_debug_level(live_cluster: LiveCluster) -> None:
     assert level() == "debug3"
     live_cluster.out("scontrol", "reconfigure")
     assert level() == before
+
+
+def test_explanations(live_cluster: LiveCluster) -> None:
+    """Who holds the nodes, what would start sooner, and for a running job where it started."""
+    sleep = ("-o", "/dev/null", "--wrap", "sleep 600")
+    first = live_cluster.submit("-w", "n1", "--exclusive", "-t", "60", *sleep)
+    running = ("squeue", "-h", "-t", "R", "-j", str(first))
+    live_cluster.wait_until("it runs", lambda: bool(live_cluster.run(*running).stdout))
+    waiting = live_cluster.submit("-w", "n1", "--exclusive", "-t", "30", *sleep)
+    try:
+        told = live_cluster.out("scontrol", "explain", "job", str(waiting))
+        lines = told.splitlines()
+        assert lines[0].startswith(f"JobId={waiting} (wrap, user ")
+        assert any(line.startswith(f"    job {first} of ") and " on n1, " in line for line in lines)
+        assert any(line.startswith("    without --nodelist=n1 ") for line in lines)
+        assert lines[-1].endswith("  submitted")
+        told = live_cluster.out("scontrol", "explain", "job", str(first))
+        assert re.search(r"  started on n1 of \w+, next in the order of priority", told)
+        one = json.loads(live_cluster.out("scontrol", "--json", "explain", "job", str(waiting)))
+        (explained,) = one["explanations"]
+        assert explained["start_time"] >= explained["submit_time"] + 55 * 60
+        assert {item["name"] for item in explained["holders"]} == {str(first)}
+    finally:
+        live_cluster.run("scancel", str(first), str(waiting))
+    done = live_cluster.run("scontrol", "explain", "job", "99999")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "slurm_explain_job error: Invalid job id specified\n"

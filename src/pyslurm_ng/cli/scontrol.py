@@ -51,14 +51,14 @@ OPTIONS: "tuple[Option, ...]" = (
 REFUSED = ("yaml", "autocomplete", "federation", "sibling", "uid")
 USAGE = """\
 Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
-  Commands: check completing create delete errnumstr exit help hold listpids notify pidinfo ping
-            quit reconfigure release requeue requeuehold resume setdebug show shutdown suspend
-            top uhold update version wait_job write
+  Commands: check completing create delete errnumstr exit explain help hold listpids notify
+            pidinfo ping quit reconfigure release requeue requeuehold resume setdebug show
+            shutdown suspend top uhold update version wait_job write
   show ENTITY: config daemons federation hostlist hostlistsorted hostnames job licenses
             node partition reservation slurmd step topology"""
 # In the order in which an abbreviation finds them.
 COMMANDS = (
-    "abort all cancel_reboot check cluster completing create delete details errnumstr exit "
+    "abort all cancel_reboot check cluster completing create delete details errnumstr exit explain "
     "fsdampeningfactor getaddrs getent gethost help hide hold holdu uhold listjobs listpids "
     "liststeps notify oneliner pidinfo ping power quiet quit reboot reconfigure release requeue "
     "requeuehold resume schedloglevel setdebug setdebugflags show shutdown suspend takeover token "
@@ -556,11 +556,18 @@ def _wait_job(session: Session, arguments: "list[str]") -> int:
         sleep(1)
 
 
+def _explain(session: Session, arguments: "list[str]") -> int:
+    from pyslurm_ng.cli.scontrol_explain import explain
+
+    return explain(session, arguments)
+
+
 _ACTIONS: "dict[str, Callable[[Session, list[str]], int]]" = {
     "check": _check,
     "completing": _completing,
     "create": _create,
     "delete": _delete,
+    "explain": _explain,
     "errnumstr": lambda session, words: _error_text(words),
     "help": _help,
     "hold": _hold,

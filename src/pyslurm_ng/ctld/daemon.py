@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration, load_
 from pyslurm_ng.ctld.credentials import Credentials
 from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
+from pyslurm_ng.ctld.explainer import Explainer
 from pyslurm_ng.ctld.het_follower import HetFollower
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_watch import JobWatch
@@ -319,6 +320,15 @@ class Daemon:
         self._writer.observe(self._mailer.applied)
         self._build_nodes()
         self._build_steps()
+        self._service.more["ExplainJob"] = Explainer(
+            self._writer,
+            self._soft,
+            self._scheduler,
+            self.layout.journal,
+            self._service.context,
+            self._edges.answer,
+            self.bug,
+        ).handle
         self._checkpointer = Checkpointer(
             self.layout,
             recovery.journal_id,

@@ -6,9 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.scheduler import Outcome
+
+T = TypeVar("T")
 
 
 class LoopEdges:
@@ -19,6 +22,7 @@ class LoopEdges:
         self._clock = clock
         self._failed = failed
         self._thread = ThreadPoolExecutor(1, "scheduler")
+        self._questions = ThreadPoolExecutor(1, "questions")
 
     def now_us(self) -> int:
         """The controller's time."""
@@ -38,19 +42,39 @@ class LoopEdges:
 
     def run(self, work: Callable[[], Outcome], done: Callable[[Outcome], None], /) -> None:
         """Run in the scheduler's thread, then `done` on the loop."""
-        future = self._loop.run_in_executor(self._thread, work)
+        self._run(self._thread, work, done, self._failed)
 
-        def finished(ended: asyncio.Future[Outcome]) -> None:
+    def answer(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[BaseException], None],
+        /,
+    ) -> None:
+        """Run in the thread for long questions, then `done` or `failed` on the loop."""
+        self._run(self._questions, work, done, failed)
+
+    def _run(
+        self,
+        thread: ThreadPoolExecutor,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        future = self._loop.run_in_executor(thread, work)
+
+        def finished(ended: asyncio.Future[T]) -> None:
             if ended.cancelled():
                 return
             error = ended.exception()
             if error is not None:
-                self._failed(error)
+                failed(error)
             else:
                 done(ended.result())
 
         future.add_done_callback(finished)
 
     def close(self) -> None:
-        """Forget the thread."""
+        """Forget the threads."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        self._questions.shutdown(wait=False, cancel_futures=True)

@@ -134,6 +134,12 @@ class Scheduler:
         partition = cluster.partitions.get(waiting.partitions[0])
         return self._ranking.priority(waiting, partition) if partition is not None else 0
 
+    def look(self) -> Snapshot:
+        """Return what a pass would see now."""
+        self._views.foresee(self._foresight())
+        view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
+        return replace(view, fairshare=self._soft.fairshare) if self._soft.fairshare else view
+
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """See whether events make a pass due, and what they change for it."""
         for event in events:
@@ -181,10 +187,7 @@ class Scheduler:
         self._is_running = True
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
         taken_us = monotonic_us()
-        self._views.foresee(self._foresight())
-        view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
-        if self._soft.fairshare:
-            view = replace(view, fairshare=self._soft.fairshare)
+        view = self.look()
         self._snapshot_us = monotonic_us() - taken_us
         if view.topologies:
             self._come_back(view)

@@ -7,7 +7,7 @@ the journal into the Cluster. `Job` is what became of it.
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .ids import INFINITE, NO_VAL
 
@@ -171,6 +171,11 @@ _COMMON_FIELDS = (
     "account", "partition", "qos", "work_dir", "std_in", "std_out", "std_err", "command",
     "alloc_node", "rlimits",
 )  # fmt: skip
+
+
+def changed_request(request: JobRequest, **fields: object) -> JobRequest:
+    """Return a request with some fields changed."""
+    return replace(request, **fields)
 
 
 def share_values(request: JobRequest, common: dict[Any, Any]) -> None:

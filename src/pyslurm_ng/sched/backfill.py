@@ -11,7 +11,8 @@ in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 
 from pyslurm_ng._select import NEVER
@@ -33,7 +34,7 @@ from pyslurm_ng.sched.rows import Sharing, any_shares, own_part
 from pyslurm_ng.sched.select import batch_node
 from pyslurm_ng.sched.sharing import tenant_of
 from pyslurm_ng.sched.smart import Smart
-from pyslurm_ng.sched.snapshot import Claim, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import NO_END_US, Claim, Snapshot, Waiting
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
 Entry = tuple[int, Waiting, Demand]
@@ -87,11 +88,7 @@ class Planner:
             return outcome
         planner = self._planner(snapshot, policy, wanted)
         walk = _Pass(snapshot, policy, min(budget, policy.test_depth), planner, outcome)
-        if any_shares(snapshot):
-            walk.sharing = Sharing(snapshot, outcome)
-        if policy.preempt_by:
-            walk.preempting = Preempting(snapshot, policy, outcome, ranking)
-        walk.het = self._het
+        self._prepare_walk(walk, ranking)
         if policy.is_smart:
             smart = walk.smart = self._smart = self._smart or Smart(Planner())
             walk.run(smart.order(snapshot, policy, self._ranked(queue, ranking)))
@@ -113,6 +110,73 @@ class Planner:
             kept.append((best, job, demand))
         kept.sort(key=itemgetter(0))
         return kept
+
+    def _prepare_walk(self, walk: _Pass, ranking: Ranking) -> None:
+        """Give a walk what it needs for shared cores, preemption and heterogeneous jobs."""
+        if any_shares(walk.snapshot):
+            walk.sharing = Sharing(walk.snapshot, walk.plan)
+        if walk.policy.preempt_by:
+            walk.preempting = Preempting(walk.snapshot, walk.policy, walk.plan, ranking)
+        walk.het = self._het
+
+    def probe(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        job_id: int,
+        others: Sequence[Waiting],
+        fairshare: Mapping[int, float] | None = None,
+    ) -> Probe | None:
+        """Return when a waiting job is to start, and when `others` would start in its place.
+
+        Every job that comes before it in the queue is planned as in a pass; those behind are not.
+        For a planner of its own: it keeps nothing for passes. None where no timeline decides: in
+        a reservation, in a partition that is gone, under sched/builtin.
+        """
+        if not policy.backfills:
+            return None
+        outcome = Plan()
+        if snapshot.reservations:
+            outcome, snapshot = plan_inside(snapshot, policy, _NO_BUDGET, fairshare)
+        self._begin(snapshot, policy)
+        ranking = Ranking(snapshot, policy, fairshare)
+        queue, wanted = self._queue(snapshot, ranking, outcome)
+        own = [demand for _, job, demand in queue if job.job_id == job_id]
+        if not own:
+            return None
+        tried = [
+            [self._demands.of(job, self._demands.shape_id(job.request), snapshot.partitions[name])
+             for name in job.partitions if name in snapshot.partitions]
+            for job in others
+        ]  # fmt: skip
+        # One entry per demand: planners number those that they are given.
+        extra = {id(demand): demand for demands in tried for demand in demands}
+        known = {id(demand) for demand in wanted}
+        wanted += [demand for place, demand in extra.items() if place not in known]
+        planner = self._planner(snapshot, policy, wanted)
+        walk = _Pass(snapshot, policy, _NO_BUDGET, planner, outcome)
+        self._prepare_walk(walk, ranking)
+        if policy.is_smart:
+            walk.smart = Smart(Planner())
+            queue = walk.smart.order(snapshot, policy, self._ranked(queue, ranking))
+        place = next(at for at, entry in enumerate(queue) if entry[1].job_id == job_id)
+        walk.run(queue[:place])
+        starts = [min(map(walk.look, demands), default=NO_END_US) for demands in tried]
+        start_us, best = min((walk.look(demand), at) for at, demand in enumerate(own))
+        nodes: tuple[int, ...] = ()
+        if start_us < NO_END_US:
+            planner.find(own[best])
+            planner.take(own[best], start_us)
+            walk.reservations.append((job_id, own[best], start_us))
+            nodes = planner.planned_nodes(walk.reservations).get(job_id, ())
+        return Probe(
+            demand=own[best],
+            start_us=start_us,
+            nodes=nodes,
+            others_us=starts,
+            before=[(job.job_id, demand) for _, job, demand in queue[:place]],
+            plan=outcome,
+        )
 
     def _ranked(self, queue: list[Entry], ranking: Ranking) -> list[Entry]:
         """Return entries led by what goes before any order within: tier and standing."""
@@ -262,6 +326,23 @@ class Planner:
         return self._nodes
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What `Planner.probe` found; `NO_END_US` stands for no start in the window.
+
+    demand: of the job in the partition where it starts first. nodes: what it is to get.
+    others_us: starts of the others in its place. before: jobs ahead of it, each with its demand.
+    plan: what becomes of those.
+    """
+
+    demand: Demand
+    start_us: int
+    nodes: tuple[int, ...]
+    others_us: list[int]
+    before: list[tuple[int, Demand]]
+    plan: Plan
+
+
 class _Pass:
     """One walk through the queue."""
 
@@ -336,6 +417,13 @@ class _Pass:
         self.plan.tested += tested
         if self.reservations:
             self.plan.planned_nodes = self.planner.planned_nodes(self.reservations)
+
+    def look(self, demand: Demand) -> int:
+        """Return when a job would start after those of the walk, or NO_END_US."""
+        if demand.verdict is not None:
+            return NO_END_US
+        start_us = self.planner.find(demand)
+        return start_us if start_us != NEVER else NO_END_US
 
     def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""

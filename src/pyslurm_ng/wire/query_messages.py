@@ -83,6 +83,69 @@ class ShowPriorities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     filter: JobFilter = JobFilter()
 
 
+@message(kind="ExplainJob", roles="user", max_bytes=1 << 16)
+class ExplainJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol explain job`: why one job waits and until when, or why it runs where it runs."""
+
+    job: Text
+
+
+class HolderShown(msgspec.Struct, frozen=True):
+    """What keeps nodes a job is to get: `kind` is job, planned or reservation.
+
+    `until_us` is 0 where the end is not known.
+    """
+
+    kind: str
+    name: str
+    user: str
+    nodes: str
+    cpus: int
+    from_us: int
+    until_us: int
+
+
+class SoonerShown(msgspec.Struct, frozen=True):
+    """An option that would let the job start at `start_us`."""
+
+    option: str
+    start_us: int
+
+
+class HistoryLine(msgspec.Struct, frozen=True):
+    """Something that happened to the job."""
+
+    time_us: int
+    text: str
+
+
+@reply("JobExplained", max_bytes=1 << 20)
+class JobExplained(msgspec.Struct, frozen=True):
+    """One job's explanation; times of 0 are not known, `start_us` of -1: not in the window.
+
+    `waits_for` says in sentences what has to happen first. `ahead` is how many jobs of the
+    partition go first, -1 where no queue decides. `holders_left_out` counts those not shown.
+    """
+
+    now_us: int
+    job_id: str
+    name: str
+    user: str
+    state: str
+    partition: str
+    reason: str
+    waits_for: list[str]
+    submit_us: int
+    ahead: int
+    start_us: int
+    nodes: str
+    holders: list[HolderShown]
+    holders_left_out: int
+    sooner: list[SoonerShown]
+    history: list[HistoryLine]
+    history_begin_us: int = 0
+
+
 @message(kind="ShowNodes", roles="user", max_bytes=4 << 20)
 class ShowNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """List nodes, of a hostlist expression or all."""

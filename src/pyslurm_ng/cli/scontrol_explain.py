@@ -1,0 +1,136 @@
+"""scontrol explain job: why a job waits and until when, or why it runs where it runs."""
+
+from pyslurm_ng.cli.command import fail, say
+from pyslurm_ng.cli.fmt import SECOND_US, Dates, short_time
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from pyslurm_ng.cli.scontrol import Session
+
+    Explained = dict[str, Any]
+
+
+def explain(session: "Session", arguments: "list[str]") -> int:
+    """Print the explanation of each job named."""
+    if len(arguments) < 2 or not arguments[0] or not "jobs".startswith(arguments[0].lower()):
+        fail("explain: what is meant? scontrol explain job JOBID[,JOBID...]")
+    code = 0
+    found: list[Explained] = []
+    for word in arguments[1:]:
+        for job in word.split(","):
+            try:
+                found.append(session.client.call("ExplainJob", {"job": job}, 60.0))
+            except SlurmError as error:
+                say(f"slurm_explain_job error: {error.text}")
+                code = 1
+    if session.json:
+        return _print_json(session, found) or code
+    for place, one in enumerate(found):
+        if place:
+            print()
+        print("\n".join(lines(one)))
+    return code
+
+
+def lines(one: "Explained") -> "Iterator[str]":
+    """Yield the lines of one explanation."""
+    times = Dates(one["now_us"])
+    if one["state"] == "PENDING":
+        yield f"JobId={one['job_id']} ({_who(one)}) is PENDING: {one['reason']}"
+        yield from _waiting(one, times)
+    else:
+        yield f"JobId={one['job_id']} ({_who(one)}) is {one['state']}"
+    if one["history"]:
+        yield "  What happened:"
+        for line in one["history"]:
+            yield f"    {times.text(line['time_us'])}  {line['text']}"
+    begin_us = one["history_begin_us"]
+    if begin_us > one["submit_us"]:
+        yield f"    (the journal that is left begins {times.text(begin_us)})"
+
+
+def _who(one: "Explained") -> str:
+    return f"{one['name']}, user {one['user']}, partition {one['partition']}"
+
+
+def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
+    for text in one["waits_for"]:
+        yield f"  {text}"
+    ahead = one["ahead"]
+    if ahead >= 0:
+        yield (
+            "  It is next in the queue"
+            if not ahead
+            else (f"  {ahead} job{'s' * (ahead != 1)} of the queue go{'es' * (ahead == 1)} first")
+        )
+    if one["start_us"] < 0:
+        yield "  Expected start: not within the planning window"
+    elif one["start_us"]:
+        nodes = f" on {one['nodes']}" if one["nodes"] else ""
+        yield f"  Expected start: {_moment(one, one['start_us'], times)}{nodes}"
+    if one["holders"]:
+        yield "  Until then its nodes are held by:"
+        for item in one["holders"]:
+            yield f"    {_holder(one, item, times)}"
+        if one["holders_left_out"]:
+            yield f"    and {one['holders_left_out']} more"
+    if one["sooner"]:
+        yield "  It would start sooner with:"
+        width = max(len(item["option"]) for item in one["sooner"])
+        for item in one["sooner"]:
+            yield f"    {item['option'].ljust(width)}  {_moment(one, item['start_us'], times)}"
+
+
+def _moment(one: "Explained", when_us: int, times: Dates) -> str:
+    left_s = (when_us - one["now_us"]) // SECOND_US
+    return "now" if left_s <= 0 else f"{times.text(when_us)} (in {short_time(left_s)})"
+
+
+def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
+    what = {"planned": "waiting job", "job": "job"}.get(item["kind"], item["kind"])
+    text = f"{what} {item['name']}"
+    if item["user"]:
+        text += f" of {item['user']}"
+    if item["kind"] == "planned":
+        text += f", which is to use {item['nodes']}"
+    else:
+        text += f" on {item['nodes']}"
+    if item["cpus"]:
+        text += f", {item['cpus']} CPU{'s' * (item['cpus'] != 1)}"
+    if item["from_us"] > one["now_us"]:
+        text += f", from {times.text(item['from_us'])}"
+    if not item["until_us"]:
+        return text + (", without end" if item["kind"] != "job" else ", without a time limit")
+    return f"{text}, until {_moment(one, item['until_us'], times)}"
+
+
+def _print_json(session: "Session", found: "list[Explained]") -> int:
+    """Print one document; times are seconds since the epoch, 0 where not known."""
+    from pyslurm_ng.cli.command import write_bytes
+    from pyslurm_ng.cli.json_text import encode, tail
+
+    cluster = session.conf.get("ClusterName", "")
+    body = {"explanations": [_in_seconds(one) for one in found], **tail(session.json, cluster)}
+    write_bytes((encode(body, 0) + "\n").encode())
+    return 0
+
+
+def _in_seconds(value: "Any") -> "Any":
+    """Return the answer with `*_us` as `*_time` in seconds; -1 stays -1."""
+    if isinstance(value, list):
+        return [_in_seconds(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, item in value.items():
+        if name.endswith("_us"):
+            found[name[:-3] if name == "time_us" else f"{name[:-3]}_time"] = (
+                item // SECOND_US if item > 0 else item
+            )
+        else:
+            found[name] = _in_seconds(item)
+    return found

@@ -1,0 +1,145 @@
+"""Answers ExplainJob: the loop takes a snapshot, a thread of its own plans and reads the journal.
+
+Not the scheduler's thread, so that questions never delay a pass; and few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld import job_filter
+from pyslurm_ng.ctld.job_history import JobHistory, read_history
+from pyslurm_ng.ctld.queries.explained import explained
+from pyslurm_ng.ctld.queries.views import Audience
+from pyslurm_ng.ctld.rules import submit
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.scheduler import Scheduler
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.explain import Outlook, outlook
+from pyslurm_ng.sched.snapshot import may_be_considered
+from pyslurm_ng.wire.query_messages import ExplainJob
+from pyslurm_ng.wire.stream import Call
+
+Work = Callable[[], "tuple[Outlook | None, JobHistory]"]
+Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
+
+_TRY_AGAIN = 11  # EAGAIN
+_MOST_AT_ONCE = 16
+_MOST_PARTITIONS = 16  # other ones to try
+
+
+class Explainer:
+    """Answers questions about jobs.
+
+    `run` does the work in a thread, then calls `done`, or `failed`, on the loop.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        soft: Soft,
+        scheduler: Scheduler,
+        journal: Path,
+        context: Callable[[Caller], Context],
+        run: Callable[[Work, Done, Callable[[BaseException], None]], None],
+        bug: Callable[[str, BaseException], None],
+    ) -> None:
+        self._writer = writer
+        self._soft = soft
+        self._scheduler = scheduler
+        self._journal = journal
+        self._context = context
+        self._run = run
+        self._bug = bug
+        self._open = 0
+
+    def handle(self, call: Call, caller: Caller) -> None:
+        """Find the job and begin to look; the answer follows."""
+        request = call.request
+        assert isinstance(request, ExplainJob)
+        context = self._context(caller)
+        job = self._find(request.job, context.conf, caller)
+        if job is None:
+            self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
+            return
+        if self._open >= _MOST_AT_ONCE:
+            text = f"{_MOST_AT_ONCE} explanations are being worked out; ask again"
+            self._writer.refuse(call, Reject(_TRY_AGAIN, text))
+            return
+        self._open += 1
+        job_id = job.job_id
+
+        def done(found: tuple[Outlook | None, JobHistory]) -> None:
+            self._open -= 1
+            cluster, now = self._writer.cluster, self._context(caller).now_us
+            current = cluster.jobs.get(job_id)
+            if current is None:
+                self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
+                return
+            view, history = found
+            if current.state != JobState.PENDING:
+                view = None  # it has started meanwhile
+            answer = explained(
+                cluster, self._soft, current, view, history.lines, history.begin_us, now
+            )
+            self._writer.when_durable(lambda: call.reply(answer))
+
+        def failed(error: BaseException) -> None:
+            self._open -= 1
+            self._bug(f"bug while explaining job {job_id}", error)
+            call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
+
+        self._run(self._work(job, context), done, failed)
+
+    def _find(self, text: str, conf: SlurmConf, caller: Caller) -> Job | None:
+        cluster = self._writer.cluster
+        parts, _ = job_filter.find_jobs(cluster, [text])
+        audience = Audience(cluster, conf.private_data, caller, show_all=True)
+        seen = [job for job, _ in parts if audience.sees_job(job)]
+        waiting = [job for job in seen if job.state == JobState.PENDING]
+        return next(iter(waiting or seen), None)
+
+    def _work(self, job: Job, context: Context) -> Work:
+        """Return what the thread is to do, with all that it needs of the cluster."""
+        cluster = self._writer.cluster
+        job_id, journal, policy = job.job_id, self._journal, self._scheduler.policy
+        names = {node.node_id: node.spec.name for node in cluster.living_nodes()}
+        is_waiting = job.state == JobState.PENDING
+        if not is_waiting or not may_be_considered(job) or job.het_job_id:
+            return lambda: (None, read_history(journal, job_id, names))
+        view = self._scheduler.look()
+        partitions = other_partitions(cluster, job, context)
+        return lambda: (
+            outlook(view, policy, job_id, partitions),
+            read_history(journal, job_id, names),
+        )
+
+
+def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
+    """Return the partitions in which the submit rule would take the same request from its user.
+
+    Only the user's own question is judged by their groups; an operator is shown those open to all.
+    """
+    own = job.partition.split(",")
+    found: list[str] = []
+    caller = context.caller
+    for name, partition in cluster.partitions.items():
+        if name in own or partition.state != "UP" or len(found) >= _MOST_PARTITIONS:
+            continue
+        if caller.uid != job.uid:
+            if not (partition.allow_groups or partition.allow_accounts or partition.root_only):
+                found.append(name)
+            continue
+        request = replace(job.request, partition=name, dependency="", array="")
+        if not isinstance(submit.check(cluster, request, context), Reject):
+            found.append(name)
+    return found
