@@ -80,11 +80,12 @@ class LiveCluster:
         def line(shown: str) -> str:
             return self.out("sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", shown).strip()
 
-        self.wait_until(
-            f"accounting of job {job_id}",
-            lambda: line("End") not in ("", "Unknown"),
-            limit_s,
-        )
+        def is_over() -> bool:
+            # A heterogeneous job has a line for each component.
+            ends = line("End")
+            return bool(ends) and "Unknown" not in ends
+
+        self.wait_until(f"accounting of job {job_id}", is_over, limit_s)
         return line(fields)
 
     def logs(self, lines: int = 15) -> str:
