@@ -71,7 +71,7 @@ def kill(cluster: LiveCluster, daemon: str) -> None:
     """Kill a daemon as a crash would and wait until it is gone."""
     pid = pid_of(cluster, daemon)
     os.kill(pid, signal.SIGKILL)
-    cluster.wait_until(f"end of {daemon}", lambda: not is_running(pid), 10)
+    cluster.wait_until(f"end of {daemon}", lambda: not is_running(pid))
 
 
 def is_running(pid: int) -> bool:

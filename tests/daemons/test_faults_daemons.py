@@ -63,7 +63,7 @@ def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:
     pids = [int(out.read_text()) for out in outputs]
     kill(cluster, "slurmctld")
     Path(f"{go}0").touch()
-    cluster.wait_until("ends in the outage", lambda: not any(map(is_running, pids[::2])), 20)
+    cluster.wait_until("ends in the outage", lambda: not any(map(is_running, pids[::2])))
     ended_by = time.time()
     assert all(map(is_running, pids[1::2]))
     time.sleep(1.5)  # the outage has to last, so that a time of recording would be seen
@@ -316,7 +316,7 @@ def _fill_and_free(cluster: LiveCluster, state: Path, padding: int) -> None:
             promised.append(int(done.stdout))
         return done.returncode == 0
 
-    cluster.wait_until("submissions after space is free", accepts, 10)
+    cluster.wait_until("submissions after space is free", accepts)
     queue = {int(word) for word in cluster.out("squeue", "-h", "-o", "%i").split()}
     assert set(promised) | {runs} == queue
     kill(cluster, "slurmctld")

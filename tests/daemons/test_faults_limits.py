@@ -199,7 +199,7 @@ def test_epilog_that_does_not_pass(
     cluster.wait_for_jobs(job_id)
     assert (work / "out").read_text() == "ran\n"
     assert cluster.accounted(job_id) == "COMPLETED|0:0"
-    cluster.wait_until("drain", lambda: "Epilog error" in cluster.out("sinfo", "-h", "-R"), 10)
+    cluster.wait_until("drain", lambda: "Epilog error" in cluster.out("sinfo", "-h", "-R"))
     assert subprocess.run(["pgrep", "-f", f"sleep {marker}"], stdout=-3).returncode == 1
 
 

@@ -107,7 +107,7 @@ def test_every_exit_code_and_signal(cluster: LiveCluster, work: Path) -> None:
     job_id = cluster.submit("--array", chosen, "-o", "none", str(script), cwd=work)
     cluster.wait_for_jobs(job_id, limit_s=120)
     words = ("sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", "JobID,State,ExitCode")
-    cluster.wait_until("accounting", lambda: cluster.out(*words).count("RUNNING") == 0, 20)
+    cluster.wait_until("accounting", lambda: cluster.out(*words).count("RUNNING") == 0)
     found = {}
     for line in cluster.out(*words).splitlines():
         name, state, code = line.split("|")

@@ -169,7 +169,7 @@ def test_hooks(cluster: LiveCluster) -> None:
     count = log.read_text().count("registered with")
     cluster.out("scontrol", "reconfigure")
     os.kill(pid_of(cluster), signal.SIGHUP)
-    cluster.wait_until("registration", lambda: log.read_text().count("registered with") > count, 20)
+    cluster.wait_until("registration", lambda: log.read_text().count("registered with") > count)
     try:
         job_id = submit(cluster, f"echo script >> {said}", "-o", "none")
         cluster.wait_for_jobs(job_id)
