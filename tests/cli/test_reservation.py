@@ -108,8 +108,8 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
             "Either Users/Groups and/or Accounts must be specified.  No reservation created.",
         ),
         (
-            f"{PLACE} duration=60 corecnt=4",
-            "scontrol: error: CoreCnt of reservations is not implemented yet\n"
+            f"{PLACE} duration=60 burstbuffer=4",
+            "scontrol: error: BurstBuffer of reservations is not implemented yet\n"
             "Error creating the reservation: Requested operation is presently disabled",
         ),
     ],

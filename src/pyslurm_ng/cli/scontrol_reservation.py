@@ -190,6 +190,7 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
         f"Nodes={null(row['nodes'])} NodeCnt={row['node_count']} CoreCnt={row['core_count']}"
         f" Features={null(row['features'])} PartitionName={null(row['partition'])}"
         f" Flags={_flags_text(row)}",
+        *[f"  NodeName={name} CoreIDs={cores}" for name, cores in _core_ids(row)],
         f"TRES={null(row['tres'])}",
         f"AllowedPartitions=(null) QOS={null(row['qos'])}",
         f"Users={null(row['users'])} Groups={null(row['groups'])}"
@@ -200,6 +201,11 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
     if row["comment"]:
         lines.append(f"Comment={row['comment']}")
     return lines
+
+
+def _core_ids(row: "Row") -> "list[list[str]]":
+    """Return name and cores of each node that is held in part."""
+    return [item.split(" ") for item in row.get("core_ids", "").split(";") if item]
 
 
 def state(row: "Row", now_us: int) -> str:
@@ -232,7 +238,7 @@ def _object(row: "Row") -> "dict[str, Any]":
         "accounts": row["accounts"],
         "burst_buffer": "",
         "core_count": row["core_count"],
-        "core_specializations": [],
+        "core_specializations": [{"node": name, "core": cores} for name, cores in _core_ids(row)],
         "end_time": seconds(row["end_us"]),
         "features": row["features"],
         "flags": [flag for flag in row["flags"].split(",") if flag],

@@ -364,7 +364,9 @@ class Cluster:
         self.reserved = {}
         active = [item for item in self.reservations.values() if item.is_active]
         for item in sorted(active, key=lambda item: "MAINT" in item.flags):
-            self.reserved |= dict.fromkeys(item.node_ids, item.name)
+            parts = item.parts()  # of such a node the rest is for all: it is not shown as reserved
+            whole = (node_id for node_id in item.node_ids if node_id not in parts)
+            self.reserved |= dict.fromkeys(whole, item.name)
 
     def share_values(self, job: Job) -> None:
         """Let equal requests and words of many jobs be one object: most of a job's memory."""

@@ -46,6 +46,13 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
         """Return (start, end) of the present or next occurrence and of later ones."""
         return ((self.start_us, self.end_us), *self.later)
 
+    def parts(self) -> dict[int, int]:
+        """Return the mask of cores of each node that is held only in part."""
+        if not self.core_masks:
+            return {}
+        pairs = zip(self.node_ids, self.core_masks, strict=True)
+        return {node_id: int.from_bytes(mask, "little") for node_id, mask in pairs if mask}
+
     @property
     def repeats(self) -> str:
         """The flag that says how it repeats, or ""."""

@@ -47,7 +47,8 @@ def plan(
 _ABOVE_TIERS = 1 << 16  # jobs with a reservation come before all others
 
 # The nodes a job may use in one reservation or outside (None: any), and those kept from it there.
-Room = tuple[frozenset[int] | None, frozenset[int]]
+# Allowed nodes, blocked ones, and of nodes usable in part the mask of cores.
+Room = tuple[frozenset[int] | None, frozenset[int], dict[int, int]]
 
 
 class _Pass:
@@ -69,6 +70,7 @@ class _Pass:
         self.ranking = Ranking(snapshot, policy, fairshare)
         self.plan = Plan()
         self.free: dict[int, FreeNode] = {}
+        self._hidden: list[tuple[FreeNode, int]] = []  # cores that others keep from this job
         self.closed: dict[tuple[str, str], Wait] = {}  # by partition and reservation
         self.licenses = dict(snapshot.licenses_free)
         self.components: dict[int, dict[int, tuple[Waiting, list[Partition]]]] = {}  # by leader
@@ -216,6 +218,7 @@ class _Pass:
             if chosen is None:
                 return self._blocked(job, partition, need, rooms)
             allocs = allot(need, chosen)
+            self._unhide()
             self.neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in allocs}, 0)
             for name, count in license_counts(job.request.licenses):
                 self.licenses[name] = self.licenses.get(name, 0) - count
@@ -244,8 +247,12 @@ class _Pass:
                 continue
             allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
             if allowed is None or allowed:
-                blocked = reserved.blocked_nodes(reservations, place, begin_us, end_us)
-                rooms.append((allowed, blocked))
+                kept = reserved.kept_cores(reservations, place, begin_us, end_us)
+                blocked = frozenset(node_id for node_id, mask in kept.items() if mask == -1)
+                cores = reserved.own_cores(reservations, place)
+                for node_id, mask in kept.items():
+                    cores[node_id] = cores.get(node_id, -1) & ~mask
+                rooms.append((allowed, blocked, cores))
         return rooms
 
     def _await_reservation(self, job: Waiting) -> Wait:
@@ -267,17 +274,36 @@ class _Pass:
     def _choose(
         self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]
     ) -> list[tuple[FreeNode, int]] | None:
-        for allowed, blocked in rooms:
+        for allowed, blocked, cores in rooms:
             candidates = [
                 node
                 for node in self._candidates(job, partition, need)
-                if node.node_id not in blocked and (allowed is None or node.node_id in allowed)
+                if node.node_id not in blocked
+                and (allowed is None or node.node_id in allowed)
+                # The whole node is what it wants, and others have a part.
+                and not (need.is_exclusive and allowed is None and node.node_id in cores)
             ]
+            self._hide(candidates, cores)
+            candidates = [node for node in candidates if node.cores]
             self.plan.tested += len(candidates)
             chosen = choose(need, candidates, self.layouts.get(partition.name))
             if chosen is not None:
                 return chosen
+            self._unhide()
         return None
+
+    def _hide(self, nodes: list[FreeNode], usable: dict[int, int]) -> None:
+        """Take out free cores that are not for the job; `_unhide` puts them back."""
+        for node in nodes if usable else ():
+            cores = node.cores & ~usable.get(node.node_id, -1)
+            if cores:
+                node.cores &= ~cores
+                self._hidden.append((node, cores))
+
+    def _unhide(self) -> None:
+        for node, cores in self._hidden:
+            node.cores |= cores
+        self._hidden.clear()
 
     def _missing_license(self, job: Waiting) -> str:
         for name, count in license_counts(job.request.licenses):
@@ -318,11 +344,13 @@ class _Pass:
         if away:
             names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
             return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, UnavailableNodes:{names}")
-        if rooms[-1][1] and choose(need, self._candidates(job, partition, need)) is not None:
+        allowed, blocked, cores = rooms[-1]
+        kept = blocked | frozenset(cores) if allowed is None else blocked
+        if kept and choose(need, self._candidates(job, partition, need)) is not None:
             # It would fit but for a reservation; those behind it may be shorter.
             end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)
             is_maintenance = reserved.is_for_maintenance(
-                snapshot.reservations, rooms[-1][1], snapshot.now_us, end_us
+                snapshot.reservations, kept, snapshot.now_us, end_us
             )
             why = "Reserved for maintenance" if is_maintenance else "May be reserved for other job"
             return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, {why}")

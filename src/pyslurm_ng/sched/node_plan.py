@@ -31,7 +31,7 @@ from pyslurm_ng.sched.features import Way
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
-from pyslurm_ng.sched.reserved import OUTSIDE, closed_times
+from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times, kept_cores
 from pyslurm_ng.sched.select import (
     FreeNode,
     allot,
@@ -211,9 +211,37 @@ class NodePlan:
         for closed in self._closed:
             for node_id in closed.node_ids:
                 place = hardware.position.get(node_id)
-                if place is not None:
+                if place is not None and node_id in closed.parts:
+                    self._close_part(closed, node_id, place)
+                elif place is not None:
                     cpus = hardware.totals[hardware.kind_of[place]][CPUS]
                     self._grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
+
+    def _close_part(self, closed: Closed, node_id: int, place: int) -> None:
+        """Keep some cores of a node; for as long as jobs hold them these count already."""
+        mask, at_us = closed.parts[node_id], closed.begin_us
+        held = self._holders(closed, node_id)
+        ends = {end_us for end_us, _ in held if at_us < end_us < closed.end_us}
+        for until_us in sorted({*ends, closed.end_us}):
+            left = mask
+            for end_us, cores in held:
+                if end_us >= until_us:
+                    left &= ~cores
+            cpus = left.bit_count() * self._threads_of(node_id)
+            if cpus:
+                self._grid.take(place, CPUS, cpus, at_us, until_us)
+            at_us = until_us
+
+    def _holders(self, closed: Closed, node_id: int) -> list[tuple[int, int]]:
+        """Return until when jobs hold which of the cores that are kept of a node."""
+        mask, soon_us = closed.parts[node_id], self._snapshot.now_us + SOON_US
+        return [
+            (max(item.end_us, soon_us), cores)
+            for item in self._snapshot.running
+            if not item.is_suspended
+            for alloc in item.nodes
+            if alloc.node_id == node_id and (cores := int.from_bytes(alloc.cores, "little") & mask)
+        ]
 
     def _times(self, most: int) -> list[int]:
         """Return the boundaries of slots, and exactly those of reservations, however late.
@@ -223,6 +251,14 @@ class NodePlan:
         now_us = self._snapshot.now_us
         times = slot_times(now_us, self._window_s, most)
         moments = {time_us for closed in self._closed for time_us in closed[:2]}
+        # Where jobs inside end kept cores begin to count: no slot may count both.
+        moments |= {
+            end_us
+            for closed in self._closed
+            for node_id in closed.parts
+            for end_us, _ in self._holders(closed, node_id)
+            if end_us < closed.end_us
+        }
         later = sorted(time_us for time_us in moments if time_us > now_us)
         later = later[: _MOST_SLOTS - len(times)]
         near = {min(bisect_right(times, moment), len(times) - 1) for moment in later}
@@ -571,14 +607,30 @@ class NodePlan:
             (self._free_node(node_id), share)
             for node_id, share in sorted((order[place], share) for place, share in shares)
         ]
+        hidden = self._hide_kept(demand, [node for node, _ in nodes])
         fits = [(node, min(share, tasks_that_fit(need, node))) for node, share in nodes]
         layout = self._layouts.get(demand.partition.name)
         chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
-        if chosen is None:
-            return None
-        allocs = allot(need, chosen)
-        self.hold(demand, allocs)
+        allocs = allot(need, chosen) if chosen is not None else None
+        for node, cores in hidden:
+            node.cores |= cores
+        if allocs is not None:
+            self.hold(demand, allocs)
         return allocs
+
+    def _hide_kept(self, demand: Demand, nodes: list[FreeNode]) -> list[tuple[FreeNode, int]]:
+        """Take out the free cores that reservations keep while a job would run; return them."""
+        if not any(closed.parts for closed in self._closed):
+            return []
+        now_us, hidden = self._snapshot.now_us, []
+        end_us = now_us + demand.duration_us
+        kept = kept_cores(self._snapshot.reservations, OUTSIDE, now_us, end_us)
+        for node in nodes:
+            cores = node.cores & kept.get(node.node_id, 0)
+            if cores:
+                node.cores &= ~cores
+                hidden.append((node, cores))
+        return hidden
 
     def _free_node(self, node_id: int) -> FreeNode:
         node = self._free.get(node_id)

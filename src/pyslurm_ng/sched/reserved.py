@@ -8,7 +8,7 @@ intervals, for planners that work on a time line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pyslurm_ng.model.job import JobRequest
@@ -38,13 +38,17 @@ class Applicant(Protocol):
 
 
 class Closed(NamedTuple):
-    """Nodes that are not for jobs of some place during a time."""
+    """Nodes that are not for jobs of some place during a time.
+
+    parts: of nodes held only in part, the mask of cores; memory there stays everybody's.
+    """
 
     begin_us: int
     end_us: int
     node_ids: tuple[int, ...]
     name: str
     is_maintenance: bool
+    parts: Mapping[int, int]
 
 
 def may_use(
@@ -125,8 +129,9 @@ def closed_times(reservations: Sequence[Reservation], place: str) -> tuple[Close
         if not _closes(item, own):
             continue
         is_maintenance = "MAINT" in item.flags
+        parts = item.parts()
         for begin_us, end_us in item.occurrences():
-            found.append(Closed(begin_us, end_us, item.node_ids, item.name, is_maintenance))
+            found.append(Closed(begin_us, end_us, item.node_ids, item.name, is_maintenance, parts))
     return tuple(found)
 
 
@@ -148,7 +153,10 @@ def blocked_nodes(
     begin_us: int,
     end_us: int,
 ) -> frozenset[int]:
-    """Return the nodes kept from a job that would run in `place` from `begin_us` to `end_us`."""
+    """Return the nodes kept from a job that would run in `place` from `begin_us` to `end_us`.
+
+    Those of which only some cores are kept are among them: for who cannot choose among cores.
+    """
     if not reservations:
         return frozenset()
     return frozenset(
@@ -157,6 +165,28 @@ def blocked_nodes(
         if closed.begin_us < end_us and begin_us < closed.end_us
         for node_id in closed.node_ids
     )
+
+
+def kept_cores(
+    reservations: Sequence[Reservation], place: str, begin_us: int, end_us: int
+) -> dict[int, int]:
+    """Return the same by node, as masks of the cores kept; -1 is the whole node."""
+    kept: dict[int, int] = {}
+    if not reservations:
+        return kept
+    for closed in closed_times(reservations, place):
+        if closed.begin_us < end_us and begin_us < closed.end_us:
+            for node_id in closed.node_ids:
+                kept[node_id] = kept.get(node_id, 0) | closed.parts.get(node_id, -1)
+    return kept
+
+
+def own_cores(reservations: Iterable[Reservation], place: str) -> dict[int, int]:
+    """Return the masks of cores that jobs of a place are bound to, of nodes it has in part."""
+    for item in reservations:
+        if item.name == place and "FLEX" not in item.flags:
+            return item.parts()
+    return {}
 
 
 def is_for_maintenance(
@@ -174,18 +204,26 @@ def is_for_maintenance(
 def place_of(
     reservations: Sequence[Reservation],
     job: Applicant,
-    node_ids: Iterable[int],
+    cores: Mapping[int, int],
     begin_us: int,
     end_us: int,
 ) -> str | None:
-    """Return where a job would run on these nodes at that time, or None if it may not."""
+    """Return where a job would run on these cores at that time, or None if it may not.
+
+    Args:
+        cores: masks by node id.
+    """
     if not reservations:
         return None if job.request.reservation else OUTSIDE
-    wanted = frozenset(node_ids)
+    wanted = frozenset(cores)
     for place in places(reservations, job):
         allowed = allowed_nodes(reservations, place, begin_us, end_us)
         if allowed is not None and not wanted <= allowed:
             continue
-        if wanted.isdisjoint(blocked_nodes(reservations, place, begin_us, end_us)):
+        own = own_cores(reservations, place)
+        if any(mask & ~own.get(node_id, -1) for node_id, mask in cores.items()):
+            continue
+        kept = kept_cores(reservations, place, begin_us, end_us)
+        if not any((mask or -1) & kept.get(node_id, 0) for node_id, mask in cores.items()):
             return place
     return None

@@ -79,8 +79,8 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
         ({"flags": "DAILY,WEEKLY"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"flags": "PURPLE"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"flags": "TIME_FLOAT"}, Errno.ESLURM_NOT_SUPPORTED),
-        ({"corecnt": 4}, Errno.ESLURM_NOT_SUPPORTED),
-        ({"tres": "cpu=4"}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"burstbuffer": 4}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"tres": "gres/gpu=4"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"users": "alice,-bob"}, Errno.ESLURM_NOT_SUPPORTED),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.records import array_head, elements
 from pyslurm_ng.ctld.rules.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.soft import Soft
@@ -50,6 +51,7 @@ RESERVATION_FIELDS = [
     "max_start_delay_s",
     "comment",
     "purge_s",
+    "core_ids",  # of nodes held in part: "n1 0-3;n2 5,7"
 ]
 
 
@@ -95,7 +97,7 @@ def show_reservations(
         if is_private and not _concerns(cluster, item, caller):
             continue
         nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
-        cores, cpus = cores_and_cpus(cluster, item.node_ids)
+        cores, cpus = cores_and_cpus(cluster, item)
         values = (
             item.name,
             item.start_us,
@@ -115,6 +117,7 @@ def show_reservations(
             item.max_start_delay_s,
             item.comment,
             item.purge_s,
+            _core_ids(cluster, item),
         )
         packed.append(array_head(len(values)) + elements(values))
     return Records(
@@ -123,6 +126,15 @@ def show_reservations(
         records=b"".join(packed),
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
+    )
+
+
+def _core_ids(cluster: Cluster, item: Reservation) -> str:
+    """Return the cores of each node that a reservation holds in part."""
+    return ";".join(
+        f"{node.spec.name} {ids_of_mask(mask)}"
+        for node_id, mask in zip(item.node_ids, item.core_masks, strict=False)
+        if mask and (node := cluster.nodes[node_id]) is not None
     )
 
 

@@ -226,6 +226,6 @@ def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str
     """Return the reservation a start is in, "" for none, None if its nodes are kept from it."""
     limit_min = job.time_limit_min if start.time_limit_min == NO_VAL else start.time_limit_min
     end_us = now_us + limit_us(limit_min, cluster.partitions[start.partition])
-    node_ids = [alloc.node_id for alloc in start.nodes]
+    cores = {alloc.node_id: int.from_bytes(alloc.cores, "little") for alloc in start.nodes}
     reservations = tuple(cluster.reservations.values())
-    return reserved.place_of(reservations, job, node_ids, now_us, end_us)
+    return reserved.place_of(reservations, job, cores, now_us, end_us)

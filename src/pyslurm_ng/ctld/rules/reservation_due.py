@@ -118,6 +118,12 @@ def _with_members(cluster: Cluster, item: Reservation) -> Reservation:
     node_ids = tuple(node_id for node_id in node_ids if cluster.nodes[node_id] is not None)
     if node_ids == item.node_ids:
         return item
+    if item.core_masks:
+        parts = item.parts()
+        node_ids = tuple(node_id for node_id in node_ids if node_id in parts)
+        masks = dict(zip(item.node_ids, item.core_masks, strict=True))
+        kept = tuple(masks[node_id] for node_id in node_ids)
+        return msgspec.structs.replace(item, node_ids=node_ids, core_masks=kept)
     return msgspec.structs.replace(item, node_ids=node_ids)
 
 
@@ -126,7 +132,8 @@ def _replenished(
 ) -> Reservation:
     """Put other nodes in the place of failed ones, with REPLACE also of those that jobs got."""
     flags = item.flags
-    if "STATIC" in flags or "MAINT" in flags:
+    # Parts of nodes stay where they are: what took their place might be whole nodes.
+    if "STATIC" in flags or "MAINT" in flags or item.core_masks:
         return item
     replaces_used = "REPLACE" in flags and item.is_active
     if "SPEC_NODES" in flags and not replaces_used and "REPLACE_DOWN" not in flags:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+
+import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
@@ -15,6 +17,7 @@ from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.sched import features
+from pyslurm_ng.sched.select import usable_cores
 
 _MINUTE_US = 60_000_000
 _SHARES = ("MAINT", "OVERLAP")
@@ -40,22 +43,95 @@ def check_named(
     cluster: Cluster, reservation: Reservation, node_ids: Iterable[int], calendar: Calendar
 ) -> Reject | None:
     """Refuse nodes that another reservation has at the time, or that jobs will still use."""
-    wanted = frozenset(node_ids)
-    if not wanted.isdisjoint(taken_nodes(cluster, reservation, calendar)):
+    parts = reservation.parts()
+    wanted = {node_id: parts.get(node_id, -1) for node_id in node_ids}
+    taken = taken_cores(cluster, reservation, calendar)
+    if any(mask & taken.get(node_id, 0) for node_id, mask in wanted.items()):
         return Reject(Errno.ESLURM_RESERVATION_OVERLAP)
-    if not _ignores_jobs(reservation) and not wanted.isdisjoint(
-        busy_nodes(cluster, reservation.start_us, reservation.name)
+    busy = busy_cores(cluster, reservation.start_us, reservation.name)
+    if not _ignores_jobs(reservation) and any(
+        mask & busy.get(node_id, 0) for node_id, mask in wanted.items()
     ):
         return Reject(Errno.ESLURM_NODES_BUSY)
     return None
+
+
+def with_cores(
+    cluster: Cluster,
+    reservation: Reservation,
+    counts: tuple[int, ...],
+    calendar: Calendar,
+    *,
+    cpus: int = 0,
+    named: bool = False,
+    is_each: bool = False,
+) -> Reservation | Reject:
+    """Return a reservation with cores of nodes: those free then, lowest first.
+
+    Args:
+        counts: with `is_each` cores of each node, else one number, the total of all nodes.
+        cpus: a total in CPUs, instead of `counts`.
+        named: only on the reservation's present nodes.
+    """
+    taken = taken_cores(cluster, reservation, calendar)
+    busy = busy_cores(cluster, reservation.start_us, reservation.name)
+    lost = {} if _ignores_jobs(reservation) else busy
+    nodes = _source(cluster, reservation)
+    if named:
+        nodes = [cluster.node(node_id) for node_id in reservation.node_ids]
+    else:
+        wanted = reservation.features
+        nodes = [
+            node
+            for node in nodes
+            if not is_failed(node) and (not wanted or features.matches(wanted, _features(node)))
+        ]
+        nodes.sort(key=lambda node: (node.node_id in busy, node.weight, node.node_id))
+    found: dict[int, int] = {}
+    each = list(counts) if is_each else []
+    left = cpus or sum(counts)
+    for node in nodes:
+        spec, node_id = node.spec, node.node_id
+        free = usable_cores(spec) & ~taken.get(node_id, 0) & ~lost.get(node_id, 0)
+        threads = max(1, spec.threads_per_core) if cpus else 1
+        count = each[0] if each else min(free.bit_count(), -(-left // threads))
+        if free.bit_count() < count:
+            if named:
+                return Reject(Errno.ESLURM_NODES_BUSY)
+            continue
+        if count:
+            found[node_id] = lowest(free, count)
+            left -= count * threads
+        del each[:1]
+        if left <= 0:
+            break
+    if left > 0:
+        return Reject(Errno.ESLURM_NODES_BUSY)
+    node_ids = tuple(sorted(found))
+    masks = tuple(_bytes(found[node_id]) for node_id in node_ids)
+    return msgspec.structs.replace(reservation, node_ids=node_ids, core_masks=masks)
+
+
+def lowest(mask: int, count: int) -> int:
+    """Return so many of the lowest bits that are set."""
+    found = 0
+    for _ in range(count):
+        bit = mask & -mask
+        found |= bit
+        mask ^= bit
+    return found
+
+
+def _bytes(mask: int) -> bytes:
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
 def choose_nodes(
     cluster: Cluster, reservation: Reservation, count: int, calendar: Calendar
 ) -> tuple[int, ...] | Reject:
     """Return `count` more nodes for a reservation: free of jobs first, then by weight and order."""
-    taken = taken_nodes(cluster, reservation, calendar) | frozenset(reservation.node_ids)
-    busy = busy_nodes(cluster, reservation.start_us, reservation.name)
+    taken = {*taken_cores(cluster, reservation, calendar), *reservation.node_ids}
+    busy = busy_cores(cluster, reservation.start_us, reservation.name)
     ignores_jobs = _ignores_jobs(reservation)
     candidates = [
         node
@@ -90,31 +166,34 @@ def is_failed(node: Node) -> bool:
     return bool(node.flags & FAILED_FLAGS)
 
 
-def taken_nodes(cluster: Cluster, reservation: Reservation, calendar: Calendar) -> frozenset[int]:
-    """Return the nodes that others have at times of a reservation."""
+def taken_cores(cluster: Cluster, reservation: Reservation, calendar: Calendar) -> dict[int, int]:
+    """Return by node the cores that others have at times of a reservation; -1 for all."""
+    taken: dict[int, int] = {}
     if any(flag in reservation.flags for flag in _SHARES):
-        return frozenset()
-    return frozenset(
-        node_id
-        for other in cluster.reservations.values()
-        if other.name != reservation.name
-        and not any(flag in other.flags for flag in _SHARES)
-        and meet(reservation, other, calendar)
-        for node_id in other.node_ids
-    )
+        return taken
+    for other in cluster.reservations.values():
+        if other.name == reservation.name or any(flag in other.flags for flag in _SHARES):
+            continue
+        if meet(reservation, other, calendar):
+            parts = other.parts()
+            for node_id in other.node_ids:
+                taken[node_id] = taken.get(node_id, 0) | parts.get(node_id, -1)
+    return taken
 
 
-def busy_nodes(cluster: Cluster, from_us: int, except_in: str = "") -> frozenset[int]:
-    """Return nodes that running jobs may still use at a time; not those of one reservation's."""
-    return frozenset(
-        alloc.node_id
-        for job_id in cluster.active
-        for job in (cluster.jobs[job_id],)
-        if not is_completing(job)
-        and not (except_in and job.reservation == except_in)
-        and _may_run_until(job, from_us)
-        for alloc in job.nodes
-    )
+def busy_cores(cluster: Cluster, from_us: int, except_in: str = "") -> dict[int, int]:
+    """Return by node the cores that jobs may still use at a time; not of one reservation's jobs."""
+    busy: dict[int, int] = {}
+    for job_id in cluster.active:
+        job = cluster.jobs[job_id]
+        if is_completing(job) or not _may_run_until(job, from_us):
+            continue
+        if except_in and job.reservation == except_in:
+            continue
+        for alloc in job.nodes:
+            cores = int.from_bytes(alloc.cores, "little") or -1
+            busy[alloc.node_id] = busy.get(alloc.node_id, 0) | cores
+    return busy
 
 
 def _may_run_until(job: Job, when_us: int) -> bool:
@@ -127,8 +206,18 @@ def _ignores_jobs(reservation: Reservation) -> bool:
     return "IGNORE_JOBS" in reservation.flags
 
 
-def cores_and_cpus(cluster: Cluster, node_ids: Sequence[int]) -> tuple[int, int]:
-    """Return how many cores and CPUs nodes have in all."""
-    specs = [node.spec for node_id in node_ids if (node := cluster.nodes[node_id]) is not None]
-    cores = sum(spec.sockets * spec.cores_per_socket for spec in specs)
-    return cores, sum(spec.cpus for spec in specs)
+def cores_and_cpus(cluster: Cluster, reservation: Reservation) -> tuple[int, int]:
+    """Return how many cores and CPUs a reservation has in all."""
+    parts = reservation.parts()
+    cores = cpus = 0
+    for node_id in reservation.node_ids:
+        node = cluster.nodes[node_id]
+        if node is None:
+            continue
+        spec = node.spec
+        if node_id in parts:
+            own = parts[node_id].bit_count()
+            cores, cpus = cores + own, cpus + own * max(1, spec.threads_per_core)
+        else:
+            cores, cpus = cores + spec.sockets * spec.cores_per_socket, cpus + spec.cpus
+    return cores, cpus

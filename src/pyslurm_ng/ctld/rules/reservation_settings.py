@@ -27,7 +27,6 @@ _DERIVED = ("SPEC_NODES", "ALL_NODES")
 NOT_YET = {
     "allowedpartitions": "AllowedPartitions",
     "burstbuffer": "BurstBuffer",
-    "corecnt": "CoreCnt",
     "licenses": "Licenses",
     "maxstartdelay": "MaxStartDelay",
     "trespernode": "TRESPerNode",
@@ -47,6 +46,8 @@ class Draft:
         self.nodes = ""  # a list or ALL
         self.sign = ""  # of that list: + adds, - takes away
         self.node_count = 0
+        self.core_counts: tuple[int, ...] = ()  # of each node, or the total
+        self.cpu_count = 0  # the total
         self.duration_us = 0
         self.skips = False
 
@@ -231,11 +232,28 @@ def _node_count(draft: Draft, value: str, sign: str) -> Reject | None:
 
 
 def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
-    name, equals, count = value.partition("=")
-    if name.lower() == "node" and equals and "," not in count:
-        return _node_count(draft, count, sign)
-    detail = "TRES other than node of reservations is not implemented yet"
-    return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    for part in value.split(","):
+        name, _, count = part.partition("=")
+        if name.lower() == "node":
+            refusal = _node_count(draft, count, sign)
+            if refusal is not None:
+                return refusal
+        elif name.lower() == "cpu":
+            if not count.isdigit() or not int(count):
+                return Reject(Errno.ESLURM_INVALID_TRES, f"TRES={value}: {part}")
+            draft.cpu_count = int(count)
+        else:
+            detail = f"TRES {name} of reservations is not implemented yet: cpu and node are"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    return None
+
+
+def _core_count(draft: Draft, value: str, sign: str) -> Reject | None:
+    words = value.split(",")
+    if not all(word.isdigit() and int(word) for word in words):
+        return Reject(Errno.ESLURM_INVALID_CORE_CNT)
+    draft.core_counts = tuple(int(word) for word in words)
+    return None
 
 
 def _comment(draft: Draft, value: str, sign: str) -> Reject | None:
@@ -251,6 +269,7 @@ def _skip(draft: Draft, value: str, sign: str) -> Reject | None:
 _SETTERS: dict[str, Setter] = {
     "accounts": _names("accounts"),
     "comment": _comment,
+    "corecnt": _core_count,
     "duration": _duration,
     "endtime": _moment("end_us"),
     "features": _features,

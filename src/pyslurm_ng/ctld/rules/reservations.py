@@ -54,7 +54,7 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
     number = cluster.last_reservation_id + 1
     name = request.name or _free_name(cluster, draft, number)
     draft.fields |= {"name": name, "reservation_id": number}
-    if not draft.nodes and not draft.node_count:
+    if not (draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count):
         if "PART_NODES" not in draft.get("flags") or not draft.get("partition"):
             return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
         draft.nodes = "ALL"
@@ -115,8 +115,13 @@ def _timed(draft: Draft) -> Reservation | Reject:
 
 
 def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
-    """Return a reservation with the nodes it asks for."""
+    """Return a reservation with the nodes or cores it asks for."""
     cluster, calendar = draft.cluster, draft.context.calendar
+    wants_cores = bool(draft.core_counts or draft.cpu_count)
+    if draft.core_counts and draft.cpu_count:
+        return Reject(Errno.ESLURM_INVALID_CORE_CNT, "CoreCnt and TRES=cpu exclude each other")
+    # Nodes that are asked for anew are whole unless cores are, too.
+    fresh = msgspec.structs.replace(fresh, core_masks=())
     if draft.nodes:
         found = pick.named_nodes(cluster, draft.nodes, fresh.partition)
         if isinstance(found, Reject):
@@ -131,12 +136,17 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         ordered = tuple(flag for flag in SHOWN_FLAGS if flag in flags)
         fresh = msgspec.structs.replace(fresh, flags=ordered, node_ids=found)
+        if wants_cores:
+            return _with_cores(draft, fresh, named=True)
         return pick.check_named(cluster, fresh, found, calendar) or fresh
     if not fresh.partition:
         default = cluster.default_partition()
         if default is None:
             return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
         fresh = msgspec.structs.replace(fresh, partition=default.name)
+    if wants_cores:
+        named = "SPEC_NODES" in fresh.flags and not draft.node_count
+        return _with_cores(draft, fresh, named=named)
     have = len(fresh.node_ids)
     if draft.node_count <= have:
         return msgspec.structs.replace(fresh, node_ids=fresh.node_ids[: draft.node_count])
@@ -144,6 +154,32 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
     if isinstance(more, Reject):
         return more
     return msgspec.structs.replace(fresh, node_ids=tuple(sorted(fresh.node_ids + more)))
+
+
+def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation | Reject:
+    """Return a reservation with the cores it asks for: so many of each node, or in all."""
+    counts, cpus, wide = draft.core_counts, draft.cpu_count, draft.node_count
+    nodes = len(fresh.node_ids)
+    if named and counts:
+        counts = counts * nodes if len(counts) == 1 else counts
+        if len(counts) != nodes:
+            detail = f"{len(counts)} numbers of cores for {nodes} nodes"
+            return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
+    elif wide and len(counts) <= 1:
+        total = cpus or counts[0]
+        if cpus:
+            detail = "TRES=cpu with a count of nodes: CoreCnt and NodeCnt do that"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+        if total < wide:
+            return Reject(Errno.ESLURM_INVALID_CORE_CNT)
+        counts = tuple(total // wide + (place < total % wide) for place in range(wide))
+    elif len(counts) > 1:
+        return Reject(Errno.ESLURM_INVALID_CORE_CNT, "a list of CoreCnt needs Nodes")
+    cluster, calendar = draft.cluster, draft.context.calendar
+    is_each = named or len(counts) > 1 or bool(wide)
+    return pick.with_cores(
+        cluster, fresh, counts, calendar, cpus=cpus, named=named, is_each=is_each
+    )
 
 
 def _edited(old: tuple[int, ...], named: tuple[int, ...], sign: str) -> tuple[int, ...]:
@@ -176,7 +212,7 @@ def _update(
         fresh = timed
     if draft.nodes and draft.node_count:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
-    if draft.nodes or draft.node_count:
+    if draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count:
         found = _with_nodes(draft, fresh)
         if isinstance(found, Reject):
             return found
