@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.reservation_nodes import cores_and_cpus
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import Planner
@@ -97,6 +98,30 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         refused = here.answer("x", create=True, **when, **asked)
         assert isinstance(refused, Reject) and refused.code == error, asked
+
+
+def test_an_update_asks_anew() -> None:
+    """Other cores, or whole nodes again; nodes held in part are not shown as reserved."""
+    here = room()
+    here.make("other", nodes="n1", corecnt=2)
+    here.make(nodes="n1", corecnt=4)
+    here.advance()
+    node_id = here.cluster.node_by_name["n1"]
+    assert here.cluster.reservations["r"].parts() == {node_id: 0b111100}
+    assert node_id not in here.cluster.reserved
+    for asked, cores_now in (({"corecnt": 2}, 0b1100), ({"tres": "cpu=3"}, 0b11100)):
+        outcome = here.answer("r", create=False, **asked)
+        assert not isinstance(outcome, Reject), outcome
+        here.apply(list(outcome.events))
+        found = here.cluster.reservations["r"]
+        assert found.parts() == {node_id: cores_now}
+        assert cores_and_cpus(here.cluster, found) == (cores_now.bit_count(),) * 2
+    refused = here.answer("r", create=False, nodes="n1")
+    assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_RESERVATION_OVERLAP
+    outcome = here.answer("r", create=False, nodes="n2")
+    assert not isinstance(outcome, Reject), outcome
+    here.apply(list(outcome.events))
+    assert here.cluster.reservations["r"].parts() == {}
 
 
 _RESERVATION = st.tuples(
