@@ -73,6 +73,7 @@ T = TypeVar("T")
 
 _TICK_S = 1.0
 _SWITCH_S = 0.0005
+_PASS_INTERVAL_S = 0.01
 _LOOKUP_THREADS = 4
 # Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
 _NODE_SHUTDOWN_S = 0.2
@@ -282,6 +283,7 @@ class Daemon:
             plan=plan,
             policy=self.configuration.policy,
             runs_prolog="alloc" in {flag.lower() for flag in conf.prolog_flags},
+            least_interval_s=_PASS_INTERVAL_S,
         )
         self._identities = Identities(
             self._look_up, self.configuration.service_uid, conf.group_update_time * 1_000_000
