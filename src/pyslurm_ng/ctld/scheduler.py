@@ -32,8 +32,8 @@ _STARTS_PER_TURN = 64
 _LONGEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_US = 1_000_000
 _RANKING_LIFE_US = 1_000_000
-# Passes shorter than this are over before anybody misses the thread: no more than a quarter of
-# their time is left between them, so that what has become free is used again at once.
+# Passes shorter than this follow one another without a pause: what has become free is used again
+# at once, and the loop hardly misses the thread.
 _SHORT_PASS_S = 0.05
 
 # After any other event the last plan still holds.
@@ -239,9 +239,7 @@ class Scheduler:
         )
         # Passes over a long queue must leave the thread half of the time, the loop four fifths.
         pause_s = max(outcome.took_us, 4 * self._snapshot_us) / 1e6
-        if pause_s < _SHORT_PASS_S:
-            pause_s /= 4
-        self._pause_s = min(pause_s, _LONGEST_PAUSE_S)
+        self._pause_s = 0.0 if pause_s < _SHORT_PASS_S else min(pause_s, _LONGEST_PAUSE_S)
         plan, now_us = outcome.plan, self._edges.now_us()
         if plan.lost_claims:
             self._writer.record(preempt.lost_claims(self._writer.cluster, plan.lost_claims, now_us))
