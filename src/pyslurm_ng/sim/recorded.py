@@ -209,6 +209,8 @@ class _Reader:
         going = [run for run in found.runs.values() if not run.end_us]
         for run in going:
             run.run_us = max(found.end_us - run.start_us, 0)
+        if self._held:
+            found.notes.append(f"{len(self._held)} jobs were held to the end: they are left out")
         if going:
             found.notes.append(f"{len(going)} jobs still ran at the end: they end there")
         if cluster.pending:
@@ -283,6 +285,10 @@ class _Reader:
         ):
             held = self._held.pop(event.job_id)
             self._act(Action(event.time_us, submitted=(held,)))
+        elif isinstance(event, ev.JobUpdated):
+            job = self._cluster.jobs[event.job_id]
+            if job.state == JobState.PENDING and (event.request is not None or event.fields):
+                self._untold["a waiting job was changed (scontrol update, hold)"] += 1
 
     def _started(self, job: Job) -> None:
         key = self._key(job)
