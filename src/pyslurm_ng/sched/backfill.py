@@ -24,6 +24,7 @@ from pyslurm_ng.sched import elastic, first_fit, het, reason
 from pyslurm_ng.sched.backfill_limits import BackfillLimits
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
+from pyslurm_ng.sched.limits import held, least
 from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
@@ -367,6 +368,7 @@ class _Pass:
         self.preempting: Preempting | None = None
         self.sharing: Sharing | None = None
         self.smart: Smart | None = None
+        self.quotas = snapshot.limits  # of associations and QOS
         self.limits: BackfillLimits | None = None
         if policy.limits_backfill:
             self.limits = BackfillLimits(policy, snapshot.now_us)
@@ -378,6 +380,7 @@ class _Pass:
         place, reserve, now_us = self.planner.place, self.reservations.append, self.snapshot.now_us
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         reserves_all = reserves_all and self.smart is None and self.limits is None
+        reserves_all = reserves_all and self.quotas is None
         done = self.done
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
@@ -438,6 +441,8 @@ class _Pass:
         name = demand.partition.name
         if self.limits is not None and name in self.behind and not self.limits.looks_at(job, name):
             return reason.PASS_ENDED
+        if self.quotas is not None and (wait := self._over_quota(job, demand)) is not None:
+            return wait
         self.plan.tested += 1
         claim = self.snapshot.claims.get(job.job_id)
         if claim is not None and claim.is_free and not job.array_pending:
@@ -461,6 +466,12 @@ class _Pass:
                 return wait
         return self._wait(job, demand, start_us)
 
+    def _over_quota(self, job: Waiting, demand: Demand) -> Wait | None:
+        """Return the limit of an association or QOS in a job's way; it keeps no room then."""
+        if self.quotas is None:
+            return None
+        return self.quotas.may_start(job, least(demand.need), self.snapshot.now_us)
+
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
         now_us, find = self.snapshot.now_us, self.planner.find
@@ -478,6 +489,8 @@ class _Pass:
             return False
         assert isinstance(self.planner, NodePlan)
         self.planner.give(demand, own_part(start.nodes, sharing))
+        if self.quotas is not None:
+            self.quotas.took(job, held(start.nodes))
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         self.plan.starts.append(start)
@@ -485,6 +498,8 @@ class _Pass:
 
     def _start_claimed(self, job: Waiting, claim: Claim) -> None:
         """Start a job on what it has preempted others for."""
+        if self.quotas is not None:
+            self.quotas.took(job, held(claim.nodes))
         self.plan.starts.append(
             Start(
                 job_id=job.job_id,
@@ -568,7 +583,9 @@ class _Pass:
         """Return why a component cannot start however long it waits, if so."""
         if self.plan.tested >= self.budget:
             return reason.PASS_ENDED
-        return None if part.hopeful else part.demands[0].verdict
+        if not part.hopeful:
+            return part.demands[0].verdict
+        return self._over_quota(part.job, part.hopeful[0])
 
     def _het_wait(self, part: het.Part, start_us: int) -> Wait:
         demand = part.hopeful[0]
@@ -596,6 +613,9 @@ class _Pass:
         leaving: Wait | None = None
         reserved = 0
         for _ in range(job.tasks_left):
+            over = self._over_quota(job, demand)
+            if over is not None:
+                return wait or over
             task_id = next(tasks)
             if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
                 continue
@@ -635,6 +655,8 @@ class _Pass:
         self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
     ) -> None:
         """Note a start on what the planner has given."""
+        if self.quotas is not None:
+            self.quotas.took(job, held(allocs))
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         is_behind = demand.partition.name in self.behind

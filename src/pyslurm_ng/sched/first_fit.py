@@ -17,6 +17,7 @@ from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.features import suits
+from pyslurm_ng.sched.limits import held, least
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
@@ -210,7 +211,12 @@ class _Pass:
         if not rooms:
             return self._await_reservation(job)
         tenant = tenant_of(job.request, partition, job.uid)
+        quotas = self.snapshot.limits
         for _ in range(job.tasks_left):
+            if quotas is not None:
+                over = quotas.may_start(job, least(need), self.snapshot.now_us)
+                if over is not None:
+                    return over
             missing = self._missing_license(job)
             if missing:
                 return Wait(Reason.Licenses, f"licence {missing} is in use")
@@ -219,6 +225,8 @@ class _Pass:
                 return self._blocked(job, partition, need, rooms)
             allocs = allot(need, chosen)
             self._unhide()
+            if quotas is not None:
+                quotas.took(job, held(allocs))
             self.neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in allocs}, 0)
             for name, count in license_counts(job.request.licenses):
                 self.licenses[name] = self.licenses.get(name, 0) - count

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Qos
@@ -24,6 +24,9 @@ from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.sharing import NOBODY, Tenant, tenant_of
+
+if TYPE_CHECKING:  # it builds on this file
+    from pyslurm_ng.sched.limits import Limits
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
@@ -136,6 +139,7 @@ class Snapshot:
     claims: Mapping[int, Claim] = field(default_factory=dict)  # by job id
     assoc_priority: Mapping[int, int] = field(default_factory=dict)  # of those that have one
     fairshare: Mapping[int, float] = field(default_factory=dict)  # factors by association
+    limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
 
 
 class Views:
