@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill import Planner
-from pyslurm_ng.sched.limits import Quotas
+from pyslurm_ng.sched.limits import Quotas, quotas
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import Waiting, snapshot
@@ -77,3 +79,43 @@ def test_a_blocked_job_does_not_hold_up_those_behind(run: Callable[..., Plan]) -
     plan = outcome(run, cluster, NO, NO, Limits(max_tres_per_job={"node": 2}))
     assert [start.job_id for start in plan.starts] == [small]
     assert plan.waits[wide].reason == Reason.QOSMaxNodePerJobLimit
+
+
+@pytest.mark.parametrize("run", PASSES, ids=["backfill", "builtin"])
+def test_accounts_hand_their_limits_down_and_the_qos_comes_first(run: Callable[..., Plan]) -> None:
+    """MaxJobs of the account holds for its user unless the QOS sets its own."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    first, second, third = (job(cluster, 1, 60) for _ in range(3))
+    plan = outcome(run, cluster, NO, Limits(max_jobs=1), NO)
+    assert [start.job_id for start in plan.starts] == [first]
+    assert plan.waits[second].reason == Reason.AssocMaxJobsLimit
+    plan = outcome(run, cluster, NO, Limits(max_jobs=1), Limits(max_jobs=2))
+    assert [start.job_id for start in plan.starts] == [first, second]
+    assert plan.waits[third].reason == Reason.QOSMaxJobsPerUserLimit
+
+
+@pytest.mark.parametrize("run", PASSES, ids=["backfill", "builtin"])
+def test_a_job_longer_than_its_limit_waits(run: Callable[..., Plan]) -> None:
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    long, short = job(cluster, 1, 60), job(cluster, 1, 20)
+    plan = outcome(run, cluster, Limits(max_wall_min=30), NO, NO)
+    assert [start.job_id for start in plan.starts] == [short]
+    assert plan.waits[long].reason == Reason.AssocMaxWallDurationPerJobLimit
+    plan = outcome(run, cluster, NO, NO, Limits(max_wall_min=30))
+    assert plan.waits[long].reason == Reason.QOSMaxWallDurationPerJobLimit
+
+
+def test_what_runs_counts_and_nobody_without_limits_is_counted() -> None:
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    first = job(cluster, 1, 60)
+    for start in Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES))).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    running = cluster.jobs[first]
+    owner = Association(running.assoc_id, "physics", user="ann", limits=Limits(grp_jobs=1))
+    found = quotas({running.assoc_id: owner}, {}, [(running, running.nodes)])
+    assert found is not None
+    second = job(cluster, 1, 60)
+    view = replace(snapshot(cluster, START_US), limits=found)
+    plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
+    assert plan.waits[second].reason == Reason.AssocGrpJobsLimit
+    assert quotas({1: Association(1, "physics")}, {}, []) is None

@@ -19,6 +19,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.history import History
+from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
@@ -149,8 +150,15 @@ class Scheduler:
     def look(self) -> Snapshot:
         """Return what a pass would see now."""
         self._views.foresee(self._foresight())
-        view = snapshot(self._writer.cluster, self._edges.now_us(), self._views)
-        return replace(view, fairshare=self._soft.fairshare) if self._soft.fairshare else view
+        cluster = self._writer.cluster
+        view = snapshot(cluster, self._edges.now_us(), self._views)
+        limits = None
+        if self.policy.enforces_limits:
+            active = (cluster.jobs[job_id] for job_id in cluster.active)
+            limits = quotas(cluster.assocs, cluster.qos, ((job, job.nodes) for job in active))
+        if limits is None and not self._soft.fairshare:
+            return view
+        return replace(view, fairshare=self._soft.fairshare, limits=limits)
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """See whether events make a pass due, and what they change for it."""

@@ -132,7 +132,7 @@ class Planner:
 
         Every job that comes before it in the queue is planned as in a pass; those behind are not.
         For a planner of its own: it keeps nothing for passes. None where no timeline decides: in
-        a reservation, in a partition that is gone, under sched/builtin.
+        a reservation, in a partition that is gone, under sched/builtin, behind a limit.
         """
         if not policy.backfills:
             return None
@@ -162,6 +162,10 @@ class Planner:
             queue = walk.smart.order(snapshot, policy, self._ranked(queue, ranking))
         place = next(at for at, entry in enumerate(queue) if entry[1].job_id == job_id)
         walk.run(queue[:place])
+        _, waiting, demand = queue[place]
+        quotas = snapshot.limits
+        if quotas and quotas.may_start(waiting, least(demand.need), snapshot.now_us) is not None:
+            return None  # no time is promised to whom a limit holds back
         starts = [min(map(walk.look, demands), default=NO_END_US) for demands in tried]
         start_us, best = min((walk.look(demand), at) for at, demand in enumerate(own))
         nodes: tuple[int, ...] = ()

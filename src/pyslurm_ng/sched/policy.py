@@ -9,6 +9,7 @@ from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 
 EVERY_JOB = 1 << 62
+_LIMITS = frozenset(("limits", "safe", "all"))  # words of AccountingStorageEnforce
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Policy:
     backfills: bool = True  # else jobs of a partition start strictly in order
     time_min_is_soft: bool = False  # plan with --time-min, leave the limit
     is_smart: bool = False  # see `smart`
+    enforces_limits: bool = False  # those of associations and QOS
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
@@ -104,6 +106,9 @@ def policy(conf: SlurmConf) -> Policy:
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
         is_smart="bf_smart" in words,
+        enforces_limits=not _LIMITS.isdisjoint(
+            word.lower() for word in conf.accounting_storage_enforce
+        ),
         reserve_depth=min(
             scheduler.get("bf_reserve_depth", EVERY_JOB),
             scheduler.get("bf_job_part_count_reserve", 0) or EVERY_JOB,

@@ -120,7 +120,11 @@ class Smart:
         waiting = [self._as_foreseen(job) for job in snapshot.waiting]
         running = [_until_foreseen(item, snapshot.now_us) for item in snapshot.running]
         world = replace(
-            snapshot, waiting=waiting, running=running, licenses_free=dict(snapshot.licenses_free)
+            snapshot,
+            waiting=waiting,
+            running=running,
+            licenses_free=dict(snapshot.licenses_free),
+            limits=None,  # they count starts, and this pass starts nothing
         )
         plan = self._foresee(world, self._policies[1])
         expected = dict.fromkeys((start.job_id for start in plan.starts), snapshot.now_us)
