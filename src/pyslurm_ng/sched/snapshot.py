@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyslurm_ng.model import task_ranges
@@ -513,7 +514,7 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
     return Waiting(
         job_id=job.job_id,
         request=job.request,
-        partitions=tuple(job.partition.split(",")),
+        partitions=_names(job.partition),
         time_limit_min=job.time_limit_min,
         submit_us=job.submit_us,
         accrue_us=job.accrue_us,
@@ -537,6 +538,12 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
 def _het_size(cluster: Cluster, job: Job) -> int:
     """Return how many components of a heterogeneous job are not over for good."""
     return sum(1 for part in het_components(cluster, job) if part.job_id not in cluster.ended)
+
+
+@lru_cache(4096)
+def _names(partitions: str) -> tuple[str, ...]:
+    """Return the partitions of a job; jobs of one partition share the names."""
+    return tuple(partitions.split(","))
 
 
 def _patience_us(job: Job) -> int:
