@@ -5,15 +5,25 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from hypothesis import given, strategies as st
 
 from pyslurm_ng.model.cluster import id_ranges
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.node import NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.need import need_of
-from pyslurm_ng.sched.select import FreeNode, allot, empty_node, pick_cores, share_tasks
+from pyslurm_ng.sched.select import FreeNode, allot, choose, empty_node, pick_cores, share_tasks
 
 SPEC = NodeSpec("n1", cpus=16, sockets=2, cores_per_socket=8, threads_per_core=1)
+GPU_SPEC = NodeSpec(
+    "g1",
+    cpus=16,
+    sockets=2,
+    cores_per_socket=8,
+    threads_per_core=1,
+    real_memory_mib=4000,
+    gres=(NodeGres("gpu", "", 4, first_index=0),),
+)
 
 
 def mask(text: str) -> int:
@@ -94,3 +104,44 @@ def test_required_nodes_are_filled_first() -> None:
     found = share_tasks(need, [(one, 16) for one in nodes])
     assert found is not None
     assert [count for _, count in found] == [2, 1]
+
+
+@given(
+    wants=st.fixed_dictionaries(
+        {},
+        optional={
+            "gpus": st.sampled_from(["1", "2", "3", "6"]),
+            "gpus_per_node": st.sampled_from(["1", "2"]),
+            "gpus_per_task": st.sampled_from(["1", "2"]),
+        },
+    ).filter(lambda wants: len(wants) == 1),
+    mem_per_gpu_mib=st.integers(1, 1200),
+    tasks=st.integers(1, 4),
+    mem_mib=st.lists(st.integers(0, 4000), min_size=1, max_size=3),
+)
+def test_memory_of_gpus_is_never_more_than_a_node_has(
+    wants: dict[str, str], mem_per_gpu_mib: int, tasks: int, mem_mib: list[int]
+) -> None:
+    """--mem-per-gpu with GPUs of the job, the node or the task."""
+    nodes = []
+    for number, mib in enumerate(mem_mib):
+        found = empty_node(number, GPU_SPEC)
+        found.mem_mib = mib
+        nodes.append(found)
+    request = JobRequest(ntasks=tasks, mem_per_gpu_mib=mem_per_gpu_mib, **wants)  # type: ignore[arg-type]
+    need = need_of(request, Partition("main", (0, 1, 2)), {})
+    chosen = choose(need, nodes)
+    if chosen is not None:
+        allocs = allot(need, chosen)
+        assert all(found.mem_mib >= 0 for found in nodes)
+        gpus = sum(item.count for alloc in allocs for item in alloc.gres)
+        assert sum(alloc.mem_mib for alloc in allocs) == gpus * mem_per_gpu_mib
+
+
+def test_gpus_with_room_for_their_memory_are_given() -> None:
+    found = empty_node(0, GPU_SPEC)
+    found.mem_mib = 2000
+    for count, fits in (("2", True), ("3", False)):
+        request = JobRequest(gpus=count, mem_per_gpu_mib=900)
+        need = need_of(request, Partition("main", (0,)), {})
+        assert (choose(need, [found]) is not None) == fits

@@ -126,6 +126,8 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
             return 0
     elif need.mem_per_cpu_mib:
         limit = min(limit, node.mem_mib // (need.mem_per_cpu_mib * need.cpus_per_task))
+    elif need.mem_per_gpu_mib:
+        limit = min(limit, _tasks_in_gpu_memory(need, node))
     elif need.mem_whole_node and not node.is_idle:
         return 0
     for name, kind, count in need.gres_per_node:
@@ -140,6 +142,22 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         if need.fixed_tasks_per_node and limit < need.tasks_per_node:
             return 0
     return max(0, limit)
+
+
+def _tasks_in_gpu_memory(need: Need, node: FreeNode) -> int:
+    """Return how many tasks the node's memory bears when each GPU brings its share.
+
+    GPUs of the whole job are not dealt to nodes yet: the node has to bear all it could be given.
+    """
+    fixed = sum(count for name, _, count in need.gres_per_node if name == "gpu")
+    for name, kind, count in need.gres_total:
+        if name == "gpu":
+            fixed += min(count, _count(node, name, kind))
+    per_task = sum(count for name, _, count in need.gres_per_task if name == "gpu")
+    left = node.mem_mib // need.mem_per_gpu_mib - fixed
+    if left < 0:
+        return 0
+    return left // per_task if per_task else MANY
 
 
 def choose(
