@@ -6,113 +6,28 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.ctld.routes import RULES
-from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.journal.checkpoint import write_checkpoint
 from pyslurm_ng.journal.segment import SegmentHeader, SegmentReader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import NodeFacts
-from pyslurm_ng.model.states import NodeState
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.sched.backfill import Planner
-from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.journal_run import JournalRun
-from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.recorded import read_recording
-from pyslurm_ng.sim.world import World
 from pyslurm_ng.up.__main__ import main
-from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob
-from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
-
-BEGIN_US = 1_700_000_000_000_000
-MINUTE_US = 60_000_000
-CONF = """
-ClusterName=past
-SlurmctldHost=ctl
-AuthType=auth/slurm
-CredType=cred/slurm
-SelectTypeParameters=CR_Core
-PriorityType=priority/basic
-SchedulerType=sched/builtin
-NodeName=n[1-4] CPUs=2 RealMemory=1000
-PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSIVE
-"""
-# minute of submission, user, nodes, limit in minutes, run in minutes, more of the request
-JOBS: list[tuple[int, str, int, int, int, dict[str, str]]] = [
-    (0, "ann", 3, 60, 50, {}),
-    (1, "bob", 4, 60, 30, {}),
-    (2, "cay", 1, 30, 20, {}),
-    (3, "cay", 1, 30, 10, {"dependency": "afterany:3"}),
-    (4, "dan", 2, 30, 15, {"array": "0-3%2"}),
-    (5, "ann", 4, 60, 0, {}),  # cancelled while it waits
-    (7, "eve", 1, 30, 5, {"origin": "srun"}),  # an allocation without a script
-]
-
-
-class _Accepted:
-    def reply(self, answer: object) -> None: ...
-
-    def error(self, code: int, text: str) -> None:
-        raise AssertionError(text)
-
-
-def record(directory: Path) -> Path:
-    """Let the jobs run on a cluster and write its journal; return the state directory."""
-    conf = parse_slurm_conf(CONF)
-    world = World(start_us=BEGIN_US)
-    cluster = Cluster()
-    first: list[ev.AnyEvent] = configure(cluster, conf, BEGIN_US)
-    apply_all(cluster, first)
-    first += [
-        ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE)
-        for node in cluster.living_nodes()
-    ]
-    apply_all(cluster, first[1:])
-    controller = SimController(world, conf, Planner(), cluster=cluster)
-
-    def run_time_us(job_id: int) -> int:
-        job = cluster.jobs[job_id]
-        return JOBS[int(job.request.comment)][4] * MINUTE_US
-
-    PretendNodes(world, controller.writer, run_time_us)
-
-    def ask(message: SubmitJob | AllocateJob | CancelJobs, user: str) -> None:
-        caller = Caller(1000 + ord(user[0]), 100, user, "users")
-        context = Context(conf, world.now_us, caller)
-        rule = allocate_job if isinstance(message, AllocateJob) else RULES[type(message).__name__]
-        controller.writer.change(rule, message, context, _Accepted())
-
-    for number, (minute, user, nodes, limit, _, more) in enumerate(JOBS):
-        request = JobRequest(
-            nodes_min=nodes,
-            nodes_max=nodes,
-            time_limit_min=limit,
-            comment=str(number),
-            work_dir="/",
-            **more,
-        )
-        message: SubmitJob | AllocateJob
-        if request.origin:
-            message = AllocateJob(bytes(16), request=request)
-        else:
-            message = SubmitJob(bytes(16), request=request, script=b"#!/bin/sh\n")
-        world.at(BEGIN_US + minute * MINUTE_US, lambda m=message, u=user: ask(m, u))
-    cancel = CancelJobs(bytes(16), filter=JobFilter(jobs=["6"]))
-    world.at(BEGIN_US + 6 * MINUTE_US, lambda: ask(cancel, "ann"))
-    world.run()
-    payloads = [ev.encode_batch(first), *controller.journal.payloads]
-    header = SegmentHeader(b"k" * 16, 1, 1, 0)
-    pieces, _ = encode_frames(header.journal_id, header.position, 0, payloads)
-    (directory / "journal").mkdir(parents=True)
-    path = segment_path(directory / "journal", 1, 1)
-    path.write_bytes(header.encode() + b"".join(pieces))
-    return directory
+from pyslurm_ng.wire.query_messages import (
+    DeleteReservation,
+    HoldJobs,
+    UpdateJob,
+    UpdateNodes,
+    UpdatePartition,
+    UpdateReservation,
+)
+from tests.sim.past import BEGIN_US, CONF, MINUTE_US, PastJob, record
 
 
 def test_the_same_configuration_gives_the_same_starts(tmp_path: Path) -> None:
@@ -197,3 +112,110 @@ def test_a_replay_may_begin_at_a_checkpoint(tmp_path: Path) -> None:
     run.run()
     assert len(run.runs) == len(recording.runs) >= 8
     assert run.runs == recording.runs
+
+
+def starts(run: JournalRun) -> dict[int, float]:
+    """Return in which minute each job started, by the recording's ids."""
+    return {key[0]: (one.start_us - BEGIN_US) / MINUTE_US for key, one in run.runs.items()}
+
+
+def simple(minute: int, user: str, nodes: int, limit: int, run: int, **more: str) -> PastJob:
+    return (minute, user, nodes, limit, run, dict(more))
+
+
+def test_what_administrators_did_is_done_again(tmp_path: Path) -> None:
+    """Drains, changed partitions and reservations act at the recorded moment, nodes by name."""
+    jobs = [
+        simple(1, "ann", 4, 5, 5),  # at 10, when n1 is resumed
+        simple(12, "bob", 1, 10, 10),  # at 40: the partition is down, then the nodes are reserved
+        simple(13, "cay", 1, 10, 10, reservation="course"),
+        simple(41, "dan", 1, 10, 10, partition="late"),
+        simple(70, "eve", 1, 10, 10),  # at 80: the maintenance was deleted half an hour early
+    ]
+    at_us = BEGIN_US + 20 * MINUTE_US
+    course = {
+        "starttime": str(at_us),
+        "endtime": str(at_us + 20 * MINUTE_US),
+        "nodes": "n[1-4]",
+        "users": "cay",
+    }
+    upkeep = {
+        "starttime": str(BEGIN_US + 70 * MINUTE_US),
+        "duration": "40",
+        "nodes": "ALL",
+        "users": "root",
+        "flags": "MAINT",
+    }
+    deeds: list[tuple[float, Struct]] = [
+        (0, UpdateNodes(bytes(16), "n1", {"state": "DRAIN", "reason": "disk"})),
+        (2, UpdateReservation(bytes(16), "course", course, True)),
+        (10, UpdateNodes(bytes(16), "n1", {"state": "RESUME"})),
+        (11, UpdatePartition(bytes(16), "main", {"state": "DOWN"})),
+        (18, UpdatePartition(bytes(16), "main", {"state": "UP"})),
+        (40, UpdatePartition(bytes(16), "late", {"nodes": "n2", "state": "UP"}, True)),
+        (60, UpdateReservation(bytes(16), "upkeep", upkeep, True)),
+        (80, DeleteReservation(bytes(16), "upkeep")),
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
+    # Nodes have other ids in this configuration.
+    conf = parse_slurm_conf(CONF.replace("n[1-4] CPUs", "n[4,3,2,1] CPUs"))
+    run = JournalRun(recording, conf, Planner())
+    run.run()
+    found = starts(run)
+    recorded = {key[0]: (r.start_us - BEGIN_US) / MINUTE_US for key, r in recording.runs.items()}
+    assert not [note for note in recording.notes if "not replayed" in note]
+    assert found == recorded
+    assert recorded[1] == 10 and recorded[2] >= 40 and 20 <= recorded[3] < 21
+    assert recorded[5] == 80
+
+
+def test_changes_of_jobs_are_made_again(tmp_path: Path) -> None:
+    """Holds, releases, limits, requests and dependencies, also of some tasks of an array."""
+    jobs = [
+        simple(0, "ann", 4, 30, 20),
+        simple(1, "bob", 1, 10, 5),  # held from 2 to 50
+        simple(1, "cay", 4, 60, 10),  # 2 nodes from minute 3 on
+        simple(1, "dan", 1, 10, 5, array="0-5%6"),  # tasks 2 and 4 wait for the release
+        simple(1, "eve", 2, 10, 5),  # after cay's
+        simple(1, "fay", 1, 10, 5, hold="yes"),  # submitted held, 3 nodes when released
+    ]
+    deeds: list[tuple[float, Struct]] = [
+        (2, HoldJobs(bytes(16), ["2"])),
+        (3, UpdateJob(bytes(16), {"numnodes": "2"}, ["3"])),
+        (3, UpdateJob(bytes(16), {"timelimit": "15"}, ["3"])),
+        (4, HoldJobs(bytes(16), ["4_[2,4]"])),
+        (4, UpdateJob(bytes(16), {"dependency": "afterok:3"}, ["5"])),
+        (5, UpdateJob(bytes(16), {"numnodes": "3"}, ["6"])),
+        (50, HoldJobs(bytes(16), ["2", "4_[2,4]"], release=True)),
+        (55, HoldJobs(bytes(16), ["6"], release=True)),
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
+    run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    run.run()
+    assert len(recording.runs) == 11
+    assert run.runs == recording.runs
+    began = {key: (one.start_us - BEGIN_US) / MINUTE_US for key, one in run.runs.items()}
+    assert began[2, NO_VAL] == 50 and began[4, 2] == 50 and began[4, 3] < 40
+    assert began[5, NO_VAL] == 30 and began[6, NO_VAL] >= 55
+    assert run.runs[6, NO_VAL].cpus == 6
+
+
+def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:
+    """A job moved to a partition that is gone, a reservation of nodes that are gone."""
+    jobs = [simple(0, "ann", 2, 30, 20), simple(1, "bob", 2, 10, 5)]
+    course = {"starttime": str(BEGIN_US + 100 * MINUTE_US), "duration": "60", "nodes": "n4"}
+    deeds: list[tuple[float, Struct]] = [
+        (0, UpdateReservation(bytes(16), "course", {**course, "users": "ann"}, True)),
+        (0, HoldJobs(bytes(16), ["1"])),
+        (2, UpdateJob(bytes(16), {"partition": "second"}, ["1"])),
+        (3, HoldJobs(bytes(16), ["1"], release=True)),
+    ]
+    conf_text = CONF + "PartitionName=second Nodes=n[1-4] MaxTime=INFINITE\n"
+    recording = read_recording(
+        record(tmp_path / "state", conf_text=conf_text, jobs=jobs, deeds=deeds)
+    )
+    run = JournalRun(recording, parse_slurm_conf(CONF.replace("n[1-4]", "n[1-3]")), Planner())
+    run.run()
+    assert sum(run.refused.values()) == 2, run.refused
+    assert any("course" in text for text in run.refused)
+    assert any("partition second" in text for text in run.refused)

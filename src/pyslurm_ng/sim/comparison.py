@@ -88,7 +88,7 @@ def compare(run: JournalRun) -> Comparison:
     if lost:
         notes.append(f"{lost} jobs that ran did not start in the simulation; they are left out")
     for text, count in run.refused.most_common():
-        notes.append(f"{count} submissions refused by this configuration: {text}")
+        notes.append(f"{count} submissions and changes refused by this configuration: {text}")
 
     def rows(of: Callable[[Run], str]) -> list[Row]:
         groups: dict[str, list[Key]] = {}

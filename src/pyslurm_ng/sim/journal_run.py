@@ -13,11 +13,12 @@ from msgspec import Struct
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
-from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.submit import allocate_job, submit_job
+from pyslurm_ng.ctld.rules.update_job import update_job
 from pyslurm_ng.ctld.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -26,13 +27,15 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import REQ_HOLD, REQ_REBOOT, Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.sim import actions as act
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.nodes import PretendNodes
-from pyslurm_ng.sim.recorded import Action, Key, Recording, Run
+from pyslurm_ng.sim.recorded import Key, Recording, Run
+from pyslurm_ng.sim.replayed import again, change_jobs
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
-from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
+from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter, UpdateJob
 
 _TICK_US = 30_000_000
 _PATIENCE_US = 86_400_000_000  # what does not start in an idle day never will
@@ -41,6 +44,7 @@ _RULES: dict[type[Struct], Callable[..., Decision | Reject]] = {
     SubmitJob: submit_job,
     AllocateJob: allocate_job,
     CancelJobs: cancel_jobs,
+    UpdateJob: update_job,
 }
 _ROOT = Caller(0, 0, "root", "root", is_admin=True, is_operator=True)
 
@@ -64,7 +68,7 @@ class JournalRun:
 
     Attributes:
         runs: what became of the jobs, by the recording's ids.
-        refused: how many submissions the configuration does not take, by Slurm's text.
+        refused: how many submissions and changes the configuration does not take, by text.
     """
 
     def __init__(
@@ -154,34 +158,17 @@ class JournalRun:
             self._next += 1
             self._do(action)
 
-    def _do(self, action: Action) -> None:
-        writer = self.controller.writer
-        if action.submitted:
-            self._submit(action.submitted)
-        elif action.cancelled is not None:
-            self._cancel(*action.cancelled)
-        elif action.told is not None:
-            writer.record([action.told])
+    def _do(self, action: act.Action) -> None:
+        if isinstance(action, act.Submitted):
+            self._submit(action.parts)
+        elif isinstance(action, act.Cancelled | act.JobChanged):
+            self._steer(action)
         else:
-            self._change_nodes(action)
-
-    def _change_nodes(self, action: Action) -> None:
-        cluster, now_us = self.controller.cluster, self.world.now_us
-        down = tuple(
-            node_id
-            for node_id in map(cluster.node_by_name.get, action.down)
-            if node_id is not None and cluster.node(node_id).state != NodeState.DOWN
-        )
-        if down:
-            events = node_loss.nodes_down(cluster, down, "recorded", now_us)
-            self.controller.writer.record(events)
-        back = tuple(
-            node_id
-            for node_id in map(cluster.node_by_name.get, action.back)
-            if node_id is not None and cluster.node(node_id).state == NodeState.DOWN
-        )
-        if back:
-            self.controller.writer.record([ev.NodesReturned(now_us, back)])
+            found = again(self.controller.cluster, action, self.world.now_us)
+            if isinstance(found, str):
+                self.refused[found] += 1
+            else:
+                self.controller.writer.record(found)
 
     def _submit(self, submitted: tuple[ev.JobSubmitted, ...]) -> None:
         first = submitted[0]
@@ -263,12 +250,26 @@ class JournalRun:
             return ""
         return f"{ours}{term[match.end() :]}"
 
-    def _cancel(self, job_id: int, tasks: str) -> None:
-        ours = self._ours.get(job_id)
-        if ours is None or ours not in self.controller.cluster.jobs:
+    def _steer(self, action: act.Cancelled | act.JobChanged) -> None:
+        ours = self._ours.get(action.job_id)
+        cluster = self.controller.cluster
+        if ours is None:
             return
-        name = f"{ours}_{tasks}" if tasks else str(ours)
-        self._ask(CancelJobs(request_id=_NO_ID, filter=JobFilter(jobs=[name])), _ROOT)
+        name = f"{ours}_{action.tasks}" if action.tasks else str(ours)
+        if isinstance(action, act.Cancelled):
+            self._ask(CancelJobs(request_id=_NO_ID, filter=JobFilter(jobs=[name])), _ROOT)
+            return
+        request = dict(action.request)
+        dependency = request.pop("dependency", None)
+        if isinstance(dependency, str):
+            settings = {"dependency": self._dependency(dependency)}
+            self._ask(UpdateJob(request_id=_NO_ID, jobs=[name], settings=settings), _ROOT)
+        context = Context(self.conf, self.world.now_us, _ROOT)
+        found = change_jobs(cluster, name, action.fields, request, context)
+        if isinstance(found, str):
+            self.refused[found] += 1
+        else:
+            self.controller.writer.record(found)
 
     # What comes of it ---------------------------------------------------------------------------
 

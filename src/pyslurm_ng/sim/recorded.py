@@ -6,9 +6,10 @@ Files are only read: a journal that a controller writes at the moment is as good
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,8 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
+from pyslurm_ng.sim import actions as act
 
 Key = tuple[int, int]
 """Id of a job or its array, and the task's index or NO_VAL."""
@@ -46,18 +48,6 @@ class Run:
     run_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Something from outside that happens again in a simulation: one of these is set."""
-
-    time_us: int
-    submitted: tuple[ev.JobSubmitted, ...] = ()  # several: components of a heterogeneous job
-    cancelled: tuple[int, str] | None = None  # id and, for tasks of an array, their indexes
-    told: ev.AnyEvent | None = None  # accounting's records
-    down: tuple[str, ...] = ()  # nodes by name
-    back: tuple[str, ...] = ()
-
-
 @dataclass
 class Recording:
     """A journal's story.
@@ -73,7 +63,7 @@ class Recording:
     total_cpus: int = 0
     base: bytes = b""
     runs: dict[Key, Run] = field(default_factory=dict)
-    actions: list[Action] = field(default_factory=list)
+    actions: list[act.Action] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -200,7 +190,7 @@ class _Reader:
                 ) from error
             self._after(event)
         for parts in het.values():
-            self._act(Action(parts[0].time_us, submitted=tuple(parts)))
+            self._act(act.Submitted(parts[0].time_us, tuple(parts)))
 
     def finish(self) -> None:
         """Count what has no end, and what is not replayed."""
@@ -223,12 +213,15 @@ class _Reader:
             found.actions = [
                 action
                 for action in found.actions
-                if not (action.submitted and action.submitted[0].job_id in waiting - started)
+                if not (
+                    isinstance(action, act.Submitted)
+                    and action.parts[0].job_id in waiting - started
+                )
             ]
         for name, count in sorted(self._untold.items()):
             found.notes.append(f"{count} times {name}: not replayed")
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: act.Action) -> None:
         self._found.actions.append(action)
 
     def _key(self, job: Job) -> Key:
@@ -238,33 +231,84 @@ class _Reader:
 
     def _before(self, event: ev.AnyEvent) -> None:
         """See what an event changes while the state is still as it was."""
-        if isinstance(event, ev.JobSubmitted):
-            if event.priority == 0:
-                self._held[event.job_id] = event
-            else:
-                self._act(Action(event.time_us, submitted=(event,)))
-        elif isinstance(event, ev.JobEnded):
-            job = self._cluster.jobs.get(event.job_id)
-            self._held.pop(event.job_id, None)
-            if job is not None and job.state == JobState.PENDING and not job.start_us:
-                job_id, task = self._key(job)
-                tasks = _task_text(job.array_pending) or ("" if task == NO_VAL else str(task))
-                if event.state == JobState.CANCELLED:
-                    self._act(Action(event.time_us, cancelled=(job_id, tasks)))
-        elif isinstance(event, ev.NodesDown):
-            names = tuple(self._names[one] for one in event.node_ids if one in self._names)
-            self._act(Action(event.time_us, down=names))
-        elif isinstance(event, ev.NodesReturned):
-            names = tuple(self._names[one] for one in event.node_ids if one in self._names)
-            self._act(Action(event.time_us, back=names))
-        elif isinstance(event, ev.NodeRegistered):
-            node = self._cluster.nodes[event.node_id]
-            if node is not None and node.state == NodeState.DOWN != event.state:
-                self._act(Action(event.time_us, back=(node.spec.name,)))
-        elif isinstance(event, ev.AssocChanged | ev.QosChanged | ev.UsageReset):
-            self._act(Action(event.time_us, told=event))
+        see = _SEEN.get(type(event))
+        if see is not None:
+            see(self, event)
         elif type(event) in _NOT_REPLAYED:
             self._untold[_NOT_REPLAYED[type(event)]] += 1
+
+    def _submitted(self, event: ev.JobSubmitted) -> None:
+        if event.priority == 0:
+            self._held[event.job_id] = event
+        else:
+            self._act(act.Submitted(event.time_us, (event,)))
+
+    def _ended(self, event: ev.JobEnded) -> None:
+        job = self._cluster.jobs.get(event.job_id)
+        was_held = self._held.pop(event.job_id, None) is not None
+        if job is None or was_held or job.state != JobState.PENDING or job.start_us:
+            return
+        if event.state == JobState.CANCELLED:
+            job_id, tasks = self._name(job)
+            self._act(act.Cancelled(event.time_us, job_id, tasks))
+
+    def _job_updated(self, event: ev.JobUpdated) -> None:
+        job = self._cluster.jobs[event.job_id]
+        if event.job_id in self._held or job.state in TERMINAL_STATES:
+            return
+        job_id, tasks = self._name(job)
+        change = act.job_change(job, job_id, tasks, event)
+        if change is not None:
+            self._act(change)
+
+    def _nodes_down(self, event: ev.NodesDown) -> None:
+        self._act(act.NodesDown(event.time_us, self._named(event.node_ids)))
+
+    def _nodes_back(self, event: ev.NodesReturned) -> None:
+        self._act(act.NodesBack(event.time_us, self._named(event.node_ids)))
+
+    def _registered(self, event: ev.NodeRegistered) -> None:
+        node = self._cluster.nodes[event.node_id]
+        if node is not None and node.state == NodeState.DOWN != event.state:
+            self._act(act.NodesBack(event.time_us, (node.spec.name,)))
+
+    def _nodes_changed(self, event: ev.NodeUpdated) -> None:
+        nodes = [node for one in event.node_ids if (node := self._cluster.nodes[one]) is not None]
+        change = act.node_change(nodes, event)
+        if change is not None:
+            self._act(change)
+
+    def _partition_changed(self, event: ev.PartitionUpdated) -> None:
+        fresh = event.partition
+        old = self._cluster.partitions.get(fresh.name)
+        self._act(act.partition_change(old, fresh, self._names, event.time_us))
+
+    def _partition_deleted(self, event: ev.PartitionDeleted) -> None:
+        self._act(act.PartitionDeleted(event.time_us, event.name))
+
+    def _reserved(self, event: ev.ReservationCreated | ev.ReservationUpdated) -> None:
+        fresh = event.reservation
+        old = self._cluster.reservations.get(fresh.name)
+        if old is None or act.is_by_hand(old, fresh):
+            self._act(act.ReservationMade(event.time_us, fresh, self._named(fresh.node_ids)))
+
+    def _unreserved(self, event: ev.ReservationDeleted) -> None:
+        old = self._cluster.reservations[event.name]
+        if event.time_us < old.end_us and not old.purge_s:
+            self._act(act.ReservationDeleted(event.time_us, event.name))
+
+    def _told(self, event: ev.AnyEvent) -> None:
+        self._act(act.Told(event.time_us, event))
+
+    def _named(self, node_ids: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self._names[one] for one in node_ids if one in self._names)
+
+    def _name(self, job: Job) -> tuple[int, str]:
+        """Return what a user would type for a job: an id, and tasks that are not all there are."""
+        job_id, task = self._key(job)
+        if job.array_pending and job.job_id != job_id:
+            return job_id, _task_text(job.array_pending)
+        return job_id, "" if task == NO_VAL else str(task)
 
     def _after(self, event: ev.AnyEvent) -> None:
         """See what an event has led to."""
@@ -278,17 +322,11 @@ class _Reader:
             if run is not None:
                 run.end_us = job.end_us
                 run.run_us = max(job.end_us - job.start_us - job.suspended_us, 0)
-        elif (
-            isinstance(event, ev.JobUpdated)
-            and event.job_id in self._held
-            and self._cluster.jobs[event.job_id].priority
-        ):
-            held = self._held.pop(event.job_id)
-            self._act(Action(event.time_us, submitted=(held,)))
-        elif isinstance(event, ev.JobUpdated):
+        elif isinstance(event, ev.JobUpdated) and event.job_id in self._held:
             job = self._cluster.jobs[event.job_id]
-            if job.state == JobState.PENDING and (event.request is not None or event.fields):
-                self._untold["a waiting job was changed (scontrol update, hold)"] += 1
+            if job.priority:
+                held = self._held.pop(event.job_id)
+                self._act(act.Submitted(event.time_us, (_as_it_is(job, held),)))
 
     def _started(self, job: Job) -> None:
         key = self._key(job)
@@ -308,15 +346,39 @@ class _Reader:
         )
 
 
-_NOT_REPLAYED: dict[type, str] = {
-    ev.ReservationCreated: "a reservation was made",
-    ev.ReservationUpdated: "a reservation was changed",
-    ev.ReservationDeleted: "a reservation was deleted",
-    ev.PartitionUpdated: "a partition was changed by hand",
-    ev.PartitionDeleted: "a partition was deleted by hand",
-    ev.NodeUpdated: "nodes were changed by hand (drained, resumed)",
-    ev.JobSuspended: "a job was suspended",
+_SEEN: dict[type, Callable[[_Reader, Any], None]] = {
+    ev.JobSubmitted: _Reader._submitted,
+    ev.JobEnded: _Reader._ended,
+    ev.JobUpdated: _Reader._job_updated,
+    ev.NodesDown: _Reader._nodes_down,
+    ev.NodesReturned: _Reader._nodes_back,
+    ev.NodeRegistered: _Reader._registered,
+    ev.NodeUpdated: _Reader._nodes_changed,
+    ev.PartitionUpdated: _Reader._partition_changed,
+    ev.PartitionDeleted: _Reader._partition_deleted,
+    ev.ReservationCreated: _Reader._reserved,
+    ev.ReservationUpdated: _Reader._reserved,
+    ev.ReservationDeleted: _Reader._unreserved,
+    ev.AssocChanged: _Reader._told,
+    ev.QosChanged: _Reader._told,
+    ev.UsageReset: _Reader._told,
 }
+_NOT_REPLAYED: dict[type, str] = {
+    ev.JobSuspended: "a job was suspended (its run is as long as without)",
+    ev.LicensesUpdated: "totals of licences were changed",
+}
+
+
+def _as_it_is(job: Job, submitted: ev.JobSubmitted) -> ev.JobSubmitted:
+    """Return a submission with what was changed while the job was held."""
+    return msgspec.structs.replace(
+        submitted,
+        request=job.request,
+        account=job.account,
+        qos=job.qos,
+        partition=job.partition,
+        time_limit_min=job.time_limit_min,
+    )
 
 
 def _task_text(ranges: tuple[tuple[int, int, int], ...]) -> str:

@@ -1,0 +1,141 @@
+"""What administrators did, as events of the simulated cluster, whose ids are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.reservations import deletion
+from pyslurm_ng.ctld.rules.steer import Steering
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
+from pyslurm_ng.model.task_ranges import TaskRanges
+from pyslurm_ng.sim import actions as act
+
+Deed = (
+    act.Told
+    | act.NodesDown
+    | act.NodesBack
+    | act.NodesChanged
+    | act.PartitionChanged
+    | act.PartitionDeleted
+    | act.ReservationMade
+    | act.ReservationDeleted
+)
+
+
+def again(cluster: Cluster, deed: Deed, now_us: int) -> list[ev.AnyEvent] | str:
+    """Return the events that repeat a deed, none when it is done already, or why it cannot be."""
+    if isinstance(deed, act.Told):
+        return [deed.event]
+    if isinstance(deed, act.NodesDown):
+        up = [node for node in _nodes(cluster, deed.names) if node.state != NodeState.DOWN]
+        return node_loss.nodes_down(cluster, _ids(up), "recorded", now_us) if up else []
+    if isinstance(deed, act.NodesBack):
+        down = [node for node in _nodes(cluster, deed.names) if node.state == NodeState.DOWN]
+        return [ev.NodesReturned(now_us, _ids(down))] if down else []
+    if isinstance(deed, act.NodesChanged):
+        return _change_nodes(_nodes(cluster, deed.names), deed, now_us)
+    if isinstance(deed, act.PartitionChanged):
+        return [_change_partition(cluster, deed, now_us)]
+    if isinstance(deed, act.PartitionDeleted):
+        return _delete_partition(cluster, deed.name, now_us)
+    if isinstance(deed, act.ReservationMade):
+        return _reserve(cluster, deed, now_us)
+    reservation = cluster.reservations.get(deed.name)
+    return deletion(cluster, reservation, now_us) if reservation is not None else []
+
+
+def change_jobs(
+    cluster: Cluster,
+    name: str,
+    fields: Mapping[str, object],
+    request: Mapping[str, object],
+    context: Context,
+) -> list[ev.AnyEvent] | str:
+    """Return the events that change a job as typed; of one that runs, only its time limit."""
+    partitions = str(fields.get("partition", "")).split(",")
+    for partition in filter(None, partitions):
+        if partition not in cluster.partitions:
+            return f"a change of jobs to partition {partition}, which is not there"
+    steering = Steering(cluster, context)
+
+    def change(job: Job, tasks: TaskRanges) -> int:
+        waits = job.state == JobState.PENDING
+        wanted = dict(fields)
+        if not waits:
+            wanted = {key: value for key, value in fields.items() if key == "time_limit_min"}
+        if job.state in TERMINAL_STATES or not (wanted or (waits and request)):
+            return 0
+        changed = msgspec.structs.replace(job.request, **request) if waits and request else None
+        record_id = steering.parts.record_id(job, tasks)
+        steering.parts.events.append(ev.JobUpdated(context.now_us, record_id, wanted, changed))
+        return 0
+
+    steering.by_id([name], change)
+    return steering.parts.events
+
+
+def _nodes(cluster: Cluster, names: Iterable[str]) -> list[Node]:
+    ids = (cluster.node_by_name.get(name) for name in names)
+    return [cluster.node(node_id) for node_id in ids if node_id is not None]
+
+
+def _ids(nodes: Iterable[Node]) -> tuple[int, ...]:
+    return tuple(node.node_id for node in nodes)
+
+
+def _change_nodes(nodes: list[Node], deed: act.NodesChanged, now_us: int) -> list[ev.AnyEvent]:
+    events: list[ev.AnyEvent] = []
+    for node in nodes:
+        fields = dict(deed.fields)
+        flags = (node.flags | deed.raised) & ~deed.lowered
+        if flags != node.flags:
+            fields["flags"] = flags
+        if fields:
+            events.append(ev.NodeUpdated(now_us, (node.node_id,), fields))
+    return events
+
+
+def _change_partition(cluster: Cluster, deed: act.PartitionChanged, now_us: int) -> ev.AnyEvent:
+    fields: dict[str, Any] = dict(deed.fields)
+    if deed.members is not None:
+        members = tuple(sorted(_ids(_nodes(cluster, deed.members))))
+        fields |= {"node_ids": members, "nodes_text": hostlist.fold(cluster.node_names(members))}
+    current = cluster.partitions.get(deed.name) or Partition(deed.name)
+    return ev.PartitionUpdated(now_us, msgspec.structs.replace(current, **fields))
+
+
+def _delete_partition(cluster: Cluster, name: str, now_us: int) -> list[ev.AnyEvent] | str:
+    if name not in cluster.partitions:
+        return []
+    for job_id in [*cluster.pending, *cluster.active]:
+        if name in cluster.jobs[job_id].partition.split(","):
+            return f"the deletion of partition {name}, which jobs still use"
+    return [ev.PartitionDeleted(now_us, name)]
+
+
+def _reserve(cluster: Cluster, deed: act.ReservationMade, now_us: int) -> list[ev.AnyEvent] | str:
+    made = deed.reservation
+    masks = dict(zip(deed.members, made.core_masks, strict=False))
+    nodes = _nodes(cluster, deed.members)
+    if deed.members and not nodes:
+        return f"reservation {made.name}: none of its nodes is there"
+    fresh = msgspec.structs.replace(
+        made,
+        node_ids=_ids(nodes),
+        core_masks=tuple(masks[node.spec.name] for node in nodes) if masks else (),
+        is_active=made.start_us <= now_us,
+    )
+    if made.name in cluster.reservations:
+        return [ev.ReservationUpdated(now_us, fresh)]
+    return [ev.ReservationCreated(now_us, fresh)] if made.end_us > now_us else []
