@@ -15,8 +15,9 @@ _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.6rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin:2rem 0 .4rem}
 svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line)}
+table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
+.wide{overflow-x:auto}
+th,td{padding:.25rem .35rem;text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child{text-align:left}caption{text-align:left;color:var(--was)}
 .key span{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin:0 .3em 0 1em}
 .good{color:var(--good)}.bad{color:var(--bad)}summary{cursor:pointer}
@@ -95,6 +96,11 @@ def _below(x: float, text: str, anchor: str = "middle") -> str:
     return f'<text x="{x:.0f}" y="{_HIGH - 8}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
+def _anchor(x: float) -> str:
+    """Return how a label stands at its place, so that those at the edges are not cut."""
+    return "start" if x <= _LEFT else "end" if x > _WIDE - 30 else "middle"
+
+
 def _utilisation(found: Comparison) -> str:
     items = found.utilisation
     if not items:
@@ -107,8 +113,8 @@ def _utilisation(found: Comparison) -> str:
         )
     whole_s = (items[-1][0] - items[0][0]) / 1e6
     for part in (0, 0.25, 0.5, 0.75, 1):
-        anchor = "start" if not part else "end" if part == 1 else "middle"
-        inside += _below(_LEFT + part * (_WIDE - _LEFT), duration(part * whole_s), anchor)
+        place_x = _LEFT + part * (_WIDE - _LEFT)
+        inside += _below(place_x, duration(part * whole_s), _anchor(place_x))
     return _frame("Utilisation over time, recorded and simulated", inside)
 
 
@@ -143,7 +149,9 @@ def _distribution(found: Comparison) -> str:
     def x(wait_s: float) -> float:
         return _LEFT + log(1 + wait_s) / log(1 + longest) * (_WIDE - _LEFT - 10)
 
-    inside = _percent_axis() + "".join(_below(x(mark), duration(mark)) for mark in marks)
+    inside = _percent_axis() + "".join(
+        _below(x(mark), duration(mark), _anchor(x(mark))) for mark in marks
+    )
     for waits, colour in zip(found.waits_s, ("was", "now"), strict=True):
         count = len(waits)
         stride = max(1, count // 400)
@@ -178,4 +186,4 @@ def _table(caption: str, rows: list[Row]) -> str:
         text = "".join(f"<td>{cell}" for cell in cells)
         gain = f'<td class="{kind}">{sign}{duration(row.gain_s)}'
         lines.append(f"<tr><td>{escape(row.name)}{text}{gain}</tr>")
-    return f"<h2>{escape(caption)}</h2><table>{head}{''.join(lines)}</table>"
+    return f"<h2>{escape(caption)}</h2><div class=wide><table>{head}{''.join(lines)}</table></div>"

@@ -147,7 +147,10 @@ def _submitted(job: TraceJob, job_id: int, now_us: int) -> ev.JobSubmitted:
         time_us=now_us,
         job_id=job_id,
         request=JobRequest(
-            nodes_min=job.processors, nodes_max=job.processors, ntasks=job.processors
+            nodes_min=job.processors,
+            nodes_max=job.processors,
+            ntasks=job.processors,
+            time_limit_min=limit_min,
         ),
         uid=10_000 + job.user,
         gid=10_000,
