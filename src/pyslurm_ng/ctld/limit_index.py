@@ -32,8 +32,12 @@ class LimitIndex:
             if job_ids == EVERYTHING or isinstance(event, ev.PartitionUpdated):
                 self._changed = dict.fromkeys(self._cluster.active)
             else:
+                active = (
+                    self._cluster.active
+                )  # a hundred thousand may wait, and none of them counts
                 for job_id in job_ids:
-                    self._changed[job_id] = None
+                    if job_id in active:
+                        self._changed[job_id] = None
 
     def due(self, conf: SlurmConf, now_us: int) -> list[int]:
         """Return the jobs whose limit, warning, deadline or step limit has come.

@@ -163,7 +163,8 @@ class Scheduler:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """See whether events make a pass due, and what they change for it."""
         for event in events:
-            self._views.forget(touched(event)[0])
+            if not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
+                self._views.forget(touched(event)[0])
             if self._history is not None and isinstance(event, ev.JobEnded):
                 self._history.ended(self._writer.cluster.jobs[event.job_id])
         if not self._is_due and any(_makes_due(event) for event in events):

@@ -153,7 +153,7 @@ class Views:
 
     def __init__(self) -> None:
         self._history: History | None = None
-        self._waiting: dict[int, Waiting | None] = {}
+        self._waiting: dict[int, Waiting] = {}
         self._running: dict[int, Running] = {}
         self._stale: dict[int, None] = {}
         self._moving: dict[int, None] = {}
@@ -187,17 +187,15 @@ class Views:
         for job_id in stale:
             self._renew_waiting(cluster, job_id, now_us)
             self._renew_running(cluster, job_id, now_us)
-        waiting = [view for view in self._waiting.values() if view is not None]
-        return waiting, [*self._running.values()]
+        return [*self._waiting.values()], [*self._running.values()]
 
     def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
-        if job_id not in cluster.pending:
+        job = cluster.jobs[job_id] if job_id in cluster.pending else None
+        if job is None or not may_be_considered(job):
             self._waiting.pop(job_id, None)
             return
-        job = cluster.jobs[job_id]
-        is_considered = may_be_considered(job)
-        view = _waiting(cluster, job, now_us) if is_considered else None
-        if view is not None and self._history is not None:
+        view = _waiting(cluster, job, now_us)
+        if self._history is not None:
             view = replace(view, foreseen_us=self._history.foreseen_us(job))
         self._waiting[job_id] = view
         if job.array_pending or job.request.switches or job.het_job_id:
