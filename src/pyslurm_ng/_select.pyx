@@ -238,6 +238,7 @@ cdef class Grid:
     cdef int _slots, _nodes, _words, _resources, _kinds, _rows, _planes, _shapes, _jobs
     cdef int _room_planes, _room_shapes, _room_jobs, _leaves
     cdef int64_t *_time
+    cdef list _instants  # the same as Python's numbers: a hundred thousand starts share them
     cdef int32_t *_node_kind
     cdef int32_t *_row_of  # [resource * nodes + node], -1 where a node has none
     cdef int32_t *_free  # [row * slots + slot]
@@ -292,6 +293,7 @@ cdef class Grid:
         if (self._time == NULL or self._node_kind == NULL or self._row_of == NULL
                 or self._fits == NULL or self._fresh == NULL or self._found == NULL):
             raise MemoryError
+        self._instants = list(times_us)
         for index in range(self._slots):
             self._time[index] = times_us[index]
         for index in range(self._nodes):
@@ -829,7 +831,7 @@ cdef class Grid:
         with nogil:
             slot = self._search(self._job + kind)
         self._found_slot = slot
-        return self._time[slot] if slot >= 0 else NEVER
+        return self._instants[slot] if slot >= 0 else NEVER
 
     def find_from(self, int kind, int64_t time_us):
         """Return the first start not before a time; what the kind remembers stays as it is."""
@@ -855,7 +857,7 @@ cdef class Grid:
         self._most_climbs = MOST_CLIMBS
         self._restore(kind, memory)
         self._found_slot = slot
-        return self._time[slot] if slot >= 0 else NEVER
+        return self._instants[slot] if slot >= 0 else NEVER
 
     # Trials -------------------------------------------------------------------------------------
 
@@ -949,8 +951,8 @@ cdef class Grid:
             slot = self._search(self._job + kind)
         self._found_slot = slot
         if slot <= 0:
-            return (self._time[0] if slot == 0 else NEVER), -1
-        return self._time[slot], self._record(self._job + kind)
+            return (self._instants[0] if slot == 0 else NEVER), -1
+        return self._instants[slot], self._record(self._job + kind)
 
     cdef Py_ssize_t _record(self, Kind *job) except -1:
         """Hold what was found and remember its nodes."""

@@ -31,6 +31,7 @@ from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting, qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
+from pyslurm_ng.sched.promises import Promises
 from pyslurm_ng.sched.rows import Sharing, any_shares, own_part
 from pyslurm_ng.sched.select import batch_node
 from pyslurm_ng.sched.sharing import tenant_of
@@ -57,6 +58,7 @@ class Planner:
         self._qos: dict[str, int] = {}
         self._qos_ranks: dict[str, int] = {}
         self._jobs: dict[int, tuple[Waiting, tuple[Prepared, ...]]] = {}
+        self._alike: dict[tuple[Prepared, ...], tuple[Prepared, ...]] = {}  # jobs share them
         self._pass = 0
         self._smart: Smart | None = None
         self._assocs: Mapping[int, int] = {}
@@ -172,7 +174,7 @@ class Planner:
         if start_us < NO_END_US:
             planner.find(own[best])
             planner.take(own[best], start_us)
-            walk.reservations.append((job_id, own[best], start_us))
+            walk.reservations.append(job_id, own[best], start_us)
             nodes = planner.planned_nodes(walk.reservations).get(job_id, ())
         return Probe(
             demand=own[best],
@@ -217,6 +219,9 @@ class Planner:
     ) -> tuple[list[Entry], list[Demand]]:
         """Return an entry per job and partition in the order of the queue, and all demands."""
         known, priorities = self._jobs, outcome.priorities
+        if not known:
+            self._alike = {}
+        alike = self._alike
         self._het: dict[int, list[het.Part]] = {}
         components: list[Waiting] = []
         self._pass += 1
@@ -230,7 +235,8 @@ class Planner:
             job_id = job.job_id
             found = known.get(job_id)
             if found is None or found[0] is not job:
-                found = known[job_id] = (job, self._prepare(job, snapshot, ranking))
+                prepared = self._prepare(job, snapshot, ranking)
+                found = known[job_id] = (job, alike.setdefault(prepared, prepared))
             if not found[1]:
                 if job.het_job_id:
                     components.append(job)
@@ -366,7 +372,7 @@ class _Pass:
         self.plan = outcome
         self.reserved: dict[str, int] = {}  # by partition
         self.behind: dict[str, Wait] = {}  # why jobs wait in a partition with a blocked one
-        self.reservations: list[tuple[int, Demand, int]] = []
+        self.reservations = Promises()
         self.licenses = dict(snapshot.licenses_free)  # less what the starts of this pass take
         self.done: set[int] = set()  # jobs that need no look at their other partitions
         self.preempting: Preempting | None = None
@@ -410,7 +416,7 @@ class _Pass:
                 start_us = place(demand)
                 if start_us > now_us:
                     expected[job_id] = start_us
-                    reserve((job_id, demand, start_us))
+                    reserve(job_id, demand, start_us)
                     waits[job_id] = wait
                     tested += 1
                     continue
@@ -575,7 +581,7 @@ class _Pass:
                 continue
             if reserves:
                 self.reserved[name] = self.reserved.get(name, 0) + 1
-                self.reservations.append((job_id, item.demand, found.start_us))
+                self.reservations.append(job_id, item.demand, found.start_us)
             self.plan.expected_start_us[job_id] = found.start_us
         if found.start_us == now_us:
             return None
@@ -712,7 +718,7 @@ class _Pass:
         ):
             self.reserved[name] = depth + 1
             self.planner.take(demand, start_us)
-            self.reservations.append((job.job_id, demand, start_us))
+            self.reservations.append(job.job_id, demand, start_us)
         self.plan.expected_start_us.setdefault(job.job_id, start_us)
         if any(self.licenses.get(name, 0) < count for name, count in demand.licenses):
             return reason.licenses(demand, self.licenses)

@@ -6,6 +6,7 @@ tells it what enough is. What starts now is chosen core by core from the same no
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
@@ -31,6 +32,7 @@ from pyslurm_ng.sched.features import Way
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
+from pyslurm_ng.sched.promises import Promises
 from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times, kept_cores
 from pyslurm_ng.sched.select import (
     FreeNode,
@@ -137,7 +139,7 @@ class NodePlan:
         self._cpus_free = snapshot.cpus_free[:]
         self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
         self._licenses_taken: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
-        self._reserved: list[int] = []  # numbers of placings
+        self._reserved: array[int] = array("q")  # numbers of placings
         self._blocked: set[int] = set()
         self._unjoined: set[int] = set()
         self._uneven: list[tuple[int, int]] = []
@@ -911,10 +913,10 @@ class NodePlan:
             return [(place, max(even, fit)) for place, fit in zip(found, held, strict=True)]
         return [(place, even) for place in found]
 
-    def planned_nodes(self, reservations: list[tuple[int, Demand, int]]) -> PlannedNodes:
+    def planned_nodes(self, reservations: Promises) -> PlannedNodes:
         """Return the nodes of every reservation, by job id; of an array's first."""
-        jobs = [job_id for job_id, _, _ in reservations]
-        return PlacedNodes(jobs, self._reserved, self._grid.all_placed(), self.hardware.order)
+        jobs, numbers = reservations.job_ids[:], self._reserved[:]
+        return PlacedNodes(jobs, numbers, self._grid.all_placed(), self.hardware.order)
 
 
 def _is_below(low: Threshold, high: Threshold) -> bool:

@@ -91,21 +91,28 @@ class PlacedNodes(PlannedNodes):
             placed: 32-bit numbers.
             order: node ids by position.
         """
-        self._number = dict(zip(reversed(jobs), reversed(numbers), strict=True))
+        self._jobs, self._numbers = jobs, numbers
+        self._known: dict[int, int] | None = None
         self._placed = memoryview(placed).cast("i")
         self._order = order
         self._nodes: frozenset[int] | None = None
 
     def __getitem__(self, job_id: int) -> tuple[int, ...]:
-        begin = self._number[job_id] + 1
+        begin = self._number()[job_id] + 1
         places = self._placed[begin : begin + self._placed[begin - 1]]
         return tuple(sorted(self._order[place] for place in places))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._number)
+        return iter(self._number())
 
     def __len__(self) -> int:
-        return len(self._number)
+        return len(self._number())
+
+    def _number(self) -> dict[int, int]:
+        if self._known is None:
+            pairs = zip(reversed(self._jobs), reversed(self._numbers), strict=True)
+            self._known = dict(pairs)
+        return self._known
 
     def all_nodes(self) -> frozenset[int]:
         if self._nodes is None:

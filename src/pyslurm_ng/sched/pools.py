@@ -20,6 +20,7 @@ from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.plan import PlannedNodes
+from pyslurm_ng.sched.promises import Promises
 from pyslurm_ng.sched.select import allot, empty_node, free_node, share_tasks, tasks_that_fit
 from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot
 
@@ -242,13 +243,13 @@ class Pools:
         del idle[-count:]
         return pool.allot(self._snapshot, demand, node_ids)
 
-    def planned_nodes(self, reservations: list[tuple[int, Demand, int]]) -> PlannedNodes:
+    def planned_nodes(self, reservations: Promises) -> PlannedNodes:
         """Return likely nodes for (job id, demand, start), those that are free longest by then."""
         snapshot = self._snapshot
         return PlannedNodes(lambda: self._likely_nodes(snapshot, reservations))
 
     def _likely_nodes(
-        self, snapshot: Snapshot, reservations: list[tuple[int, Demand, int]]
+        self, snapshot: Snapshot, reservations: Promises
     ) -> dict[int, tuple[int, ...]]:
         free_at = {node_id: 0 for pool in self._pools.values() for node_id in pool.node_ids}
         free_at |= _busy(snapshot)
