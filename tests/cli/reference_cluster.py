@@ -39,7 +39,7 @@ from pyslurm_ng.model.job import (
 )
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
-from pyslurm_ng.sched.plan import PlannedNodes
+from pyslurm_ng.sched.plan import PlannedNodes, Wait
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.messages import Done, decode_request, encode, row
 from pyslurm_ng.wire.query_messages import ShowDiagnostics
@@ -253,7 +253,7 @@ class ReferenceCluster:
         assert isinstance(soft.expected_start_us, dict)
         soft.priority[job_id] = priority
         if reason:
-            soft.reason[job_id] = (reason, "")
+            soft.reason[job_id] = Wait(reason)
         if clock:
             soft.expected_start_us[job_id] = at(clock)
         if nodes:

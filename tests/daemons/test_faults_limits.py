@@ -172,7 +172,7 @@ def test_prolog_that_does_not_pass(
         cluster.wait_until(
             "requeue in hold",
             lambda: (
-                "launch_failed_requeued_held"
+                "launch failed requeued held"
                 in cluster.out("squeue", "-h", "-j", str(job_id), "-o", "%r|%R")
             ),
             20,

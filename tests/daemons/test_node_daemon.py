@@ -178,7 +178,7 @@ def test_hooks(cluster: LiveCluster) -> None:
         job_id = submit(cluster, "true", "-o", "none")
         cluster.wait_until(
             "requeue",
-            lambda: "launch_failed_requeued_held" in cluster.out("squeue", "-h", "-j", str(job_id)),
+            lambda: "launch failed requeued held" in cluster.out("squeue", "-h", "-j", str(job_id)),
             20,
         )
         assert "Prolog error" in cluster.out("sinfo", "-R", "-h")

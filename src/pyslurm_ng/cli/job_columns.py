@@ -173,13 +173,22 @@ def _end(context: Context, *columns: "Cells") -> "Cells":
     ]
 
 
+def _described(state: int, reason: str, text: str) -> str:
+    """Return Slurm's words for why a job waits, where there are any, or the reason's name."""
+    return text if text and (state == PENDING or reason == "None") else reason
+
+
+def _reason(context: Context, *columns: "Cells") -> "Cells":
+    return [_described(*cells) for cells in zip(*columns, strict=False)]
+
+
 def _reason_list(
     context: Context, states: "Cells", nodes: "Cells", reasons: "Cells", texts: "Cells"
 ) -> "Cells":
     cells = []
     for state, names, reason, text in zip(states, nodes, reasons, texts, strict=False):
         if state == PENDING or (state > SUSPENDED and not names):
-            cells.append(f"({reason}, {text})" if text else f"({reason})")
+            cells.append(f"({_described(state, reason, text)})")
         else:
             cells.append(names)
     return cells
@@ -389,7 +398,7 @@ FIELDS: "dict[str, Field]" = {
     "prioritylong": ("Q", "PRIORITY", ("priority",), _plain),
     "profile": ("", "PROFILE", ("profile",), _or_na),
     "qos": ("q", "QOS", ("qos",), _or_null),
-    "reason": ("r", "REASON", ("reason",), _plain),
+    "reason": ("r", "REASON", ("state", "reason", "reason_text"), _reason),
     "reasonlist": ("R", "NODELIST(REASON)", ("state", "nodes", "reason", "reason_text"),
                    _reason_list),
     "reboot": ("", "REBOOT", ("request_flags",),

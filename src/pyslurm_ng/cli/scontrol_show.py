@@ -126,8 +126,8 @@ def job_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
     )
     failed = f" FailedNode={row['failed_node']}" if row["failed_node"] else ""
     reason = row["reason"]
-    if row["reason_text"]:
-        reason = row["reason_text"].replace(" ", "_") if reason == "None" else reason
+    if row["reason_text"] and (row["state"] == PENDING or reason == "None"):
+        reason = row["reason_text"].replace(" ", "_")
     if reason == "RaisedSignal":
         number = row["exit_code"] & 0x7F
         reason += f":{number}({signal_text(number)})"

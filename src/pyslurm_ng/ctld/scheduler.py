@@ -16,16 +16,16 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.limits import quotas
-from pyslurm_ng.sched.plan import Plan, Preemption, Start
+from pyslurm_ng.sched.limits import Limits, quotas
+from pyslurm_ng.sched.plan import Plan, Preemption, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.snapshot import Snapshot, Views, outline, snapshot, waiting_record
+from pyslurm_ng.sched.standing import Standings
 
-Reasons = Mapping[int, tuple[Reason, str]]
+Reasons = Mapping[int, Wait]
 PlanFunction = Callable[[Snapshot, Policy], Plan]
 
 # Starts applied before the loop may look at messages again.
@@ -129,6 +129,7 @@ class Scheduler:
         self._begun_us = -_LONGEST_PAUSE_US
         self._snapshot_us = 0
         self._views = Views()
+        self._standings = Standings()
         self._history: History | None = None
         self._ranking: Ranking | None = None
         self._ranking_us = 0
@@ -152,10 +153,13 @@ class Scheduler:
         self._views.foresee(self._foresight())
         cluster = self._writer.cluster
         view = snapshot(cluster, self._edges.now_us(), self._views)
-        limits = None
+        limits: Limits | None = None
         if self.policy.enforces_limits:
             active = (cluster.jobs[job_id] for job_id in cluster.active)
             limits = quotas(cluster.assocs, cluster.qos, ((job, job.nodes) for job in active))
+        limits = self._standings.limits(
+            cluster, limits, enforces_associations=self.policy.enforces_associations
+        )
         if limits is None and not self._soft.fairshare:
             return view
         return replace(view, fairshare=self._soft.fairshare, limits=limits)
@@ -225,8 +229,7 @@ class Scheduler:
         def work() -> Outcome:
             begin_us = monotonic_us()
             result = plan(view, policy)
-            reasons = {job_id: (wait.reason, wait.text) for job_id, wait in result.waits.items()}
-            return Outcome(result, reasons, monotonic_us() - begin_us)
+            return Outcome(result, result.waits, monotonic_us() - begin_us)
 
         self._edges.run(work, lambda outcome: self._planned(outcome, len(view.waiting)))
 

@@ -13,8 +13,8 @@ from pyslurm_ng.ctld.queries.records import RecordCache
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.plan import Plan, PlannedNodes
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 
 _SECOND_US = 1_000_000
 
@@ -86,7 +86,7 @@ class Soft:
     reset_us: int = 0
     priority: Mapping[int, int] = field(default_factory=dict)
     last_priority: dict[int, int] = field(default_factory=dict)  # of jobs that no longer wait
-    reason: Mapping[int, tuple[Reason, str]] = field(default_factory=dict)
+    reason: Mapping[int, Wait] = field(default_factory=dict)
     expected_start_us: Mapping[int, int] = field(default_factory=dict)
     sched_nodes: PlannedNodes = field(default_factory=PlannedNodes)
     plan_generation: int = 0
@@ -137,7 +137,7 @@ class Soft:
     def planned(
         self,
         plan: Plan,
-        reasons: Mapping[int, tuple[Reason, str]],
+        reasons: Mapping[int, Wait],
         *,
         queue_length: int,
         took_us: int,

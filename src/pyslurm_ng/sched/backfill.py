@@ -26,6 +26,7 @@ from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
 from pyslurm_ng.sched.limits import held, least
 from pyslurm_ng.sched.node_plan import NodePlan
+from pyslurm_ng.sched.obstacle import Obstacles
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
@@ -379,6 +380,7 @@ class _Pass:
         self.sharing: Sharing | None = None
         self.smart: Smart | None = None
         self.quotas = snapshot.limits  # of associations and QOS
+        self.obstacles = Obstacles(snapshot)
         self.limits: BackfillLimits | None = None
         if policy.limits_backfill:
             self.limits = BackfillLimits(policy, snapshot.now_us)
@@ -708,7 +710,7 @@ class _Pass:
         if job.request.deadline_us and self._misses_deadline(job, demand, start_us):
             return reason.deadline(job.request.deadline_us, self.snapshot.now_us)
         if start_us == NEVER:
-            return reason.topology(demand.need) if self.planner.lies_badly else reason.never(demand)
+            return self._never(job, demand)
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
         if (
@@ -722,13 +724,34 @@ class _Pass:
         self.plan.expected_start_us.setdefault(job.job_id, start_us)
         if any(self.licenses.get(name, 0) < count for name, count in demand.licenses):
             return reason.licenses(demand, self.licenses)
-        wait = self.behind.get(name)
+        wait = self._kept_by_reservation(demand) or self.behind.get(name)
         if wait is None:
             self.behind[name] = reason.behind(job.job_id, name)
             if self.planner.lies_badly:
                 return reason.topology(demand.need)
             return reason.resources(demand)
         return wait
+
+    def _never(self, job: Waiting, demand: Demand) -> Wait:
+        """Return why there is no room for a job in the whole window."""
+        if self.planner.lies_badly:
+            return reason.topology(demand.need)
+        return (
+            self._kept_by_reservation(demand)
+            or self.obstacles.lasting(job.request, demand)
+            or reason.never(demand)
+        )
+
+    def _kept_by_reservation(self, demand: Demand) -> Wait | None:
+        """Return the reservation but for which a job would start now, if there is one."""
+        if not self.snapshot.reservations:
+            return None
+
+        def taken() -> frozenset[int]:
+            nodes = {alloc.node_id for start in self.plan.starts for alloc in start.nodes}
+            return self._promised_nodes(self.snapshot.now_us + demand.duration_us) | nodes
+
+        return self.obstacles.reservation(demand, taken)
 
 
 plan = Planner()

@@ -37,9 +37,11 @@ class Demand:
         "duration_us",
         "index",
         "is_elastic",
+        "is_judged",
         "is_plain",
         "kind",
         "kinds_amounts",
+        "lasting_wait",
         "licenses",
         "limit_min",
         "mask",
@@ -79,6 +81,8 @@ class Demand:
         self.kind = -1  # the grid's, of a demand with one variant and nothing special
         self.kinds_amounts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.place: object = None
+        self.is_judged = False  # `lasting_wait` is known: why it has no room on empty nodes
+        self.lasting_wait: Wait | None = None
         self.is_elastic = False  # may start with a limit shorter than its own: see `elastic`
         self.limit_min = NO_VAL  # that limit
         self.shorter: dict[int, Demand] = {}
@@ -165,6 +169,8 @@ class Demands:
         key: tuple[object, ...] = (shape_id, partition.name, job.time_limit_min, job.switches)
         if partition.exclusive == USER or job.request.flags & _OWNED:
             key = (*key, job.uid, job.request.mcs_label)
+        if names_who_may(partition):
+            key = (*key, job.account, job.qos)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._judge(job, partition)
@@ -194,7 +200,7 @@ class Demands:
             duration_us,
             tuple(license_counts(request.licenses)),
             mask,
-            _verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
+            verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
             tenant_of(request, partition, job.uid) if need.sharing else NOBODY,
         )
         made.is_elastic = is_cut and not self._policy.time_min_is_soft
@@ -255,7 +261,41 @@ def limit_us(time_limit_min: int, partition: Partition) -> int:
     return NO_END_US if limit_min >= NO_VAL else limit_min * MINUTE_US
 
 
-def _verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
+def names_who_may(partition: Partition) -> bool:
+    """Return whether it matters for whom a job runs in a partition."""
+    return bool(
+        partition.allow_accounts
+        or partition.deny_accounts
+        or partition.allow_qos
+        or partition.deny_qos
+    )
+
+
+def _not_allowed(job: Waiting, partition: Partition) -> Wait | None:
+    """Return that a partition is not for the account or QOS of a job, if so."""
+    name, allow, deny = partition.name, partition.allow_accounts, partition.deny_accounts
+    if (allow and job.account not in allow) or job.account in deny:
+        text = f"partition {name} is not open to account {job.account or '(none)'}"
+        return Wait(Reason.AccountNotAllowed, text)
+    allow, deny = partition.allow_qos, partition.deny_qos
+    if (allow and job.qos not in allow) or job.qos in deny:
+        return Wait(
+            Reason.QOSNotAllowed, f"partition {name} is not open to QOS {job.qos or '(none)'}"
+        )
+    return None
+
+
+def _over_memory(partition: Partition, need: Need) -> Wait | None:
+    """Return that a job asks more memory of each node than its partition gives, if so."""
+    most_mib = partition.max_mem_per_node_mib
+    asked_mib = need.mem_per_node_mib or need.mem_per_cpu_mib * need.cpus_per_task
+    if not most_mib or asked_mib <= most_mib:
+        return None
+    text = f"needs {asked_mib} MiB of a node; partition {partition.name} gives {most_mib} MiB"
+    return Wait(Reason.MaxMemPerLimit, text)
+
+
+def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
     """Return why no job like this can start as nodes and partitions are, if so."""
     if job.request.reservation and not snapshot.reservations:
         # Else its reservation would have been looked at before: see `inside`.
@@ -276,8 +316,21 @@ def _verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need)
             f"needs {need.nodes_min} nodes; partition {partition.name} allows "
             f"{min(partition.max_nodes, len(partition.node_ids))}",
         )
+    if 0 < job.request.nodes_max < partition.min_nodes:
+        return Wait(
+            Reason.PartitionNodeLimit,
+            f"may have {job.request.nodes_max} nodes at most; partition {partition.name} gives "
+            f"{partition.min_nodes} at least",
+        )
+    wait = _not_allowed(job, partition) or _over_memory(partition, need)
+    if wait is not None:
+        return wait
     away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]
     if away:
         names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
-        return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, UnavailableNodes:{names}")
+        return Wait(
+            Reason.ReqNodeNotAvail,
+            f"it needs nodes that are out of service: {names}",
+            f"ReqNodeNotAvail, UnavailableNodes:{names}",
+        )
     return None

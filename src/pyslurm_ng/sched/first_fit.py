@@ -15,10 +15,11 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
-from pyslurm_ng.sched.demand import limit_us
+from pyslurm_ng.sched.demand import limit_us, verdict
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.limits import held, least
 from pyslurm_ng.sched.need import Need, need_of
+from pyslurm_ng.sched.obstacle import kept as reserved_wait, unplaceable
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
@@ -45,6 +46,7 @@ def plan(
     return _Pass(snapshot, policy, budget, fairshare, only_inside=only_inside).run()
 
 
+_LOOKS_AT_OBSTACLES = 16  # each at every node of a partition
 _ABOVE_TIERS = 1 << 16  # jobs with a reservation come before all others
 
 # The nodes a job may use in one reservation or outside (None: any), and those kept from it there.
@@ -77,6 +79,7 @@ class _Pass:
         self.components: dict[int, dict[int, tuple[Waiting, list[Partition]]]] = {}  # by leader
         self.layouts: dict[str, Layout] = {}
         self.neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
+        self.looks = _LOOKS_AT_OBSTACLES
         self.caps = CpuCaps(snapshot.partitions, INFINITE)
         for item in snapshot.running:
             cpus = {alloc.node_id: alloc.cpus for alloc in item.nodes}
@@ -171,23 +174,20 @@ class _Pass:
 
     def _try(self, job: Waiting, partition: Partition) -> Wait | None:
         """Start `job`, or as many tasks of it as fit; return why (the rest of) it waits."""
-        if partition.state in ("DOWN", "INACTIVE"):
-            inactive = partition.state == "INACTIVE"
-            reason = Reason.PartitionInactive if inactive else Reason.PartitionDown
-            return Wait(reason, f"partition {partition.name} is {partition.state}")
-        if job.time_limit_min > partition.max_time_min:
-            return Wait(
-                Reason.PartitionTimeLimit,
-                f"time limit {job.time_limit_min} min is over partition {partition.name}'s "
-                f"{partition.max_time_min} min",
-            )
+        need = self._need(job, partition)
+        hopeless = verdict(self.snapshot, job, partition, need)
+        if hopeless is not None:
+            return hopeless
         if not job.tasks_left:
-            return Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+            return why_wait.ARRAY_LIMIT
         blocked = self.closed.get((partition.name, job.request.reservation))
         if blocked is not None:
             return blocked
         if self.plan.tested >= self.budget:
-            return Wait(Reason.Priority, "the pass ended before this job's turn")
+            return why_wait.PASS_ENDED
+        return self._start(job, partition, need)
+
+    def _need(self, job: Waiting, partition: Partition) -> Need:
         need = need_of(
             job.request,
             partition,
@@ -197,13 +197,7 @@ class _Pass:
         )
         if job.switches:
             need = replace(need, switches=job.switches)
-        if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
-            return Wait(
-                Reason.PartitionNodeLimit,
-                f"needs {need.nodes_min} nodes; partition {partition.name} allows "
-                f"{min(partition.max_nodes, len(partition.node_ids))}",
-            )
-        return self._start(job, partition, need)
+        return need
 
     def _start(self, job: Waiting, partition: Partition, need: Need) -> Wait | None:
         tasks = task_ranges.tasks(job.array_pending) if job.array_pending else iter((-1,))
@@ -242,7 +236,7 @@ class _Pass:
                 )
             )
         if job.array_pending and task_ranges.count(job.array_pending) > job.tasks_left:
-            return Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+            return why_wait.ARRAY_LIMIT
         return None
 
     def _rooms(self, job: Waiting, partition: Partition) -> list[Room]:
@@ -348,20 +342,25 @@ class _Pass:
     def _blocked(self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]) -> Wait:
         """Say why `job` does not fit, and close its partition for those behind it."""
         snapshot = self.snapshot
-        away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]
-        if away:
-            names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
-            return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, UnavailableNodes:{names}")
         allowed, blocked, cores = rooms[-1]
         kept = blocked | frozenset(cores) if allowed is None else blocked
         if kept and choose(need, self._candidates(job, partition, need)) is not None:
             # It would fit but for a reservation; those behind it may be shorter.
             end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)
-            is_maintenance = reserved.is_for_maintenance(
-                snapshot.reservations, kept, snapshot.now_us, end_us
-            )
-            why = "Reserved for maintenance" if is_maintenance else "May be reserved for other job"
-            return Wait(Reason.ReqNodeNotAvail, f"ReqNodeNotAvail, {why}")
+            closing = [
+                closed
+                for closed in reserved.closed_times(snapshot.reservations, reserved.OUTSIDE)
+                if closed.begin_us < end_us
+                and closed.end_us > snapshot.now_us
+                and not kept.isdisjoint(closed.node_ids)
+            ]
+            if closing:
+                return reserved_wait(closing, snapshot.now_us, end_us - snapshot.now_us)
+        if self.looks and all(room[0] is None for room in rooms):
+            self.looks -= 1
+            lasting = unplaceable(snapshot, partition, job.request, need)
+            if lasting is not None:
+                return lasting
         self.closed[partition.name, job.request.reservation] = Wait(
             Reason.Priority, f"job {job.job_id} of higher priority waits in {partition.name}"
         )

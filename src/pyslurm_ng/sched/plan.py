@@ -40,10 +40,14 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a job does not start: Slurm's reason code and a sentence with numbers."""
+    """Why a job does not start: Slurm's reason code and a sentence with numbers.
+
+    `shown` is what Slurm's commands print in place of the code's name, where they do.
+    """
 
     reason: Reason
     text: str = ""
+    shown: str = ""
 
 
 class PlannedNodes(Mapping[int, tuple[int, ...]]):

@@ -9,6 +9,7 @@ from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 
 EVERY_JOB = 1 << 62
+_ASSOCIATIONS = frozenset(("associations", "limits", "qos", "safe", "wckeys", "all"))
 _LIMITS = frozenset(("limits", "safe", "all"))  # words of AccountingStorageEnforce
 
 
@@ -36,6 +37,7 @@ class Policy:
     time_min_is_soft: bool = False  # plan with --time-min, leave the limit
     is_smart: bool = False  # see `smart`
     enforces_limits: bool = False  # those of associations and QOS
+    enforces_associations: bool = False  # who has none may not run
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
@@ -106,6 +108,9 @@ def policy(conf: SlurmConf) -> Policy:
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
         is_smart="bf_smart" in words,
+        enforces_associations=not _ASSOCIATIONS.isdisjoint(
+            word.lower() for word in conf.accounting_storage_enforce
+        ),
         enforces_limits=not _LIMITS.isdisjoint(
             word.lower() for word in conf.accounting_storage_enforce
         ),

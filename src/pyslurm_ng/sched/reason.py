@@ -27,6 +27,18 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
+def minutes(duration_us: int) -> str:
+    """Return a time as people say it: 45 min, 3 h 5 min, 2 days 4 h; parts of minutes count."""
+    whole = max(0, -(-duration_us // 60_000_000))
+    hours, left = divmod(whole, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return plural(days, "day") + (f" {hours} h" if hours else "")
+    if hours:
+        return f"{hours} h" + (f" {left} min" if left else "")
+    return f"{left} min"
+
+
 def needs(need: Need) -> str:
     """Return what a job needs, in words."""
     words = [plural(need.nodes_min, "node")]
@@ -116,6 +128,6 @@ def never(demand: Demand) -> Wait:
 
 def deadline(deadline_us: int, now_us: int) -> Wait:
     """Return the reason of a job that no start found would let end by its deadline."""
-    minutes = max(0, deadline_us - now_us) // 60_000_000
-    text = f"its deadline is {plural(minutes, 'minute')} away; there is no room for it before that"
+    left = minutes(deadline_us - now_us)
+    text = f"its deadline is {left} away; there is no room for it before that"
     return Wait(Reason.DeadLine, text)

@@ -189,18 +189,6 @@ def own_cores(reservations: Iterable[Reservation], place: str) -> dict[int, int]
     return {}
 
 
-def is_for_maintenance(
-    reservations: Sequence[Reservation], node_ids: Iterable[int], begin_us: int, end_us: int
-) -> bool:
-    """Return whether maintenance is what keeps some of these nodes from jobs at that time."""
-    wanted = frozenset(node_ids)
-    return any(
-        closed.is_maintenance and not wanted.isdisjoint(closed.node_ids)
-        for closed in closed_times(reservations, OUTSIDE)
-        if closed.begin_us < end_us and begin_us < closed.end_us
-    )
-
-
 def place_of(
     reservations: Sequence[Reservation],
     job: Applicant,

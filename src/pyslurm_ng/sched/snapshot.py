@@ -140,6 +140,7 @@ class Snapshot:
     claims: Mapping[int, Claim] = field(default_factory=dict)  # by job id
     assoc_priority: Mapping[int, int] = field(default_factory=dict)  # of those that have one
     fairshare: Mapping[int, float] = field(default_factory=dict)  # factors by association
+    features_available: tuple[tuple[str, ...], ...] = ()
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
 
 
@@ -224,6 +225,7 @@ class _Static(NamedTuple):
     weights: array[int]
     features: tuple[tuple[str, ...], ...]
     node_by_name: dict[str, int]
+    available: tuple[tuple[str, ...], ...]
     total_cpus: int
     total_nodes: int
 
@@ -262,6 +264,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         topologies=cluster.topologies,
         qos=dict(cluster.qos),
         assoc_priority=_assoc_priority(cluster),
+        features_available=static.available,
         claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
     )
     _keep_preempted(cluster, view)
@@ -321,6 +324,7 @@ def _static(cluster: Cluster) -> _Static:
         weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
         features=tuple(node.features_active if node is not None else () for node in nodes),
         node_by_name=dict(cluster.node_by_name),
+        available=tuple(node.features if node is not None else () for node in nodes),
         total_cpus=sum(node.spec.cpus for node in nodes if node is not None),
         total_nodes=sum(1 for node in nodes if node is not None),
     )

@@ -186,7 +186,7 @@ def test_failed_prolog_drains_and_holds() -> None:
     (duty,) = cluster.duties[node.node_id].values()
     tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
     assert (job.state, job.priority, job.attempt) == (JobState.PENDING, 0, 1)
-    assert job.reason_text == "launch_failed_requeued_held"
+    assert job.reason_text == "launch failed requeued held"
 
 
 def test_failed_epilog_drains() -> None:

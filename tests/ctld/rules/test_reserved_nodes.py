@@ -47,7 +47,7 @@ def test_the_reason_names_it(flags: str, text: str) -> None:
     room.make(nodes="ALL", starttime=START_US + HOUR_US, flags=flags)
     long, short = room.job(BOB, time_limit_min=90), room.job(BOB, time_limit_min=30)
     plan = room.run_pass()
-    assert plan.waits[long.job_id].text == text
+    assert plan.waits[long.job_id].shown == text
     assert short.state == JobState.RUNNING
 
 

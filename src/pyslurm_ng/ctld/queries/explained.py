@@ -43,7 +43,7 @@ def explained(
     if is_pending and not reason:
         found = soft.reason.get(job.job_id)
         if found is not None:
-            reason, text = int(found[0]), found[1]
+            reason, text = int(found.reason), found.text
     waits_for = _waits_for(cluster, job, now_us) if is_pending else []
     if is_pending and text and text not in waits_for:
         waits_for.append(text)

@@ -16,12 +16,12 @@ from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, job as model_job, task_ranges
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes
-from pyslurm_ng.model.states import JobState, Reason, reason_text
+from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched import preempt
 
 BRIEF = (
@@ -229,13 +229,15 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
         priority = soft.priority.get(job_id) or soft.last_priority.get(job_id, 0)
         if not priority and job.state == JobState.PENDING:
             priority = soft.rank(job)
+    if is_completing(job) and job.flags & JobFlag.REQUEUED:
+        return (priority, reason_text(Reason.Cleaning), "", 0, "")
     if job.state != JobState.PENDING:
         return (priority, reason_text(job.reason), job.reason_text, 0, "")
     reason, text = job.reason, job.reason_text
     if not reason:
         found = soft.reason.get(job_id)
         if found is not None:
-            reason = int(found[0])
+            reason, text = int(found.reason), found.shown
     start_us = soft.expected_start_us.get(job_id, 0)
     if not start_us and reason == Reason.BeginTime:
         start_us = job.begin_us

@@ -103,6 +103,7 @@ def _judge(
     if detail:
         return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
     node_count, total_cpus = size_of(cluster, partition)
+    node_count = min(node_count, partition.max_nodes)  # beyond it a job waits: PartitionNodeLimit
     if need.nodes_min > node_count or need.tasks * need.cpus_per_task > total_cpus:
         return _one_of_them_fits(request, need, examples, refusal)
     candidates = [

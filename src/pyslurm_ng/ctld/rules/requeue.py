@@ -54,7 +54,7 @@ def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobR
             attempt=attempt,
             begin_us=0,
             reason=Reason.JobHeldAdmin,
-            reason_text="launch_failed_requeued_held",
+            reason_text="launch failed requeued held",
             priority=0,
         )
     if kept:
@@ -74,7 +74,6 @@ def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobR
             attempt=attempt,
             begin_us=0,
             reason=Reason.JobHoldMaxRequeue,
-            reason_text=f"held after {failures} launches that failed",
             priority=0,
             launch_failures=failures,
         )

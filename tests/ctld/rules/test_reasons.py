@@ -1,0 +1,601 @@
+"""Every reason code: the smallest scenario in which it arises, or why it cannot here.
+
+A scenario ends with a job that shows its reason. Waiting jobs must also have a sentence with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.queries.explained import explained
+from pyslurm_ng.ctld.queries.job_fields import soft_values
+from pyslurm_ng.ctld.rules import reports, requeue, timers
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.limits import quotas
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.standing import Standings
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs
+from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, ROOT, Room
+
+ID = bytes(16)
+
+
+class Scene(Room):
+    """A room whose passes know limits, and what squeue would say of a job."""
+
+    def __init__(self, more: str = "", plan: Callable[[Snapshot, Policy], Plan] | None = None):
+        super().__init__(more, plan=plan or Planner())
+        self.soft = Soft(self.now_us)
+
+    def run_pass(self) -> Plan:
+        """As the scheduler does it."""
+        rules, cluster = policy(self.conf), self.cluster
+        limits = None
+        if rules.enforces_limits:
+            active = (cluster.jobs[job_id] for job_id in cluster.active)
+            limits = quotas(cluster.assocs, cluster.qos, ((job, job.nodes) for job in active))
+        view = replace(
+            snapshot(cluster, self.now_us),
+            limits=Standings().limits(
+                cluster, limits, enforces_associations=rules.enforces_associations
+            ),
+        )
+        plan = self.plan(view, rules)
+        self.soft.planned(plan, plan.waits, queue_length=0, took_us=0, now_us=self.now_us)
+        for start in plan.starts:
+            self.apply(dispatch(self.cluster, start, self.now_us))
+        return plan
+
+    def account(self, own: Limits | None = None, quality: Limits | None = None) -> None:
+        """Let alice have an account physics and a QOS normal."""
+        self.apply(
+            [
+                ev.QosChanged(
+                    self.now_us, (Qos(1, "normal", limits=quality or Limits()), Qos(2, "late"))
+                ),
+                ev.AssocChanged(
+                    self.now_us,
+                    changed=(
+                        Association(1, "root"),
+                        Association(2, "physics", parent_id=1),
+                        Association(3, "physics", "alice", parent_id=2, limits=own or Limits(),
+                                    qos=("normal", "late")),
+                    ),
+                    users=(UserRecord("alice", "physics"),),
+                    version=1,
+                ),
+            ]
+        )  # fmt: skip
+
+    def shown(self, job: Job) -> tuple[str, str]:
+        """Return the reason's name and Slurm's words in its place, as commands get them."""
+        _, reason, text, _, _ = soft_values(self.cluster, self.soft, job)
+        return str(reason), str(text)
+
+    def sentences(self, job: Job) -> list[str]:
+        """Return what `scontrol explain` says that a job waits for."""
+        found = explained(self.cluster, self.soft, job, None, [], 0, self.now_us)
+        return found.waits_for
+
+    def running(self, who: Caller = ALICE, **request: object) -> Job:
+        """Return a job that has just started."""
+        job = self.job(who, **request)
+        self.run_pass()
+        assert job.state == JobState.RUNNING, self.shown(job)
+        return job
+
+    def waiting(self, who: Caller = ALICE, **request: object) -> Job:
+        """Return a job that a pass has left waiting."""
+        job = self.job(who, **request)
+        self.run_pass()
+        assert job.state == JobState.PENDING
+        return job
+
+    def ended(self, job: Job, status: int, flags: int = 0) -> Job:
+        """Let a job's script end with a wait status."""
+        (duty,) = (
+            duty.duty_id
+            for duty in self.cluster.duties[job.batch_node_id].values()
+            if duty.kind == DutyKind.LAUNCH and duty.job_id == job.job_id
+        )
+        report = nm.BatchEnded(job.job_id, job.attempt, duty, status, self.now_us, self.now_us,
+                               flags | nm.END_CLEAN)  # fmt: skip
+        self.apply(reports.judge(self.cluster, job.batch_node_id, report, self.conf, self.now_us))
+        return job
+
+
+# Waiting for others ---------------------------------------------------------------------------
+
+
+def full(scene: Scene) -> None:
+    """Let all nodes be in use for an hour."""
+    scene.running(BOB, nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+
+
+def resources(scene: Scene) -> Job:
+    full(scene)
+    return scene.waiting()
+
+
+def priority(scene: Scene) -> Job:
+    resources(scene)
+    return scene.waiting()
+
+
+def dependency(scene: Scene) -> Job:
+    first = scene.running()
+    return scene.waiting(dependency=f"afterok:{first.job_id}")
+
+
+def never_satisfied(scene: Scene) -> Job:
+    first = scene.running()
+    second = scene.waiting(dependency=f"afterok:{first.job_id}")
+    scene.ended(first, 1 << 8)
+    return second
+
+
+def begin_time(scene: Scene) -> Job:
+    return scene.waiting(begin_us=scene.now_us + HOUR_US)
+
+
+def held_by_user(scene: Scene) -> Job:
+    return scene.waiting(flags=REQ_HOLD)
+
+
+def held_by_admin(scene: Scene) -> Job:
+    full(scene)
+    job = scene.waiting()
+    outcome = hold_jobs(scene.cluster, HoldJobs(ID, [str(job.job_id)]), scene.context(ROOT))
+    scene.apply(list(outcome.events))  # type: ignore[union-attr]
+    return job
+
+
+def licenses(scene: Scene) -> Job:
+    scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 1),))])
+    scene.running(licenses="matlab:1")
+    return scene.waiting(licenses="matlab:1")
+
+
+def array_limit(scene: Scene) -> Job:
+    return scene.waiting(array="0-3%1")
+
+
+def cleaning(scene: Scene) -> Job:
+    job = scene.running()
+    outcome = requeue_jobs(scene.cluster, RequeueJobs(ID, [str(job.job_id)]), scene.context(ROOT))
+    scene.apply(list(outcome.events))  # type: ignore[union-attr]
+    return job
+
+
+def max_requeue(scene: Scene) -> Job:
+    job = scene.running()
+    job.launch_failures = 5
+    flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
+    duty_id = scene.cluster.next_duty_id
+    over = ev.JobCompleting(scene.now_us, job.job_id, JobState.FAILED, 1, 0, duty_id, (), flags)
+    again = requeue.requeued(job, flags, scene.now_us, requeue.again(scene.conf))
+    scene.apply([over, again])
+    return job
+
+
+# Nodes, partitions, reservations --------------------------------------------------------------
+
+
+def node_fields(scene: Scene, name: str, **fields: object) -> None:
+    node_id = scene.cluster.node_by_name[name]
+    scene.apply([ev.NodeUpdated(scene.now_us, (node_id,), fields)])
+
+
+def down(scene: Scene, name: str) -> None:
+    node_id = scene.cluster.node_by_name[name]
+    scene.apply(nodes_down(scene.cluster, (node_id,), "fan", scene.now_us))
+
+
+def nodes_away(scene: Scene) -> Job:
+    down(scene, "n4")
+    return scene.waiting(nodes_min=4, nodes_max=4)
+
+
+def node_not_available(scene: Scene) -> Job:
+    down(scene, "n4")
+    return scene.waiting(node_list="n4")
+
+
+def maintenance(scene: Scene) -> Job:
+    scene.make(nodes="ALL", starttime=scene.now_us + HOUR_US, flags="MAINT,IGNORE_JOBS")
+    return scene.waiting(BOB, time_limit_min=90)
+
+
+def reserved_for_others(scene: Scene) -> Job:
+    scene.make(nodes="ALL", starttime=scene.now_us + HOUR_US, flags="IGNORE_JOBS")
+    return scene.waiting(BOB, time_limit_min=90)
+
+
+def reservation(scene: Scene) -> Job:
+    scene.make(nodes="ALL", starttime=scene.now_us + HOUR_US, flags="IGNORE_JOBS")
+    return scene.waiting(ALICE, reservation="r", time_limit_min=10)
+
+
+def reservation_deleted(scene: Scene) -> Job:
+    job = reservation(scene)
+    assert scene.delete("r") == 0
+    return job
+
+
+def partition_state(state: str) -> Callable[[Scene], Job]:
+    def scenario(scene: Scene) -> Job:
+        full(scene)
+        job = scene.waiting()
+        partition = scene.cluster.partitions["main"]
+        scene.apply([ev.PartitionUpdated(scene.now_us, changed(partition, state=state))])
+        scene.run_pass()
+        return job
+
+    return scenario
+
+
+def changed(record: object, **fields: object) -> object:
+    from msgspec.structs import replace as with_fields
+
+    return with_fields(record, **fields)  # type: ignore[type-var]
+
+
+def in_partition(request: dict[str, object], **fields: object) -> Callable[[Scene], Job]:
+    def scenario(scene: Scene) -> Job:
+        partition = scene.cluster.partitions["main"]
+        scene.apply([ev.PartitionUpdated(scene.now_us, changed(partition, **fields))])
+        return scene.waiting(**request)
+
+    return scenario
+
+
+def bad_constraints(scene: Scene) -> Job:
+    full(scene)
+    job = scene.waiting(constraint="gpunode")
+    for name in ("n1", "n2"):
+        node_fields(scene, name, features=(), features_active=())
+    scene.run_pass()
+    return job
+
+
+def constraints(scene: Scene) -> Job:
+    full(scene)
+    job = scene.waiting(constraint="gpunode")
+    for name in ("n1", "n2"):
+        node_fields(scene, name, features_active=())
+    scene.run_pass()
+    return job
+
+
+def topology_unit(scene: Scene) -> Job:
+    blocks = parse_topology_conf("BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\n")
+    scene.apply(configure(scene.cluster, scene.conf, scene.now_us, [blocks]))
+    for name in ("n1", "n3"):
+        scene.running(BOB, node_list=name, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    return scene.waiting(nodes_min=2, nodes_max=2, segment=2, flags=REQ_EXCLUSIVE)
+
+
+# Accounts -------------------------------------------------------------------------------------
+
+ENFORCED = "AccountingStorageEnforce=limits,qos\nAccountingStorageType=accounting_storage/slurmdbd"
+
+
+def invalid_account(scene: Scene) -> Job:
+    scene.account()
+    full_of_alice(scene)
+    job = scene.waiting()
+    scene.apply([ev.AssocChanged(scene.now_us, removed=(3,), version=2)])
+    scene.run_pass()
+    return job
+
+
+def full_of_alice(scene: Scene) -> None:
+    scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+
+
+def invalid_qos(scene: Scene) -> Job:
+    scene.account()
+    full_of_alice(scene)
+    job = scene.waiting(qos="late")
+    scene.apply([ev.QosChanged(scene.now_us, removed=("late",))])
+    scene.run_pass()
+    return job
+
+
+# Jobs that are over ---------------------------------------------------------------------------
+
+
+def with_status(status: int, flags: int = 0) -> Callable[[Scene], Job]:
+    return lambda scene: scene.ended(scene.running(), status, flags)
+
+
+def time_limit(scene: Scene) -> Job:
+    job = scene.running(time_limit_min=1)
+    scene.now_us += 2 * MINUTE_US
+    scene.apply(timers.due(scene.cluster, scene.conf, {}, scene.now_us))
+    return job
+
+
+def deadline(scene: Scene) -> Job:
+    full(scene)
+    job = scene.waiting(time_limit_min=10, deadline_us=scene.now_us + 30 * MINUTE_US)
+    assert scene.shown(job)[0] == "DeadLine"
+    scene.now_us += 25 * MINUTE_US
+    for _ in range(8):
+        scene.now_us += 1_000_000
+        scene.apply(timers.due(scene.cluster, scene.conf, {}, scene.now_us))
+    return job
+
+
+def node_down(scene: Scene) -> Job:
+    job = scene.running()
+    job.requeue = False
+    name = scene.cluster.node(job.batch_node_id).spec.name
+    down(scene, name)
+    return job
+
+
+def launch_failed(scene: Scene) -> Job:
+    job = scene.running()
+    (duty,) = scene.cluster.duties[job.batch_node_id].values()
+    report = nm.LaunchFailed(job.job_id, 0, duty.duty_id, 4020, "/p: exit code 1", "Prolog error")
+    judged = reports.judge(scene.cluster, job.batch_node_id, report, scene.conf, scene.now_us)
+    scene.apply(judged)
+    (duty,) = scene.cluster.duties[job.batch_node_id].values()
+    done = nm.JobTerminated(job.job_id, 0, duty.duty_id)
+    scene.apply(reports.judge(scene.cluster, job.batch_node_id, done, scene.conf, scene.now_us))
+    return job
+
+
+def lost(scene: Scene) -> Job:
+    """Its node was restarted and knows nothing of it."""
+    job = scene.running()
+    job.requeue = False
+    return scene.ended(job, 0, nm.END_LOST)
+
+
+# Limits ---------------------------------------------------------------------------------------
+
+
+def limited(own: Limits | None = None, quality: Limits | None = None) -> Callable[[Scene], Job]:
+    def scenario(scene: Scene) -> Job:
+        scene.account(own, quality)
+        scene.running(gres="gpu:1", mem_per_node_mib=1000)
+        return scene.waiting(gres="gpu:1", mem_per_node_mib=1000)
+
+    return scenario
+
+
+def of_user(**limits: object) -> Callable[[Scene], Job]:
+    return limited(own=Limits(**limits))  # type: ignore[arg-type]
+
+
+def of_qos(**limits: object) -> Callable[[Scene], Job]:
+    return limited(quality=Limits(**limits))  # type: ignore[arg-type]
+
+
+def too_much(own: Limits | None = None, quality: Limits | None = None) -> Callable[[Scene], Job]:
+    """A job that alone is beyond a limit."""
+
+    def scenario(scene: Scene) -> Job:
+        scene.account(own, quality)
+        return scene.waiting(
+            gres="gpu:2", mem_per_node_mib=2000, nodes_min=2, nodes_max=2, time_limit_min=60
+        )
+
+    return scenario
+
+
+def alone_of_user(**limits: object) -> Callable[[Scene], Job]:
+    return too_much(own=Limits(**limits))  # type: ignore[arg-type]
+
+
+def alone_of_qos(**limits: object) -> Callable[[Scene], Job]:
+    return too_much(quality=Limits(**limits))  # type: ignore[arg-type]
+
+
+GPU = "gres/gpu"
+LIMITS: dict[Reason, Callable[[Scene], Job]] = {
+    Reason.AssocMaxJobsLimit: of_user(max_jobs=1),
+    Reason.AssocGrpJobsLimit: of_user(grp_jobs=1),
+    Reason.AssocGrpCpuLimit: of_user(grp_tres={"cpu": 1}),
+    Reason.AssocGrpMemLimit: of_user(grp_tres={"mem": 1500}),
+    Reason.AssocGrpNodeLimit: of_user(grp_tres={"node": 1}),
+    Reason.AssocGrpGRES: of_user(grp_tres={GPU: 1}),
+    Reason.AssocMaxCpuPerJobLimit: alone_of_user(max_tres_per_job={"cpu": 1}),
+    Reason.AssocMaxMemPerJob: alone_of_user(max_tres_per_job={"mem": 1000}),
+    Reason.AssocMaxNodePerJobLimit: alone_of_user(max_tres_per_job={"node": 1}),
+    Reason.AssocMaxGRESPerJob: alone_of_user(max_tres_per_job={GPU: 1}),
+    Reason.AssocMaxWallDurationPerJobLimit: alone_of_user(max_wall_min=30),
+    Reason.QOSGrpJobsLimit: of_qos(grp_jobs=1),
+    Reason.QOSGrpCpuLimit: of_qos(grp_tres={"cpu": 1}),
+    Reason.QOSGrpMemLimit: of_qos(grp_tres={"mem": 1500}),
+    Reason.QOSGrpNodeLimit: of_qos(grp_tres={"node": 1}),
+    Reason.QOSGrpGRES: of_qos(grp_tres={GPU: 1}),
+    Reason.QOSMaxJobsPerUserLimit: of_qos(max_jobs=1),
+    Reason.QOSMaxCpuPerUserLimit: of_qos(max_tres_per_user={"cpu": 1}),
+    Reason.QOSMaxMemoryPerUser: of_qos(max_tres_per_user={"mem": 1500}),
+    Reason.QOSMaxNodePerUserLimit: of_qos(max_tres_per_user={"node": 1}),
+    Reason.QOSMaxGRESPerUser: of_qos(max_tres_per_user={GPU: 1}),
+    Reason.QOSMaxCpuPerJobLimit: alone_of_qos(max_tres_per_job={"cpu": 1}),
+    Reason.QOSMaxMemoryPerJob: alone_of_qos(max_tres_per_job={"mem": 1000}),
+    Reason.QOSMaxNodePerJobLimit: alone_of_qos(max_tres_per_job={"node": 1}),
+    Reason.QOSMaxGRESPerJob: alone_of_qos(max_tres_per_job={GPU: 1}),
+    Reason.QOSMaxWallDurationPerJobLimit: alone_of_qos(max_wall_min=30),
+}
+
+ARISE: dict[Reason, Callable[[Scene], Job]] = {
+    Reason.NONE: lambda scene: scene.running(),
+    Reason.Priority: priority,
+    Reason.Dependency: dependency,
+    Reason.Resources: resources,
+    Reason.PartitionNodeLimit: in_partition({"nodes_min": 3, "nodes_max": 3}, max_nodes=2),
+    Reason.PartitionTimeLimit: in_partition({"time_limit_min": 90}, max_time_min=60),
+    Reason.PartitionDown: partition_state("DOWN"),
+    Reason.PartitionInactive: partition_state("INACTIVE"),
+    Reason.PartitionConfig: in_partition({"ntasks": 65}),
+    Reason.MaxMemPerLimit: in_partition({"mem_per_node_mib": 900}, max_mem_per_node_mib=800),
+    Reason.JobHeldAdmin: held_by_admin,
+    Reason.JobHeldUser: held_by_user,
+    Reason.BeginTime: begin_time,
+    Reason.Licenses: licenses,
+    Reason.Reservation: reservation,
+    Reason.ReservationDeleted: reservation_deleted,
+    Reason.ReqNodeNotAvail: node_not_available,
+    Reason.BadConstraints: bad_constraints,
+    Reason.Constraints: constraints,
+    Reason.No_suitable_topology_unit_found: topology_unit,
+    Reason.InvalidAccount: invalid_account,
+    Reason.InvalidQOS: invalid_qos,
+    Reason.AccountNotAllowed: in_partition({}, allow_accounts=("chemistry",)),
+    Reason.QOSNotAllowed: in_partition({}, allow_qos=("urgent",)),
+    Reason.DependencyNeverSatisfied: never_satisfied,
+    Reason.JobHoldMaxRequeue: max_requeue,
+    Reason.JobArrayTaskLimit: array_limit,
+    Reason.Cleaning: cleaning,
+    Reason.NodeDown: node_down,
+    Reason.JobLaunchFailure: lost,
+    Reason.NonZeroExitCode: with_status(1 << 8),
+    Reason.RaisedSignal: with_status(11),
+    Reason.OutOfMemory: with_status(125, nm.END_OUT_OF_MEMORY),
+    Reason.TimeLimit: time_limit,
+    Reason.DeadLine: deadline,
+}
+_VAGUE = "a limit is always named by its own code, never by a word for many"
+_ENERGY = "jobs ask for no energy, so nothing can be held back for it"
+_BURST = "there are no burst buffers: #BB and #DW lines are refused"
+_UNKNOWN = "limits of TRES that nobody knows are refused by sacctmgr"
+_SUBMIT = "refused at submission; what waits has been counted already"
+CANNOT: dict[Reason, str] = {
+    Reason.AssociationJobLimit: _VAGUE,
+    Reason.AssociationResourceLimit: _VAGUE,
+    Reason.AssociationTimeLimit: _VAGUE,
+    Reason.QOSJobLimit: _VAGUE,
+    Reason.QOSResourceLimit: _VAGUE,
+    Reason.QOSTimeLimit: _VAGUE,
+    Reason.AccountingPolicy: _VAGUE,
+    Reason.SchedDefer: "passes never run inside a submission, so there is nothing to defer",
+    Reason.NvidiaImexChannels: "SwitchType has no effect, so no channels are given out",
+    Reason.MpiPortsBusy: "MpiParams has no effect: ports are not given out",
+    Reason.FedJobLock: "there are no federations: such options are refused",
+    Reason.MaxPoweredUpNodes: "nodes are not powered up and down: those keys have no effect",
+    Reason.InactiveLimit: "a silent srun or salloc is noticed by its connection, not by a time",
+    Reason.SystemFailure: "a controller that cannot write stops; nothing unwritten has happened",
+    Reason.ReservationInvalid: "a reservation that is gone is ReservationDeleted, others wait",
+    Reason.BurstBufferResources: _BURST,
+    Reason.BurstBufferStageIn: _BURST,
+    Reason.BurstBufferOperation: _BURST,
+    Reason.AssocMaxSubmitJobLimit: _SUBMIT,
+    Reason.AssocGrpSubmitJobsLimit: _SUBMIT,
+    Reason.QOSGrpSubmitJobsLimit: _SUBMIT,
+    Reason.QOSMaxSubmitJobPerUserLimit: _SUBMIT,
+    Reason.MaxSubmitJobsPerAccount: _SUBMIT,
+}
+# Limits that sacctmgr keeps and no pass looks at yet.
+_NOT_YET = """
+    QOSUsageThreshold QOSGrpCPUMinutesLimit QOSGrpCPURunMinutesLimit QOSGrpWallLimit
+    QOSMaxCpuMinutesPerJobLimit QOSMinCpuNotSatisfied AssocGrpCPUMinutesLimit
+    AssocGrpCPURunMinutesLimit AssocGrpWallLimit AssocMaxCpuMinutesPerJobLimit AssocMaxCpuPerNode
+    AssocGrpMemMinutes AssocGrpMemRunMinutes AssocMaxMemPerNode AssocMaxMemMinutesPerJob
+    AssocGrpNodeMinutes AssocGrpNodeRunMinutes AssocMaxNodeMinutesPerJob AssocGrpGRESMinutes
+    AssocGrpGRESRunMinutes AssocMaxGRESPerNode AssocMaxGRESMinutesPerJob AssocGrpLicense
+    AssocGrpLicenseMinutes AssocGrpLicenseRunMinutes AssocMaxLicensePerJob
+    AssocMaxLicenseMinutesPerJob QOSMaxCpuPerNode QOSGrpMemoryMinutes QOSGrpMemoryRunMinutes
+    QOSMaxMemoryMinutesPerJob QOSMaxMemoryPerNode QOSMinMemory QOSGrpNodeMinutes
+    QOSGrpNodeRunMinutes QOSMaxNodeMinutesPerJob QOSMinNode QOSGrpGRESMinutes QOSGrpGRESRunMinutes
+    QOSMaxGRESPerNode QOSMaxGRESMinutesPerJob QOSMinGRES QOSGrpLicense QOSGrpLicenseMinutes
+    QOSGrpLicenseRunMinutes QOSMaxLicensePerJob QOSMaxLicensePerUser QOSMaxLicenseMinutesPerJob
+    QOSMinLicense MaxCpuPerAccount MaxGRESPerAccount MaxNodePerAccount MaxLicensePerAccount
+    MaxMemoryPerAccount MaxJobsPerAccount AssocGrpBilling AssocGrpBillingMinutes
+    AssocGrpBillingRunMinutes AssocMaxBillingPerJob AssocMaxBillingPerNode
+    AssocMaxBillingMinutesPerJob QOSGrpBilling QOSGrpBillingMinutes QOSGrpBillingRunMinutes
+    QOSMaxBillingPerJob QOSMaxBillingPerNode QOSMaxBillingPerUser QOSMaxBillingMinutesPerJob
+    MaxBillingPerAccount QOSMinBilling MaxBillingRunMinsPerAccount MaxCpuRunMinsPerAccount
+    MaxGRESRunMinsPerAccount MaxNodeRunMinsPerAccount MaxLicenseRunMinsPerAccount
+    MaxMemoryRunMinsPerAccount MaxBillingRunMinsPerUser MaxCpuRunMinsPerUser MaxGRESRunMinsPerUser
+    MaxNodeRunMinsPerUser MaxLicenseRunMinsPerUser MaxMemoryRunMinsPerUser
+"""
+CANNOT |= {Reason[name]: "such limits are not enforced yet" for name in _NOT_YET.split()}
+CANNOT[Reason.Prolog] = "PrologSlurmctld is not run yet; nodes' prologs are part of CONFIGURING"
+for _reason in Reason:
+    for _word, _why in (("Energy", _ENERGY), ("BB", _BURST), ("Unknown", _UNKNOWN)):
+        if _word in _reason.name:
+            CANNOT[_reason] = _why
+
+SHOWN = {
+    nodes_away: (
+        "Resources",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+        "partitions",
+    ),
+    node_not_available: ("ReqNodeNotAvail", "ReqNodeNotAvail, UnavailableNodes:n4"),
+    maintenance: ("ReqNodeNotAvail", "ReqNodeNotAvail, Reserved for maintenance"),
+    reserved_for_others: ("ReqNodeNotAvail", "ReqNodeNotAvail, May be reserved for other job"),
+    launch_failed: ("JobHeldAdmin", "launch failed requeued held"),
+}
+"""Slurm 22.05's words, recorded."""
+
+
+def test_every_code_arises_or_cannot() -> None:
+    known = [*ARISE, *LIMITS, *CANNOT]
+    assert len(known) == len(set(known))
+    assert [reason.name for reason in Reason if reason not in set(known)] == []
+
+
+@pytest.mark.parametrize("reason", ARISE, ids=lambda reason: reason.name)
+def test_a_reason_arises(reason: Reason) -> None:
+    """The commands show its name; a job that waits has more to say."""
+    scene = Scene(ENFORCED if reason in (Reason.InvalidAccount, Reason.InvalidQOS) else "")
+    job = ARISE[reason](scene)
+    shown, _ = scene.shown(job)
+    assert shown == ("None" if reason == Reason.NONE else reason.name)
+    if job.state == JobState.PENDING:
+        assert scene.sentences(job)
+
+
+@pytest.mark.parametrize("reason", LIMITS, ids=lambda reason: reason.name)
+def test_a_limit_arises(reason: Reason) -> None:
+    """Its sentence has numbers."""
+    scene = Scene(ENFORCED)
+    job = LIMITS[reason](scene)
+    assert scene.shown(job)[0] == reason.name
+    assert any(letter.isdigit() for letter in " ".join(scene.sentences(job)))
+
+
+@pytest.mark.parametrize("scenario", SHOWN, ids=lambda scenario: scenario.__name__)
+def test_slurms_words_take_the_place_of_the_name(scenario: Callable[[Scene], Job]) -> None:
+    scene = Scene()
+    job = scenario(scene)
+    assert scene.shown(job) == SHOWN[scenario]
+    assert scene.sentences(job)
+
+
+def test_who_lost_a_qos_goes_on_when_it_is_back() -> None:
+    scene = Scene(ENFORCED)
+    job = invalid_qos(scene)
+    others = [*scene.cluster.active]
+    for other in others:
+        scene.ended(scene.cluster.jobs[other], 0)
+    scene.run_pass()
+    assert job.state == JobState.PENDING
+    scene.apply([ev.QosChanged(scene.now_us, (Qos(2, "late"),))])
+    scene.run_pass()
+    assert job.state == JobState.RUNNING
