@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -62,6 +63,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
      r"\1=<id>"),
     (re.compile(r"\b(\w*(?:HOST|IPADDR|PORT|SOCKET|SLUID))=\S+"), r"\1=<host>"),
     (re.compile(r"slurm-\d+(_\d+)?\.out"), "slurm-<job>.out"),
+    # %j and %A of a file name; ids of the components of a heterogeneous job.
+    (re.compile(r"(?<=env_files_)\d+_nm_(\w+)_\d+_"), r"<job>_nm_\1_<job>_"),
+    (re.compile(r"\b(SLURM_JOB_ID_(?:HET|PACK)_GROUP_\d+)=\d+"), r"\1=<job>"),
+    (re.compile(r"\bs[0-9A-HJKMNP-TV-Z]{13}\b"), "<sluid>"),
     (re.compile(r"\bjob0*\d+\b"), "job<job>"),
     (re.compile(r"StepId=\d+"), "StepId=<job>"),
     (re.compile(r"\b(process group|pid|PID) \d+"), r"\1 <pid>"),
@@ -69,21 +74,55 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 _FIRST_COLUMN_ID = re.compile(r"^([ ]*)\d+((?:[_+.][\w\[\]%,.-]+)?)(?=[ |,]|$)")
 
 
+# Columns, by heading, and members of JSON objects that were measured at that moment.
+_MEASURED_COLUMNS = {"FREE_MEM", "CPU_LOAD", "TIME_LEFT"}
+_MEASURED_MEMBERS = {"free_mem", "free", "load"}
 _STDOUT = re.compile(r"(?<=^----- stdout\n)\{.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
 def _as_one_form(found: re.Match[str]) -> str:
     """Return a JSON object with one spelling of empty lists, escapes and indents."""
     try:
-        return json.dumps(json.loads(found[0]), indent=1)
+        return json.dumps(_without_measured(json.loads(found[0])), indent=1)
     except ValueError:
         return found[0]
+
+
+def _without_measured(value: object) -> object:
+    """Return a JSON value with what was measured put out of sight."""
+    if isinstance(value, dict):
+        return {
+            key: "<measured>" if key in _MEASURED_MEMBERS else _without_measured(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_measured(item) for item in value]
+    return value
+
+
+def _hide_measured(text: str) -> str:
+    """Put out of sight the columns of a table that were measured, found by its heading."""
+    lines = text.split("\n")
+    heading = lines.index("----- stdout") + 1 if "----- stdout" in lines else len(lines)
+    if heading >= len(lines):
+        return text
+    bar = "|" if "|" in lines[heading] else None
+    names = [name.strip() for name in lines[heading].split(bar)]
+    hidden = [place for place, name in enumerate(names) if name in _MEASURED_COLUMNS]
+    for number in range(heading, len(lines) if hidden else 0):
+        cells = lines[number].split(bar)
+        # A row with empty cells cannot be told apart by blanks: it stays as it is.
+        if len(cells) == len(names):
+            for place in hidden:
+                cells[place] = "<measured>"
+            lines[number] = (bar or " ").join(cells)
+    return "\n".join(lines)
 
 
 def normalise(text: str) -> list[str]:
     """Return the lines of a recording without what differs between two runs."""
     lines = []
-    text = _STDOUT.sub(_as_one_form, text)
+    text = _hide_measured(_STDOUT.sub(_as_one_form, text))
     for line in text.splitlines():
         line = _MOMENT.sub("<moment>", line)
         for pattern, replacement in _RULES:
@@ -146,4 +185,11 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; what is left is not to be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -14,7 +14,6 @@ from tests.cli.run_command import run_command
     [
         ("squeue -w nope", "squeue: error: Invalid node name nope\n"),
         ("squeue -S ?", "squeue: error: Invalid sort specification: ?\n"),
-        ("squeue --yaml", "squeue: error: --yaml is not supported yet\n"),
         ("squeue -i x", "squeue: error: Error: invalid entry for --iterate: 'x'\n"),
         ("squeue -j a", "squeue: error: Invalid job id: a\n"),
         ("squeue --st", "squeue: option '--st' is ambiguous; possibilities: '--start' '--states' "

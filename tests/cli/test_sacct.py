@@ -294,7 +294,6 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         ("-g nogroup-of-that-name", "sacct: fatal: Invalid group id: nogroup-of-that-name"),
         ("-N n[1-", "sacct: error: Invalid node list"),
         ("-c", "sacct: error: --completion is not implemented yet"),
-        ("--yaml", "sacct: error: --yaml is not implemented yet"),
         ("-M other", "sacct: error: --clusters=other: other clusters are not implemented yet"),
         ("--units=X -j 1", "sacct: fatal: Invalid unit type 'X'"),
         ("word", "sacct: error: Unknown arguments:"),

@@ -172,3 +172,18 @@ def test_the_next_pass_leaves_promised_nodes_of_the_last_alone() -> None:
     assert dict(last.planned_nodes) == {half: (3,)}
     assert len(following.planned_nodes) == 4
     assert following.planned_nodes.all_nodes() == {3}
+
+
+def test_the_next_end_is_kept_to_the_second() -> None:
+    """What waits for it is promised that moment, and nobody who would overstay slips in."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(node_list="n4", cpus_per_task=4), time_limit_min=60)
+    run_pass(cluster)
+    later_us = START_US + 3_000_000
+    whole = submit(cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE), time_limit_min=60)
+    late = submit(cluster, JobRequest(node_list="n4"), time_limit_min=60)
+    short = submit(cluster, JobRequest(node_list="n4"), time_limit_min=59)
+    plan = run_pass(cluster, later_us)
+    assert plan.expected_start_us[whole] == START_US + 60 * MINUTE_US
+    assert plan.waits[late].reason == Reason.Priority
+    assert cluster.jobs[short].nodes

@@ -327,3 +327,11 @@ def test_spread_segments_are_in_different_blocks() -> None:
     assert layout.pick(0xF, Place(4, segment=2, spreads=True)) is None
     required = Place(4, required=mask({0, 1, 2}), segment=2, spreads=True)
     assert layout.pick(0xFF, required) is None
+
+
+def test_too_few_light_nodes_are_all_taken_before_a_leaf_is_chosen() -> None:
+    """A weight counts more than one leaf switch less, as users of Slurm know it."""
+    layout = layout_of(tree_of([[2, 2]]), weights=(1, 10, 10, 10))
+    assert layout.pick(0b1111, Place(2)) == 0b0011
+    assert layout.pick(0b1101, Place(2)) == 0b0101
+    assert layout.pick(0b1101, Place(2, most_leaves=1)) == 0b1100

@@ -184,8 +184,28 @@ def split_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+_for_yaml: "list[bytes] | None" = None  # pieces of a JSON document; None: written as they come
+
+
+def take_yaml(given: "dict[str, str]") -> None:
+    """Let --yaml be --json whose documents are written as YAML."""
+    global _for_yaml
+    _for_yaml = None
+    if "yaml" in given:
+        given["json"] = given.pop("yaml")
+        _for_yaml = []
+
+
 def write_bytes(output: bytes) -> None:
     """Write rendered text to stdout behind what was printed before."""
+    if _for_yaml is not None:
+        _for_yaml.append(output)
+        if not output.endswith(b"\n}\n"):
+            return
+        from pyslurm_ng.cli.yaml_text import from_json
+
+        output = from_json(b"".join(_for_yaml))
+        _for_yaml.clear()
     sys.stdout.flush()
     view = memoryview(output)
     while view:

@@ -9,6 +9,7 @@ from pyslurm_ng.cli.command import (
     parse_options,
     read_conf,
     split_list,
+    take_yaml,
     usage_failure,
     version_line,
     write_bytes,
@@ -39,7 +40,7 @@ SAME = {
 }
 REFUSED = (
     "autocomplete", "allclusters", "completion", "expand-patterns", "federation", "file",
-    "helpreason", "yaml",
+    "helpreason",
 )  # fmt: skip
 FLAG_NAMES = {
     "schedsubmit": "SchedSubmit",
@@ -76,6 +77,7 @@ def main(argv: "list[str]") -> int:
         return 0
     if "helpstate" in given:
         return _help_state()
+    take_yaml(given)
     return _report(given, argv)
 
 

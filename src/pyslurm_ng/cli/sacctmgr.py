@@ -9,6 +9,7 @@ from pyslurm_ng.cli.command import (
     parse_options,
     read_conf,
     say,
+    take_yaml,
     usage_failure,
     version_line,
 )
@@ -66,9 +67,9 @@ def main(argv: "list[str]") -> int:
     except UsageError as problem:
         return usage_failure("sacctmgr", problem)
     given = dict(pairs)
-    for name in ("autocomplete", "yaml"):
-        if name in given:
-            fail(f"sacctmgr: error: --{name} is not implemented yet")
+    take_yaml(given)
+    if "autocomplete" in given:
+        fail("sacctmgr: error: --autocomplete is not implemented yet")
     if given.get("json"):
         fail(f"sacctmgr: error: --json={given['json']} is not implemented yet")
     if "version" in given:
@@ -342,7 +343,7 @@ def _help() -> int:
     print("sacctmgr [<OPTION>] [<COMMAND>]")
     print("    Valid <OPTION> values are:")
     for name, letter, argument in OPTIONS:
-        if name in ("autocomplete", "yaml"):
+        if name == "autocomplete":
             continue
         value = ("", "=VALUE", "[=VALUE]")[argument]
         print(f"     {'-' + letter + ', ' if letter else '    '}--{name}{value}")

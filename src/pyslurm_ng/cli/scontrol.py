@@ -13,6 +13,7 @@ from pyslurm_ng.cli.command import (
     parse_options,
     read_conf,
     say,
+    take_yaml,
     uid_of,
     usage_failure,
     version_line,
@@ -48,7 +49,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
-REFUSED = ("yaml", "autocomplete", "federation", "sibling", "uid")
+REFUSED = ("autocomplete", "federation", "sibling", "uid")
 USAGE = """\
 Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
   Commands: check completing create delete errnumstr exit explain help hold listpids notify
@@ -139,6 +140,7 @@ def main(argv: "list[str]") -> int:
     if "help" in given or "usage" in given:
         print(USAGE)
         return 0
+    take_yaml(given)
     for name in REFUSED:
         if name in given:
             fail(f"scontrol: error: --{name} is not supported yet")

@@ -10,6 +10,7 @@ from pyslurm_ng.cli.command import (
     parse_options,
     read_conf,
     say,
+    take_yaml,
     usage_failure,
     version_line,
 )
@@ -38,7 +39,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
-REFUSED = ("yaml", "autocomplete")
+REFUSED = ("autocomplete",)
 USAGE = "Usage: sdiag [-M cluster] [-aritT] [--json[=data_parser]] [--no-trunc] [--usage] [-V]"
 _RULE = "*" * 55
 
@@ -60,6 +61,7 @@ def main(argv: "list[str]") -> int:
         return 0
     if operands:
         fail(f"sdiag: error: Unrecognized option: {operands[0]}")
+    take_yaml(given)
     for name in REFUSED:
         if name in given:
             fail(f"sdiag: error: --{name} is not supported yet")

@@ -22,6 +22,7 @@ from pyslurm_ng.cli.command import (
     read_conf,
     say,
     split_list,
+    take_yaml,
     usage_failure,
     version_line,
     write_bytes,
@@ -134,7 +135,8 @@ def main(argv: "list[str]") -> int:
     for name in ("help", "usage", "version", "helpformat", "helpFormat", "helpstate"):
         if name in given:
             return _tell(name)
-    for name in ("yaml", "autocomplete", "federation"):
+    take_yaml(given)
+    for name in ("autocomplete", "federation"):
         if name in given:
             fail(f"sinfo: error: --{name} is not supported yet")
     tests = _state_tests(given.get("states", ""))
@@ -255,6 +257,8 @@ def _node_filter(
 def _format_of(given: "dict[str, str]") -> Format:
     is_long = "long" in given
     if given.get("Format", "").lower() == "all":
+        # As Slurm does: it prints all of them and complains of the word too.
+        say(f"sinfo: error: Invalid job format specification: {given['Format']}")
         given = {"format": "%all"}
     if "Format" in given:
         chosen = parse_long(given["Format"], FIELDS)

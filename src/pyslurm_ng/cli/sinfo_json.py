@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NO_VALUE = 4294967294
 # Nodes that differ in one of these are different objects.
-_APART = ("state", "flags", "port", "features", "active_features", "gres", "gres_used", "comment",
+_APART = ("state", "flags", "features", "active_features", "gres", "gres_used", "comment",
           "extra", "reason", "reason_us", "reason_uid", "reservation", "cpu_spec_list",
           "mem_spec_limit_mib", "cpus", "sockets", "cores", "threads", "memory_mib",
           "tmp_disk_mib", "weight")  # fmt: skip
@@ -45,7 +45,8 @@ def print_groups(
             key = tuple(node[name] for name in _APART)
             group = groups.setdefault(key, Group(partition, context))
             group.add(node)
-        records += [encode(_object(group), 2) for group in groups.values()]
+        ordered = sorted(groups.values(), key=lambda group: group.nodes[0]["state"], reverse=True)
+        records += [encode(_object(group), 2) for group in ordered]
     write_bytes(document("sinfo", records, tail(["sinfo", *argv], reply["cluster_name"])))
     return 0
 

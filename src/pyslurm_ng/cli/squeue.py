@@ -16,6 +16,7 @@ from pyslurm_ng.cli.command import (
     read_conf,
     say,
     split_list,
+    take_yaml,
     uid_of,
     usage_failure,
     version_line,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.command import Option
     from pyslurm_ng.wire.client import Client
 
-REFUSED = ("yaml", "autocomplete", "federation", "sibling")
+REFUSED = ("autocomplete", "federation", "sibling")
 
 OPTIONS: "tuple[Option, ...]" = (
     ("accounts", "A", REQUIRED),
@@ -171,6 +172,7 @@ def _take(given: "dict[str, str]", name: str, value: str) -> None:
 
 
 def _refused(given: "dict[str, str]") -> str:
+    take_yaml(given)
     for name in REFUSED:
         if name in given:
             return f"--{name} is not supported yet"
@@ -449,10 +451,13 @@ def lines_of(
 def _sort(
     table: Table, keys: "list[tuple[str, bool]]", sort_fields: "list[tuple[str, ...]]"
 ) -> None:
-    """Sort the rows, by the least important key first; ties stay in order of job id."""
+    """Sort the rows, by the least important key first.
+
+    Job ids settle ties in the direction of the last key: the oldest first when it ascends.
+    """
     rows = table.rows
     job_id = table.at["job_id"]
-    rows.sort(key=lambda row: row[job_id])
+    rows.sort(key=lambda row: row[job_id], reverse=bool(keys) and keys[-1][1])
     for (name, descending), fields in zip(reversed(keys), reversed(sort_fields), strict=False):
         places = [table.at[field] for field in fields]
         if name == "starttime":

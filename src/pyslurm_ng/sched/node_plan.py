@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 
 from pyslurm_ng._select import NEVER, Grid, Profile
 from pyslurm_ng.model.cluster import license_counts
@@ -63,6 +64,7 @@ from pyslurm_ng.sched.topology import (
 
 _SECOND_US = 1_000_000
 _MOST_SLOTS = 4096  # of a grid
+_MOST_EXACT_ENDS = 64  # of running jobs; later ones are rounded up to a slot
 _FIRST_SLOT_S = 60
 _WIDEST_SLOT_S = 3600
 _GROWTH = 1.0175  # about 520 slots for 14 days
@@ -248,7 +250,9 @@ class NodePlan:
     def _times(self, most: int) -> list[int]:
         """Return the boundaries of slots, and exactly those of reservations, however late.
 
-        Those take the place of their neighbours: more slots would cost time and memory.
+        Those take the place of their neighbours: more slots would cost time and memory. So do the
+        next ends of running jobs: what waits for one of them is promised that very moment, and
+        nobody slips in whom rounding would let overstay.
         """
         now_us = self._snapshot.now_us
         times = slot_times(now_us, self._window_s, most)
@@ -261,6 +265,11 @@ class NodePlan:
             for end_us, _ in self._holders(closed, node_id)
             if end_us < closed.end_us
         }
+        horizon_us = times[-1]
+        ends = {item.end_us for item in self._snapshot.running}
+        ends |= {end_us for _, end_us in self._started}
+        coming = nsmallest(_MOST_EXACT_ENDS, (end_us for end_us in ends if end_us > now_us))
+        moments |= {end_us for end_us in coming if end_us < horizon_us}
         later = sorted(time_us for time_us in moments if time_us > now_us)
         later = later[: _MOST_SLOTS - len(times)]
         near = {min(bisect_right(times, moment), len(times) - 1) for moment in later}

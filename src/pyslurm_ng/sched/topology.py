@@ -107,19 +107,32 @@ class Layout:
     def pick(self, fits: int, place: Place) -> int | None:
         """Return `place.nodes` nodes out of `fits`, or None if they do not lie well enough.
 
-        Lighter nodes are tried alone before heavier ones are added to them.
+        Lighter nodes are tried alone before heavier ones are added to them. In a tree a weight
+        counts more than the network: where lighter nodes are too few all of them are taken, and
+        only the rest is chosen among the next heavier ones (algorithms.md, 6 (5)).
         """
         if place.required & ~fits or place.required.bit_count() > place.nodes:
             return None
+        scarce = 0
         for group in self.groups:
             lighter = fits & group | place.required
             if lighter.bit_count() >= place.nodes:
-                found = self._pick(lighter, place)
+                found = self._with(scarce, lighter, place) or self._pick(lighter, place)
                 if found is not None:
                     return found
             if lighter == fits:
                 break
+            scarce = lighter
         return None
+
+    def _with(self, scarce: int, fits: int, place: Place) -> int | None:
+        """Pick all of some nodes, which are too few alone, and others beside them."""
+        required = place.required | scarce
+        if self.kind != "tree" or required == place.required:
+            return None
+        if required.bit_count() > place.nodes:
+            return None
+        return self._pick(fits, place._replace(required=required))
 
     def _pick(self, fits: int, place: Place) -> int | None:
         if self.kind == "tree":

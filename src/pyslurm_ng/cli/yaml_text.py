@@ -1,0 +1,98 @@
+"""YAML as Slurm writes it: JSON documents line by line, every value with its tag.
+
+Texts are plain where YAML 1.1 lets them be, else in single quotes, and only with unprintable
+characters in double ones; long ones are folded at blanks beyond column 80.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_WIDTH = 80
+_NEVER_FIRST = frozenset("#,[]{}&*!|>'\"%@`")
+_ESCAPES = {"\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v",
+            "\f": "\\f", "\r": "\\r", "\x1b": "\\e", '"': '\\"', "\\": "\\\\"}  # fmt: skip
+
+
+def from_json(text: "bytes | str") -> bytes:
+    """Return a JSON document as YAML."""
+    from json import loads
+
+    lines = ["%YAML 1.1", "--- !!map"]
+    _mapping(lines, loads(text), 0)
+    return ("\n".join([*lines, "...", "", ""])).encode()
+
+
+def _mapping(lines: "list[str]", mapping: "dict[str, Any]", depth: int) -> None:
+    """Add the lines of a mapping whose keys stand at a depth."""
+    blanks = "  " * depth
+    for key, value in mapping.items():
+        _value(lines, f"{blanks}!!str {key}:", value, depth)
+
+
+def _value(lines: "list[str]", lead: str, value: "Any", depth: int) -> None:
+    """Add `lead` and a value behind it; what does not fit that line stands below, deeper."""
+    if isinstance(value, dict):
+        lines.append(f"{lead} !!map" + ("" if value else " {}"))
+        _mapping(lines, value, depth + 1)
+    elif isinstance(value, list):
+        lines.append(f"{lead} !!seq" + ("" if value else " []"))
+        for item in value:
+            _value(lines, "  " * depth + "-", item, depth)
+    else:
+        lines += _scalar(lead, value, "  " * (depth + 1))
+
+
+def _scalar(lead: str, value: "Any", indent: str) -> "list[str]":
+    if value is None:
+        return [f"{lead} !!null null"]
+    if isinstance(value, bool):
+        return [f"{lead} !!bool {'true' if value else 'false'}"]
+    if isinstance(value, int):
+        return [f"{lead} !!int {value}"]
+    if isinstance(value, float):
+        return [f"{lead} !!float {value:f}"]
+    if not value:
+        return [f"{lead} !!str"]
+    if not all(char.isprintable() and char != "\ufeff" for char in value):
+        return [f'{lead} !!str "{_escaped(value)}"']
+    if _is_plain(value):
+        return _folded(f"{lead} !!str ", value, indent)
+    quoted = value.replace("'", "''")
+    return _folded(f"{lead} !!str '", quoted + "'", indent)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text may stand without quotes in a block: YAML 1.1, section 9.1."""
+    if text[0] in _NEVER_FIRST or text[0] == " " or text[-1] == " ":
+        return False
+    if text.startswith(("---", "...")) or (text[0] in "-?" and text[1:2] in ("", " ")):
+        return False
+    return ": " not in text and not text.endswith(":") and " #" not in text
+
+
+def _folded(lead: str, text: str, indent: str) -> "list[str]":
+    """Return a text behind `lead`, broken at single blanks beyond the width."""
+    lines, line = [], lead
+    for place, char in enumerate(text):
+        is_single = char == " " != text[place - 1] and text[place + 1 : place + 2] != " "
+        if is_single and len(line) > _WIDTH and 0 < place < len(text) - 1:
+            lines.append(line)
+            line = indent
+        else:
+            line += char
+    return [*lines, line]
+
+
+def _escaped(text: str) -> str:
+    out = ""
+    for char in text:
+        if char in _ESCAPES:
+            out += _ESCAPES[char]
+        elif char.isprintable():
+            out += char
+        else:
+            code = ord(char)
+            form = "\\x{:02X}" if code < 256 else "\\u{:04X}" if code < 65536 else "\\U{:08X}"
+            out += form.format(code)
+    return out
