@@ -3,7 +3,8 @@
 # Nothing is installed: packages are unpacked below DIRECTORY, and the daemons see them through an
 # overlay in a mount namespace of their own. Each slurmd has a host name of its own (UTS namespace).
 # Needs root and apt. `up` writes DIRECTORY/env, which the benchmarks take with --peer-env.
-# TUNING replaces SchedulerParameters; NODES and CPUS shape the cluster.
+# TUNING replaces SchedulerParameters; NODES and CPUS shape the cluster; TOPOLOGY names a topology.conf
+# over its nodes p1, p2, ...
 set -euo pipefail
 
 die() { echo "peer: error: $*" >&2; exit 1; }
@@ -95,8 +96,10 @@ cd "$dir/log"  # where a core file may go
     for i in $(seq "$nodes"); do
         echo "NodeName=p$i NodeAddr=127.0.0.1 Port=$((base + i)) CPUs=$cpus CoresPerSocket=$cpus RealMemory=8192"
     done
+    [ -z "${TOPOLOGY:-}" ] || echo "TopologyPlugin=topology/tree"
     echo "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
 } >"$dir/slurm.conf"
+[ -z "${TOPOLOGY:-}" ] || cat "$TOPOLOGY" >"$dir/topology.conf"
 {
     echo "DbdHost=localhost"
     echo "DbdPort=$dbd_port"
