@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
@@ -90,6 +91,59 @@ def test_a_blocked_job_closes_its_partition_only() -> None:
     outcome = run_pass(cluster)
     assert cluster.jobs[wide].state == JobState.RUNNING
     assert outcome.waits[blocked].reason == Reason.Resources
+    assert outcome.waits[behind].reason == Reason.Priority
+
+
+OVERLAPPING = """
+ClusterName=two
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+NodeName=p[1-8] CPUs=4
+PartitionName=a Nodes=p[1-4] Default=YES
+PartitionName=b Nodes=p[3-6]
+PartitionName=c Nodes=p[6-8]
+"""
+
+
+def test_a_blocked_job_keeps_the_nodes_of_its_partition() -> None:
+    """Jobs behind it in overlapping partitions get other nodes or wait: seen of Slurm 22.05."""
+    cluster = cluster_of(conf_of(OVERLAPPING))
+
+    def whole(partition: str, nodes: int, **more: str) -> int:
+        request = JobRequest(
+            nodes_min=nodes, nodes_max=nodes, flags=REQ_EXCLUSIVE, partition=partition, **more
+        )
+        return submit(cluster, request)
+
+    whole("a", 3)
+    run_pass(cluster)
+    top, other, behind = whole("a", 2), whole("b", 1), whole("a", 1)
+    kept, after, apart = whole("b", 3), whole("b", 1), whole("c", 1)
+    outcome = run_pass(cluster)
+    assert outcome.waits[top].reason == Reason.Resources
+    assert not outcome.waits[top].shown
+    assert outcome.waits[behind].reason == Reason.Priority
+    assert places(cluster, other) == [("p5", 4, 1)]
+    assert outcome.waits[kept].reason == Reason.Resources
+    assert outcome.waits[kept].shown.endswith("reserved for jobs in higher priority partitions")
+    assert "wait for 2 of 4 suitable nodes of b" in outcome.waits[kept].text
+    assert outcome.waits[after].reason == Reason.Priority
+    assert places(cluster, apart) == [("p7", 4, 1)]
+
+
+def test_a_job_for_absent_nodes_blocks_those_behind_it_but_for_named_ones() -> None:
+    """Naming a node that is down holds nobody up; needing as many as are left does."""
+    cluster = cluster_of(conf_of(OVERLAPPING))
+    apply(cluster, ev.NodesDown(START_US, (0,), "broken"))
+    named = submit(cluster, JobRequest(node_list="p1", partition="a"))
+    first = submit(cluster, JobRequest(partition="a"))
+    wide = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, partition="a"))
+    behind = submit(cluster, JobRequest(partition="a"))
+    outcome = run_pass(cluster)
+    assert outcome.waits[named].reason == Reason.ReqNodeNotAvail
+    assert places(cluster, first) == [("p2", 1, 1)]
+    assert outcome.waits[wide].shown.startswith("Nodes required for job are DOWN, DRAINED")
     assert outcome.waits[behind].reason == Reason.Priority
 
 

@@ -121,10 +121,11 @@ def test_mcs_shares_with_the_same_label(conf: str) -> None:
 
 
 def test_a_partition_has_so_many_cpus_of_a_node(conf: str) -> None:
-    """Three of four; the other partition gets the rest."""
+    """Three of four; the other partition gets the rest, and a fourth job waits."""
     cluster = cluster_of(conf_of(conf))
-    capped = [_job(cluster, partition="capped", node_list="n1") for _ in range(4)]
+    capped = [_job(cluster, partition="capped", node_list="n1") for _ in range(3)]
     rest = _job(cluster, node_list="n1")
+    capped.append(_job(cluster, partition="capped", node_list="n1"))
     _plan(cluster, conf)
     assert [bool(_nodes(cluster, one)) for one in capped] == [True, True, True, False]
     assert _nodes(cluster, rest) == [1]

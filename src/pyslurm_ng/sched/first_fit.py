@@ -1,7 +1,9 @@
 """A pass that starts jobs in priority order on the first nodes that fit.
 
 Strict inside a partition: once a job must wait for resources, those behind it in the same
-partition wait for priority. Backfill replaces this one function; the interface stays.
+partition wait for priority, and those behind it in others get none of that partition's nodes. A
+job that waits inside a reservation holds up those of the same reservation only. Backfill replaces
+this one function; the interface stays.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pyslurm_ng.sched.demand import limit_us, verdict
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.limits import held, least
 from pyslurm_ng.sched.need import Need, need_of
-from pyslurm_ng.sched.obstacle import kept as reserved_wait, unplaceable
+from pyslurm_ng.sched.obstacle import AWAY, kept as reserved_wait, kept_for_others, unplaceable
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
@@ -74,7 +76,8 @@ class _Pass:
         self.plan = Plan()
         self.free: dict[int, FreeNode] = {}
         self._hidden: list[tuple[FreeNode, int]] = []  # cores that others keep from this job
-        self.closed: dict[tuple[str, str], Wait] = {}  # by partition and reservation
+        self.closed: dict[tuple[str, str], Wait] = {}  # by partition, or by reservation
+        self.shut: set[int] = set()  # nodes of the partitions closed
         self.licenses = dict(snapshot.licenses_free)
         self.components: dict[int, dict[int, tuple[Waiting, list[Partition]]]] = {}  # by leader
         self.layouts: dict[str, Layout] = {}
@@ -180,7 +183,7 @@ class _Pass:
             return hopeless
         if not job.tasks_left:
             return why_wait.ARRAY_LIMIT
-        blocked = self.closed.get((partition.name, job.request.reservation))
+        blocked = self.closed.get(_line(job, partition))
         if blocked is not None:
             return blocked
         if self.plan.tested >= self.budget:
@@ -317,11 +320,12 @@ class _Pass:
         snapshot, constraint = self.snapshot, job.request.constraint
         tenant = tenant_of(job.request, partition, job.uid)
         is_particular = self.neighbours.is_any_particular or bool(tenant.sharing)
+        shut = () if job.request.reservation else self.shut
         nodes = []
         for node_id in partition.node_ids:
             if not snapshot.usable[node_id] or snapshot.cpus_free[node_id] <= 0:
                 continue
-            if node_id in need.excluded_nodes:
+            if node_id in shut or node_id in need.excluded_nodes:
                 continue
             if constraint and not suits(job.request, snapshot.features[node_id]):
                 continue
@@ -356,19 +360,23 @@ class _Pass:
             ]
             if closing:
                 return reserved_wait(closing, snapshot.now_us, end_us - snapshot.now_us)
+        lasting: Wait | None = None
         if self.looks and all(room[0] is None for room in rooms):
             self.looks -= 1
             lasting = unplaceable(snapshot, partition, job.request, need)
-            if lasting is not None:
+            if lasting is not None and lasting.shown != AWAY:
                 return lasting
-        self.closed[partition.name, job.request.reservation] = Wait(
-            Reason.Priority, f"job {job.job_id} of higher priority waits in {partition.name}"
-        )
+        if lasting is None and self.shut and not job.request.reservation:
+            lasting = kept_for_others(snapshot, partition, job.request, need, self.shut)
         if (
-            partition.name in self.layouts
+            lasting is None
+            and partition.name in self.layouts
             and choose(need, self._candidates(job, partition, need)) is not None
         ):
-            return why_wait.topology(need)
+            lasting = why_wait.topology(need)
+        self._close(job, partition)
+        if lasting is not None:
+            return lasting
         idle = sum(1 for node_id in partition.node_ids if snapshot.usable[node_id])
         return Wait(
             Reason.Resources,
@@ -376,3 +384,17 @@ class _Pass:
             f"task{'s' * (need.tasks != 1)} of {need.cpus_per_task} CPU; "
             f"{idle} of {len(partition.node_ids)} nodes of {partition.name} are in service",
         )
+
+    def _close(self, job: Waiting, partition: Partition) -> None:
+        """Let those behind `job` wait: in its partition, or for its nodes."""
+        self.closed[_line(job, partition)] = Wait(
+            Reason.Priority, f"job {job.job_id} of higher priority waits in {partition.name}"
+        )
+        if not job.request.reservation:
+            self.shut.update(partition.node_ids)
+
+
+def _line(job: Waiting, partition: Partition) -> tuple[str, str]:
+    """Return what a waiting job closes for those behind it: its partition, or its reservation."""
+    name = job.request.reservation
+    return ("", name) if name else (partition.name, "")

@@ -5,7 +5,7 @@ Each answer takes a look at every node of a partition, so a pass affords only so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
@@ -19,9 +19,7 @@ from pyslurm_ng.sched.reason import minutes, needs, plural
 from pyslurm_ng.sched.select import choose, empty_node, free_node
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 
-_AWAY = (
-    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
-)
+AWAY = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 _MAINTENANCE = "ReqNodeNotAvail, Reserved for maintenance"
 _RESERVED = "ReqNodeNotAvail, May be reserved for other job"
 # Nodes looked at in one pass; the last look may go beyond.
@@ -120,7 +118,7 @@ def unplaceable(
             f"needs {what}; {len(usable)} of {plural(len(suited), 'suitable node')} of "
             f"{partition.name} are in service, not {_names(snapshot, away)}"
         )
-        return Wait(Reason.Resources, text, _AWAY)
+        return Wait(Reason.Resources, text, AWAY)
     if request.constraint:
         able = [
             node_id
@@ -139,6 +137,34 @@ def unplaceable(
     if request.constraint:
         text += f", with {request.constraint}"
     return Wait(Reason.BadConstraints, text)
+
+
+def kept_for_others(
+    snapshot: Snapshot,
+    partition: Partition,
+    request: JobRequest,
+    need: Need,
+    shut: AbstractSet[int],
+) -> Wait | None:
+    """Return why a job would find no room outside of nodes that jobs before it wait for.
+
+    None: it would, on others of its partition's nodes, once they are idle.
+    """
+    suited = [
+        node_id
+        for node_id in partition.node_ids
+        if snapshot.usable[node_id]
+        and node_id not in need.excluded_nodes
+        and suits(request, snapshot.features[node_id])
+    ]
+    others = [node_id for node_id in suited if node_id not in shut]
+    if len(others) == len(suited) or _fits(snapshot, others, need):
+        return None
+    text = (
+        f"needs {needs(need)}; jobs of higher priority wait for {len(suited) - len(others)} of "
+        f"{plural(len(suited), 'suitable node')} of {partition.name} in other partitions"
+    )
+    return Wait(Reason.Resources, text, AWAY)
 
 
 def _available(snapshot: Snapshot, node_id: int) -> tuple[str, ...]:
