@@ -65,24 +65,44 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
         yield (
             "  It is next in the queue"
             if not ahead
-            else (f"  {ahead} job{'s' * (ahead != 1)} of the queue go{'es' * (ahead == 1)} first")
+            else f"  {ahead} waiting job{'s' * (ahead != 1)} that may use the same nodes"
+            f" go{'es' * (ahead == 1)} first"
         )
+    if one["is_late"]:
+        yield "  There was no time to plan the jobs before it; the start is that of the last pass"
     if one["start_us"] < 0:
-        yield "  Expected start: not within the planning window"
+        never = "never, as things are" if ahead < 0 else "not within the planning window"
+        yield f"  Expected start: {never}"
     elif one["start_us"]:
         nodes = f" on {one['nodes']}" if one["nodes"] else ""
-        yield f"  Expected start: {_moment(one, one['start_us'], times)}{nodes}"
-    if one["holders"]:
-        yield "  Until then its nodes are held by:"
-        for item in one["holders"]:
-            yield f"    {_holder(one, item, times)}"
-        if one["holders_left_out"]:
-            yield f"    and {one['holders_left_out']} more"
+        guess = ", an estimate: no room is kept for it" * one["is_estimate"]
+        yield f"  Expected start: {_moment(one, one['start_us'], times)}{nodes}{guess}"
+    elif any(item["kind"] == "limit" for item in one["holders"]):
+        yield "  Expected start: not known; nobody behind a limit is promised a time"
+    in_the_way = [item for item in one["holders"] if item["kind"] != "limit"]
+    for heading, items in (
+        ("Until then its nodes are held by:", in_the_way),
+        ("These jobs count for that limit:", [
+            item for item in one["holders"] if item["kind"] == "limit"
+        ]),
+    ):  # fmt: skip
+        if items:
+            yield f"  {heading}"
+            for item in items:
+                yield f"    {_holder(one, item, times)}"
+    if one["holders_left_out"]:
+        yield f"    and {one['holders_left_out']} more"
     if one["sooner"]:
         yield "  It would start sooner with:"
         width = max(len(item["option"]) for item in one["sooner"])
         for item in one["sooner"]:
-            yield f"    {item['option'].ljust(width)}  {_moment(one, item['start_us'], times)}"
+            moment = _moment(one, item["start_us"], times)
+            if item["preempts"]:
+                moment += f", preempting job{'s' * (len(item['preempts']) != 1)} "
+                moment += ",".join(item["preempts"])
+            yield f"    {item['option'].ljust(width)}  {moment}"
+    if one["untried"]:
+        yield f"  There was no time to try {one['untried']} other changes"
 
 
 def _moment(one: "Explained", when_us: int, times: Dates) -> str:
@@ -91,7 +111,7 @@ def _moment(one: "Explained", when_us: int, times: Dates) -> str:
 
 
 def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
-    what = {"planned": "waiting job", "job": "job"}.get(item["kind"], item["kind"])
+    what = {"planned": "waiting job", "limit": "job"}.get(item["kind"], item["kind"])
     text = f"{what} {item['name']}"
     if item["user"]:
         text += f" of {item['user']}"
@@ -104,7 +124,9 @@ def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
     if item["from_us"] > one["now_us"]:
         text += f", from {times.text(item['from_us'])}"
     if not item["until_us"]:
-        return text + (", without end" if item["kind"] != "job" else ", without a time limit")
+        return text + (
+            ", without end" if item["kind"] not in ("job", "limit") else ", without a time limit"
+        )
     return f"{text}, until {_moment(one, item['until_us'], times)}"
 
 

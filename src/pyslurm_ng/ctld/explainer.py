@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic_ns
 
 from msgspec.structs import replace
 
@@ -34,6 +35,7 @@ Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
 
 _TRY_AGAIN = 11  # EAGAIN
 _MOST_AT_ONCE = 16
+_LONGEST_NS = 1_500_000_000  # then the answer is what is known by then
 _MOST_PARTITIONS = 16  # other ones to try
 
 
@@ -88,8 +90,9 @@ class Explainer:
             view, history = found
             if current.state != JobState.PENDING:
                 view = None  # it has started meanwhile
+            lines, begin_us = history.lines, history.begin_us
             answer = explained(
-                cluster, self._soft, current, view, history.lines, history.begin_us, now
+                cluster, self._soft, current, view, lines, begin_us, now, request.job
             )
             self._writer.when_durable(lambda: call.reply(answer))
 
@@ -114,14 +117,24 @@ class Explainer:
         job_id, journal, policy = job.job_id, self._journal, self._scheduler.policy
         names = {node.node_id: node.spec.name for node in cluster.living_nodes()}
         is_waiting = job.state == JobState.PENDING
-        if not is_waiting or not may_be_considered(job) or job.het_job_id:
+        if not is_waiting or not may_be_considered(job):
             return lambda: (None, read_history(journal, job_id, names))
         view = self._scheduler.look()
         partitions = other_partitions(cluster, job, context)
-        return lambda: (
-            outlook(view, policy, job_id, partitions),
-            read_history(journal, job_id, names),
-        )
+        due_ns = monotonic_ns() + _LONGEST_NS
+
+        def work() -> tuple[Outlook | None, JobHistory]:
+            found = outlook(
+                view,
+                policy,
+                job_id,
+                partitions,
+                view.fairshare,
+                lambda: monotonic_ns() > due_ns,
+            )
+            return found, read_history(journal, job_id, names)
+
+        return work
 
 
 def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:

@@ -11,10 +11,11 @@ import msgspec
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.states import JobState, Reason
 
 # Beyond so many bytes the oldest segments are not read: an answer is due in a few seconds.
-_MOST_BYTES = 128 << 20
+_MOST_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class _Reader:
     def _follow(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.JobAllocated):
             self._nodes[event.job_id] = frozenset(alloc.node_id for alloc in event.nodes)
-        elif isinstance(event, ev.JobEnded):
+        elif isinstance(event, (ev.JobEnded, ev.JobRequeued)):
             for node_id in self._nodes.pop(event.job_id, ()):
                 self._freed[node_id] = (event.time_us, event.job_id)
 
@@ -91,8 +92,7 @@ class _Reader:
         if isinstance(event, ev.JobSubmitted):
             return "submitted" + (", held" if event.priority == 0 else "")
         if isinstance(event, ev.JobUpdated):
-            names = sorted(event.fields) + (["request"] if event.request is not None else [])
-            return f"changed: {', '.join(names)}"
+            return _update_text(event)
         if isinstance(event, ev.JobEligible):
             return "eligible: its begin time has come and its dependencies are met"
         if isinstance(event, ev.DependencyChanged):
@@ -100,9 +100,17 @@ class _Reader:
             return f"dependencies changed, {open_terms} left to meet"
         if isinstance(event, ev.JobAllocated):
             return self._start_text(event)
+        if isinstance(event, ev.JobCompleting):
+            return _end_text(event, has_run=True)
         if isinstance(event, ev.JobEnded):
-            return f"ended: {JobState(event.state).name}"
+            # A run's end has been told when it began to be cleaned up.
+            return "its nodes are clean" if self._has_ended() else _end_text(event, has_run=False)
+        if isinstance(event, ev.JobRequeued):
+            return "put back into the queue" + (", held" if event.priority == 0 else "")
         return _PLAIN.get(type(event), "")
+
+    def _has_ended(self) -> bool:
+        return bool(self._found.lines) and self._found.lines[-1][1].startswith("ended")
 
     def _start_text(self, event: ev.JobAllocated) -> str:
         nodes = fold([self._names.get(alloc.node_id, "?") for alloc in event.nodes])
@@ -123,9 +131,55 @@ class _Reader:
         return text
 
 
+def _update_text(event: ev.JobUpdated) -> str:
+    """Return what a change of a job was about."""
+    fields = event.fields
+    victims = fields.get("claim_victims")
+    if isinstance(victims, (list, tuple)):
+        return f"preempts {', '.join(f'job {one}' for one in victims)}" if victims else ""
+    if fields.get("preempt_us"):
+        return "has to make room for another job"
+    if fields.get("priority") == 0:
+        why = Reason(int(str(fields.get("reason", 0))))
+        if why == Reason.ReservationDeleted:
+            return "held: its reservation is gone"
+        return "held by an administrator" if why == Reason.JobHeldAdmin else "held by its user"
+    if fields.get("priority") == NO_VAL:
+        return "released"
+    names = sorted(fields) + (["request"] if event.request is not None else [])
+    return f"changed: {', '.join(names)}"
+
+
+def _end_text(event: ev.JobCompleting | ev.JobEnded, *, has_run: bool) -> str:
+    """Return what ended a job."""
+    state, code = JobState(event.state), event.exit_code
+    text = f"ended: {state.name}"
+    if state == JobState.CANCELLED and event.cancelled_by != NO_VAL:
+        return f"{text} by user id {event.cancelled_by}"
+    why = ""
+    if state == JobState.TIMEOUT:
+        why = "its time limit was over"
+    elif event.reason == Reason.DependencyNeverSatisfied:
+        why = "its dependency could not be met any more"
+    elif state == JobState.DEADLINE:
+        why = "its deadline had come" if has_run else "it could not be over by its deadline"
+    elif state == JobState.OUT_OF_MEMORY:
+        why = "it used more memory than it had asked for"
+    elif state == JobState.NODE_FAIL and isinstance(event, ev.JobCompleting):
+        why = f"node {event.failed_node} was lost" if event.failed_node else "a node lost it"
+    elif state == JobState.PREEMPTED:
+        why = "it made room for another job"
+    elif event.reason_text:
+        why = event.reason_text
+    elif code & 0x7F:
+        why = f"signal {code & 0x7F}"
+    elif code:
+        why = f"exit code {code >> 8}"
+    return f"{text}: {why}" if why else text
+
+
 _PLAIN: dict[type, str] = {
     ev.JobStarted: "prologs are over, the script runs",
     ev.JobSuspended: "suspended",
     ev.JobResumed: "resumed",
-    ev.JobRequeued: "put back into the queue",
 }

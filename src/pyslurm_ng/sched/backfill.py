@@ -123,19 +123,16 @@ class Planner:
             walk.preempting = Preempting(walk.snapshot, walk.policy, walk.plan, ranking)
         walk.het = self._het
 
-    def probe(
+    def rehearse(
         self,
         snapshot: Snapshot,
         policy: Policy,
-        job_id: int,
         others: Sequence[Waiting],
         fairshare: Mapping[int, float] | None = None,
-    ) -> Probe | None:
-        """Return when a waiting job is to start, and when `others` would start in its place.
+    ) -> Rehearsal | None:
+        """Return a walk that has not begun, its queue, and where `others` would be in it.
 
-        Every job that comes before it in the queue is planned as in a pass; those behind are not.
-        For a planner of its own: it keeps nothing for passes. None where no timeline decides: in
-        a reservation, in a partition that is gone, under sched/builtin, behind a limit.
+        For a planner of its own: it keeps nothing for passes. None under sched/builtin.
         """
         if not policy.backfills:
             return None
@@ -145,46 +142,24 @@ class Planner:
         self._begin(snapshot, policy)
         ranking = Ranking(snapshot, policy, fairshare)
         queue, wanted = self._queue(snapshot, ranking, outcome)
-        own = [demand for _, job, demand in queue if job.job_id == job_id]
-        if not own:
-            return None
-        tried = [
-            [self._demands.of(job, self._demands.shape_id(job.request), snapshot.partitions[name])
-             for name in job.partitions if name in snapshot.partitions]
-            for job in others
-        ]  # fmt: skip
+        tried = []
+        for job, moving in zip(others, ranking.moving_parts(others), strict=True):
+            tried.append(
+                [
+                    (tier - (int(fixed) if is_all else bounded(int(fixed + moving))), job, demand)
+                    for tier, fixed, is_all, demand in self._prepare_each(job, snapshot, ranking)
+                ]
+            )
         # One entry per demand: planners number those that they are given.
-        extra = {id(demand): demand for demands in tried for demand in demands}
+        extra = {id(demand): demand for entries in tried for _, _, demand in entries}
         known = {id(demand) for demand in wanted}
         wanted += [demand for place, demand in extra.items() if place not in known]
-        planner = self._planner(snapshot, policy, wanted)
-        walk = _Pass(snapshot, policy, _NO_BUDGET, planner, outcome)
+        walk = _Pass(snapshot, policy, _NO_BUDGET, self._planner(snapshot, policy, wanted), outcome)
         self._prepare_walk(walk, ranking)
         if policy.is_smart:
             walk.smart = Smart(Planner())
             queue = walk.smart.order(snapshot, policy, self._ranked(queue, ranking))
-        place = next(at for at, entry in enumerate(queue) if entry[1].job_id == job_id)
-        walk.run(queue[:place])
-        _, waiting, demand = queue[place]
-        quotas = snapshot.limits
-        if quotas and quotas.may_start(waiting, least(demand.need), snapshot.now_us) is not None:
-            return None  # no time is promised to whom a limit holds back
-        starts = [min(map(walk.look, demands), default=NO_END_US) for demands in tried]
-        start_us, best = min((walk.look(demand), at) for at, demand in enumerate(own))
-        nodes: tuple[int, ...] = ()
-        if start_us < NO_END_US:
-            planner.find(own[best])
-            planner.take(own[best], start_us)
-            walk.reservations.append(job_id, own[best], start_us)
-            nodes = planner.planned_nodes(walk.reservations).get(job_id, ())
-        return Probe(
-            demand=own[best],
-            start_us=start_us,
-            nodes=nodes,
-            others_us=starts,
-            before=[(job.job_id, demand) for _, job, demand in queue[:place]],
-            plan=outcome,
-        )
+        return Rehearsal(walk, queue, tried)
 
     def _ranked(self, queue: list[Entry], ranking: Ranking) -> list[Entry]:
         """Return entries led by what goes before any order within: tier and standing."""
@@ -339,20 +314,12 @@ class Planner:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """What `Planner.probe` found; `NO_END_US` stands for no start in the window.
+class Rehearsal:
+    """A walk that has not begun, its queue in order, and entries of jobs that are not in it."""
 
-    demand: of the job in the partition where it starts first. nodes: what it is to get.
-    others_us: starts of the others in its place. before: jobs ahead of it, each with its demand.
-    plan: what becomes of those.
-    """
-
-    demand: Demand
-    start_us: int
-    nodes: tuple[int, ...]
-    others_us: list[int]
-    before: list[tuple[int, Demand]]
-    plan: Plan
+    walk: _Pass
+    queue: list[Entry]
+    tried: list[list[Entry]]
 
 
 class _Pass:
@@ -549,6 +516,10 @@ class _Pass:
         if task_id < 0:
             self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
         return reason.preempting([job_id for job_id, _ in found.victims])
+
+    def promised_nodes(self, demand: Demand) -> frozenset[int]:
+        """Return the nodes promised to others for a time in which such a job would run now."""
+        return self._promised_nodes(self.snapshot.now_us + demand.duration_us)
 
     def _promised_nodes(self, until_us: int) -> frozenset[int]:
         """Return the nodes that jobs before this one were promised for a time before `until_us`."""

@@ -6,7 +6,7 @@ are promised, and the job is tried in their wake as it is and with one thing cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyslurm_ng.base.units import format_minutes_short
@@ -20,10 +20,13 @@ from pyslurm_ng.model.job import (
     JobRequest,
     changed_request,
 )
-from pyslurm_ng.sched.backfill import Planner, Probe
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.sched.demand import Demand
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.reserved import OUTSIDE, closed_times
+from pyslurm_ng.sched.obstacle import unplaceable
+from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.probe import OutOfTimeError, Probe, never_late, probe
+from pyslurm_ng.sched.reserved import OUTSIDE, closed_times, places
 from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
 
 _MINUTE_US = 60_000_000
@@ -48,10 +51,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Sooner:
-    """A change, and when the job would start with it."""
+    """A change, when the job would start with it, and who would be preempted for that."""
 
     text: str
     start_us: int
+    victims: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the timeline says of a waiting job; `start_us` is NO_END_US for not in the window."""
+    """What the timeline says of a waiting job; `start_us` is NO_END_US for not in the window.
+
+    ahead: jobs that go first and may use the same nodes. is_estimate: the start is not kept for
+    the job, others may come before it. limit: a limit because of which it is promised nothing.
+    untried: changes for which there was no time; is_late: not even for the start.
+    """
 
     partition: str
     ahead: int
@@ -81,6 +90,10 @@ class Outlook:
     node_ids: tuple[int, ...]
     holders: list[Holder] = field(default_factory=list)
     sooner: list[Sooner] = field(default_factory=list)
+    untried: int = 0
+    is_estimate: bool = False
+    limit: Wait | None = None
+    is_late: bool = False
 
 
 def outlook(
@@ -89,41 +102,160 @@ def outlook(
     job_id: int,
     partitions: Sequence[str] = (),
     fairshare: Mapping[int, float] | None = None,
+    is_late: Callable[[], bool] = never_late,
 ) -> Outlook | None:
-    """Return a waiting job's outlook; None where no timeline decides (see `Planner.probe`).
+    """Return a waiting job's outlook; None where no timeline decides (see `probe`).
 
     Args:
         partitions: others that its user may use.
+        is_late: returns whether the answer is due; then it is what is known by then.
     """
     job = next((item for item in snapshot.waiting if item.job_id == job_id), None)
     if job is None:
         return None
+    without: list[Sooner] = []
+    is_inside = bool(job.request.reservation)
+    if job.request.reservation:
+        without = _without_reservation(snapshot, policy, job, fairshare, is_late)
+        inside = _inside(snapshot, job)
+        if inside is None:
+            return Outlook(job.partitions[0], -1, 0, (), sooner=without) if without else None
+        snapshot, job = inside
     tried = list(changes(job, snapshot, partitions))
     others = [change.job for change in tried]
-    found = Planner().probe(snapshot, policy, job_id, others, fairshare)
+    try:
+        found = probe(snapshot, policy, job, others, fairshare, is_late)
+    except OutOfTimeError:
+        return Outlook(job.partitions[0], -1, 0, (), untried=len(tried), is_late=True)
     if found is None:
         return None
-    starting = {start.job_id for start in found.plan.starts}
+    partition = found.demand.partition.name
+    untried = sum(start_us is None for start_us in found.others_us)
+    if found.limit is not None:
+        best = _best(tried, found, snapshot.now_us)
+        return Outlook(partition, -1, 0, (), sooner=best, untried=untried, limit=found.limit)
     return Outlook(
-        partition=found.demand.partition.name,
-        ahead=len({other for other, _ in found.before} - starting),
+        partition=partition,
+        ahead=-1 if _is_hopeless(snapshot, job, found, is_inside) else _ahead(found),
         start_us=found.start_us,
         node_ids=found.nodes,
         holders=holders(snapshot, found),
-        sooner=_best(tried, found, snapshot.now_us),
+        sooner=sorted(
+            _best(tried, found, snapshot.now_us)
+            + [item for item in without if item.start_us < found.start_us - _WORTH_US],
+            key=lambda item: item.start_us,
+        ),
+        untried=untried,
+        is_estimate=policy.reserve_depth < EVERY_JOB or policy.is_smart,
     )
+
+
+def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool) -> bool:
+    """Return whether a job cannot start however long it waits, as nodes and partitions are."""
+    demand = found.demand
+    if demand.verdict is not None:
+        return True
+    if found.start_us < NO_END_US:
+        return False
+    # The room inside a reservation ends with it.
+    return (
+        is_inside or unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
+    )
+
+
+def _ahead(found: Probe) -> int:
+    """Return how many jobs go first, do not start at once, and may use the same nodes."""
+    starting = {start.job_id for start in found.plan.starts}
+    own = int.from_bytes(found.demand.mask, "little")
+    competes: dict[int, bool] = {}
+    ahead: dict[int, None] = {}
+    for job_id, demand in found.before:
+        if id(demand) not in competes:
+            shares = bool(own & int.from_bytes(demand.mask, "little"))
+            competes[id(demand)] = shares and demand.verdict is None
+        if competes[id(demand)] and job_id not in starting:
+            ahead[job_id] = None
+    return len(ahead)
 
 
 def _best(tried: Sequence[Change], found: Probe, now_us: int) -> list[Sooner]:
     """Return the mildest change of each kind among those that bring the start nearest."""
     best: dict[str, Sooner] = {}
-    for change, start_us in zip(tried, found.others_us, strict=True):
-        if start_us > found.start_us - _WORTH_US:
+    for at, (change, start_us) in enumerate(zip(tried, found.others_us, strict=True)):
+        if start_us is None or start_us >= NO_END_US or start_us > found.start_us - _WORTH_US:
             continue
         known = best.get(change.kind)
         if known is None or start_us < known.start_us - _WORTH_US:
-            best[change.kind] = Sooner(change.text, max(start_us, now_us))
+            victims = found.victims.get(at, ())
+            best[change.kind] = Sooner(change.text, max(start_us, now_us), victims)
+    fewer, both = best.get("nodes"), best.get("size")
+    if fewer is not None and both is not None and both.start_us > fewer.start_us - _WORTH_US:
+        del best["size"]  # asks for less and gains nothing
     return sorted(best.values(), key=lambda item: item.start_us)
+
+
+# Inside reservations --------------------------------------------------------------------------
+
+
+def _inside(snapshot: Snapshot, job: Waiting) -> tuple[Snapshot, Waiting] | None:
+    """Return what a job in a reservation in force sees: its nodes alone, and who may use them.
+
+    None where the reservation has not begun, is not for the job, or has parts of nodes.
+    """
+    now_us = snapshot.now_us
+    names = places(snapshot.reservations, job)
+    known = {item.name: item for item in snapshot.reservations}
+    active = [
+        (known[name], end_us)
+        for name in names
+        for begin_us, end_us in known[name].occurrences()
+        if begin_us <= now_us < end_us
+    ]
+    if len(active) != 1 or "FLEX" in active[0][0].flags or active[0][0].parts():
+        return None
+    item, end_us = active[0]
+    usable = bytearray(len(snapshot.usable))
+    for node_id in item.node_ids:
+        usable[node_id] = snapshot.usable[node_id]
+    waiting = [_free_of(one) for one in snapshot.waiting if item.name in _named(one)]
+    view = replace(snapshot, usable=usable, waiting=waiting, reservations=_ends(item, end_us))
+    return view, _free_of(job)
+
+
+def _named(job: Waiting) -> list[str]:
+    return job.request.reservation.split(",") if job.request.reservation else []
+
+
+def _free_of(job: Waiting) -> Waiting:
+    return replace(job, request=changed_request(job.request, reservation=""))
+
+
+def _ends(item: Reservation, end_us: int) -> tuple[Reservation, ...]:
+    """Return reservations that close nodes of one when it is over."""
+    if end_us >= NO_END_US:
+        return ()
+    name = f"end of {item.name}"
+    return (Reservation(name, end_us, NO_END_US, item.node_ids, flags=("MAINT",)),)
+
+
+def _without_reservation(
+    snapshot: Snapshot,
+    policy: Policy,
+    job: Waiting,
+    fairshare: Mapping[int, float] | None,
+    is_late: Callable[[], bool],
+) -> list[Sooner]:
+    """Return when a job would start if it had not asked for its reservation."""
+    free = _free_of(job)
+    waiting = [free if one.job_id == job.job_id else one for one in snapshot.waiting]
+    try:
+        found = probe(replace(snapshot, waiting=waiting), policy, free, (), fairshare, is_late)
+    except OutOfTimeError:
+        return []
+    if found is None or found.limit is not None or found.start_us >= NO_END_US:
+        return []
+    text = f"without --reservation={job.request.reservation}"
+    return [Sooner(text, max(found.start_us, snapshot.now_us))]
 
 
 # Who stands in the way ------------------------------------------------------------------------
@@ -144,6 +276,9 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
             held.append(
                 Holder("reservation", 0, closed.name, nodes, 0, closed.begin_us, closed.end_us)
             )
+    if found.start_us >= NO_END_US:
+        # What ends makes no room for it, so that is not what holds it.
+        held = [item for item in held if item.until_us >= NO_END_US]
     return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
 
 

@@ -76,11 +76,17 @@ class Common:
 
 
 def common_start(
-    planner: TrialPlanner, parts: Sequence[Part], now_us: int, *, reserves: bool = True
+    planner: TrialPlanner,
+    parts: Sequence[Part],
+    now_us: int,
+    *,
+    reserves: bool = True,
+    is_trial: bool = False,
 ) -> Common:
     """Find the first moment at which all components fit at once, and hold their room there.
 
-    Without `reserves` only what starts now is held; that is chosen exactly. Demanding components
+    Without `reserves` only what starts now is held; that is chosen exactly. With `is_trial` nothing
+    is held and nothing chosen. Demanding components
     are placed first; one that finds no room beside the others is tried before them at the same
     moment.
     """
@@ -92,7 +98,9 @@ def common_start(
             break
         if earliest_us > at_us:
             at_us = earliest_us
-        placed, later_us = _all_at(planner, order, at_us, now_us, reserves or at_us == now_us)
+        is_kept = not is_trial and (reserves or at_us == now_us)
+        exact_us = NEVER if is_trial else now_us
+        placed, later_us = _all_at(planner, order, at_us, exact_us, is_kept)
         if placed is not None:
             return Common(at_us, placed)
         tries += 1

@@ -24,6 +24,12 @@ class Promises:
         self.demands.append(demand)
         self.starts_us.append(start_us)
 
+    def pop(self) -> None:
+        """Take the last promise back."""
+        self.job_ids.pop()
+        self.demands.pop()
+        self.starts_us.pop()
+
     def __iter__(self) -> Iterator[tuple[int, Demand, int]]:
         return zip(self.job_ids, self.demands, self.starts_us, strict=True)
 

@@ -28,7 +28,9 @@ def plural(count: int, word: str) -> str:
 
 
 def minutes(duration_us: int) -> str:
-    """Return a time as people say it: 45 min, 3 h 5 min, 2 days 4 h; parts of minutes count."""
+    """Return a time as people say it: 20 s, 45 min, 3 h 5 min, 2 days 4 h; parts are rounded up."""
+    if 0 < duration_us < 60_000_000:
+        return f"{-(-duration_us // 1_000_000)} s"
     whole = max(0, -(-duration_us // 60_000_000))
     hours, left = divmod(whole, 60)
     days, hours = divmod(hours, 24)

@@ -110,6 +110,7 @@ class SoonerShown(msgspec.Struct, frozen=True):
 
     option: str
     start_us: int
+    preempts: list[str] = []  # the jobs that would have to leave for that
 
 
 class HistoryLine(msgspec.Struct, frozen=True):
@@ -144,6 +145,9 @@ class JobExplained(msgspec.Struct, frozen=True):
     sooner: list[SoonerShown]
     history: list[HistoryLine]
     history_begin_us: int = 0
+    is_estimate: bool = False  # the start is not kept for the job
+    is_late: bool = False  # there was no time to work out a start
+    untried: int = 0  # changes there was no time for
 
 
 @message(kind="ShowNodes", roles="user", max_bytes=4 << 20)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.cluster import Cluster, license_counts
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job
-from pyslurm_ng.model.states import JobState, Reason, reason_text
+from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.explain import Holder, Outlook
+from pyslurm_ng.sched.reason import minutes, plural
 from pyslurm_ng.sched.snapshot import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown
 
 _MOST_HOLDERS = 12
+# Of these the sentences of the job's own facts say more than the pass does.
+_SAID_ALREADY = frozenset(
+    (Reason.Licenses, Reason.JobArrayTaskLimit, Reason.JobHeldAdmin, Reason.Reservation)
+)
+MINUTE_US = 60_000_000
 
 
 def shown_id(job: Job) -> str:
@@ -35,8 +43,13 @@ def explained(
     history: Sequence[tuple[int, str]],
     history_begin_us: int,
     now_us: int,
+    asked: str = "",
 ) -> JobExplained:
-    """Return the whole answer; `outlook` is of a job that waits for its turn, else None."""
+    """Return the whole answer; `outlook` is of a job that waits for its turn, else None.
+
+    Args:
+        asked: the id as typed, of a task that is still in its array's record.
+    """
     is_pending = job.state == JobState.PENDING
     reason = job.reason
     text = job.reason_text
@@ -44,14 +57,19 @@ def explained(
         found = soft.reason.get(job.job_id)
         if found is not None:
             reason, text = int(found.reason), found.text
-    waits_for = _waits_for(cluster, job, now_us) if is_pending else []
-    if is_pending and text and text not in waits_for:
+    waits_for = _waits_for(cluster, soft, job, now_us) if is_pending else []
+    is_said = bool(waits_for) and reason in _SAID_ALREADY
+    if reason == Reason.ReqNodeNotAvail:
+        is_said = bool(is_pending and _nodes_away(cluster, job))
+    if is_pending and text and not is_said:
         waits_for.append(text)
     holders = list(outlook.holders) if outlook is not None else []
+    if is_pending and reason:
+        holders += limit_holders(cluster, job, Reason(reason))
     partition = first_partition(cluster, job)
     return JobExplained(
         now_us=now_us,
-        job_id=shown_id(job),
+        job_id=asked if job.array_pending and "_" in asked else shown_id(job),
         name=job.request.name,
         user=job.user_name,
         state=JobState(job.state).name,
@@ -66,12 +84,25 @@ def explained(
         nodes=_names(cluster, outlook.node_ids if outlook else _own_nodes(job)),
         holders=[_holder(cluster, item) for item in holders[:_MOST_HOLDERS]],
         holders_left_out=max(0, len(holders) - _MOST_HOLDERS),
-        sooner=[SoonerShown(item.text, item.start_us) for item in outlook.sooner]
-        if outlook
-        else [],
+        sooner=_sooner(cluster, outlook) if outlook is not None else [],
         history=[HistoryLine(time_us, line) for time_us, line in history],
         history_begin_us=history_begin_us,
+        is_estimate=outlook is not None and outlook.is_estimate,
+        is_late=outlook is not None and outlook.is_late,
+        untried=outlook.untried if outlook is not None else 0,
     )
+
+
+def _sooner(cluster: Cluster, outlook: Outlook) -> list[SoonerShown]:
+    return [
+        SoonerShown(item.text, item.start_us, [_name_of(cluster, one) for one in item.victims])
+        for item in outlook.sooner
+    ]
+
+
+def _name_of(cluster: Cluster, job_id: int) -> str:
+    job = cluster.jobs.get(job_id)
+    return shown_id(job) if job is not None else str(job_id)
 
 
 def _own_nodes(job: Job) -> tuple[int, ...]:
@@ -85,7 +116,7 @@ def _names(cluster: Cluster, node_ids: Sequence[int]) -> str:
 def _start_us(soft: Soft, job: Job, outlook: Outlook | None) -> int:
     if job.start_us and job.state != JobState.PENDING:
         return job.start_us
-    if outlook is None:
+    if outlook is None or not outlook.start_us:
         return soft.expected_start_us.get(job.job_id, 0) or (job.begin_us if job.begin_us else 0)
     return -1 if outlook.start_us >= NO_END_US else outlook.start_us
 
@@ -94,7 +125,7 @@ def _holder(cluster: Cluster, item: Holder) -> HolderShown:
     name, user = item.name, ""
     if item.job_id:
         job = cluster.jobs.get(item.job_id)
-        name = shown_id(job) if job is not None else str(item.job_id)
+        name = _name_of(cluster, item.job_id)
         user = job.user_name if job is not None else ""
     until_us = 0 if item.until_us >= NO_END_US else item.until_us
     nodes = _names(cluster, item.node_ids)
@@ -104,23 +135,58 @@ def _holder(cluster: Cluster, item: Holder) -> HolderShown:
 # What has to happen first ---------------------------------------------------------------------
 
 
-def _waits_for(cluster: Cluster, job: Job, now_us: int) -> list[str]:
+def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int) -> list[str]:
     """Return, in sentences, what keeps a job from being considered at all."""
     lines: list[str] = []
     if job.priority == 0:
-        who = "an administrator" if job.reason == Reason.JobHeldAdmin else "its user"
-        lines.append(f"it is held; {who} can let it go: scontrol release {shown_id(job)}")
-    lines += _dependencies(cluster, job)
+        lines.append(f"{_hold(cluster, job)}: scontrol release {shown_id(job)}")
+    lines += _dependencies(cluster, soft, job, now_us)
     if job.begin_us > now_us:
-        minutes = -(-(job.begin_us - now_us) // 60_000_000)
-        lines.append(f"its begin time is {minutes} min away")
-    lines += _licenses(cluster, job)
+        text = f"its begin time is {minutes(job.begin_us - now_us)} away"
+        if job.attempt and job.reason == Reason.BeginTime:
+            text = f"it was put back into the queue and waits {minutes(job.begin_us - now_us)} more"
+            text += ", so that its nodes can clean up"
+        lines.append(text)
+    lines += _array(cluster, job)
+    lines += _licenses(cluster, job, now_us)
     lines += _reservations(cluster, job, now_us)
     lines += _nodes_away(cluster, job)
     return lines
 
 
-def _dependencies(cluster: Cluster, job: Job) -> list[str]:
+def _hold(cluster: Cluster, job: Job) -> str:
+    """Return who held a job and who lets it go."""
+    if job.reason == Reason.JobHoldMaxRequeue:
+        failed = (
+            plural(job.launch_failures, "launch")
+            if job.launch_failures == 1
+            else (f"{job.launch_failures} launches")
+        )
+        return f"it is held after {failed} that failed; an administrator lets it go"
+    if job.reason == Reason.ReservationDeleted:
+        return "it is held since its reservation is gone; its user or an administrator lets it go"
+    if job.reason == Reason.JobHeldAdmin:
+        if job.reason_text:
+            return f"it is held ({job.reason_text}); an administrator lets it go"
+        return "it is held by an administrator, who alone lets it go"
+    if job.flags & JobFlag.REQUEUE_HOLD:
+        return "it was put back into the queue and is held; its user lets it go"
+    return "it is held by its user, who lets it go"
+
+
+def _array(cluster: Cluster, job: Job) -> list[str]:
+    if not job.array_pending:
+        return []
+    waiting = task_ranges.count(job.array_pending)
+    running = cluster.array_active.get(job.array_job_id, 0)
+    text = f"{plural(waiting, 'task')} of the array wait{'s' * (waiting == 1)}, {running} run"
+    if job.array_limit:
+        text += f", {job.array_limit} may run at once"
+    first = next(iter(task_ranges.tasks(job.array_pending)))
+    return [f"{text}; what follows is about the next one, {job.array_job_id}_{first}"]
+
+
+def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int) -> list[str]:
     lines = []
     for term in job.dependencies:
         what = dependency_text((term,), False)
@@ -129,18 +195,35 @@ def _dependencies(cluster: Cluster, job: Job) -> list[str]:
         elif term.kind == "singleton":
             lines.append(f"jobs of {job.user_name} named {job.request.name} have to end first")
         else:
-            lines.append(f"its dependency {what} is open: {_state_of(cluster, term)}")
+            lines.append(f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us)}")
     return lines
 
 
-def _state_of(cluster: Cluster, term: Dependency) -> str:
+def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int) -> str:
+    """Return how far the job is that another waits for, and when it is over at the latest."""
     other = cluster.jobs.get(term.job_id)
     if other is None:
         return f"job {term.job_id} is not known any more"
-    return f"job {term.job_id} of {other.user_name} is {JobState(other.state).name}"
+    text = f"job {shown_id(other)} of {other.user_name} is {JobState(other.state).name}"
+    end_us = end_at_latest_us(other)
+    if other.state in (JobState.RUNNING, JobState.SUSPENDED):
+        return text + (f" and ends in {minutes(end_us - now_us)} at the latest" if end_us else "")
+    start_us = soft.expected_start_us.get(other.job_id, 0)
+    if other.state == JobState.PENDING and start_us > now_us:
+        text += f" and is to start in {minutes(start_us - now_us)}"
+        if other.time_limit_min < NO_VAL:
+            text += f", for {minutes(other.time_limit_min * MINUTE_US)} at most"
+    return text
 
 
-def _licenses(cluster: Cluster, job: Job) -> list[str]:
+def end_at_latest_us(job: Job) -> int:
+    """Return when a running job's limit ends it; 0 for never or not running."""
+    if not job.start_us or job.time_limit_min >= NO_VAL:
+        return 0
+    return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US
+
+
+def _licenses(cluster: Cluster, job: Job, now_us: int) -> list[str]:
     lines = []
     for name, count in license_counts(job.request.licenses):
         total = cluster.licenses.get(name, 0)
@@ -148,12 +231,19 @@ def _licenses(cluster: Cluster, job: Job) -> list[str]:
         if total - used >= count:
             continue
         users = [
-            shown_id(cluster.jobs[other])
+            cluster.jobs[other]
             for other in cluster.active
             if any(held == name for held, _ in license_counts(cluster.jobs[other].licenses_alloc))
         ]
-        names = ",".join(users[:8]) + ("..." if len(users) > 8 else "")
-        lines.append(f"needs {count} of licence {name}; {used} of {total} are used by jobs {names}")
+        names = ",".join(map(shown_id, users[:8])) + ("..." if len(users) > 8 else "")
+        is_one = len(users) == 1
+        text = f"needs {count} of licence {name}; {used} of {total} are used by "
+        text += f"job{'' if is_one else 's'} {names}"
+        ends = [end_us for other in users if (end_us := end_at_latest_us(other))]
+        if ends:
+            who = "which" if is_one else "the first of which"
+            text += f", {who} ends in {minutes(min(ends) - now_us)} at the latest"
+        lines.append(text)
     return lines
 
 
@@ -164,8 +254,12 @@ def _reservations(cluster: Cluster, job: Job, now_us: int) -> list[str]:
         if item is None:
             lines.append(f"its reservation {name} does not exist any more")
         elif item.start_us > now_us:
-            minutes = -(-(item.start_us - now_us) // 60_000_000)
-            lines.append(f"its reservation {name} begins in {minutes} min")
+            lines.append(f"its reservation {name} begins in {minutes(item.start_us - now_us)}")
+        elif job.time_limit_min >= NO_VAL or (
+            item.end_us - now_us < job.time_limit_min * MINUTE_US and "FLEX" not in item.flags
+        ):
+            left = minutes(item.end_us - now_us)
+            lines.append(f"its reservation {name} ends in {left}, before its time limit is over")
     return lines
 
 
@@ -181,3 +275,66 @@ def _nodes_away(cluster: Cluster, job: Job) -> list[str]:
             why = cluster.node(node_id).reason
             lines.append(f"node {name} is out of service" + (f": {why}" if why else ""))
     return lines
+
+
+# Who uses up a limit --------------------------------------------------------------------------
+
+
+def limit_holders(cluster: Cluster, job: Job, reason: Reason) -> list[Holder]:
+    """Return the running jobs that count for the limit a job waits for, the first to end first.
+
+    Nobody for limits of a single job.
+    """
+    applies = _counted(cluster, job, reason.name)
+    if applies is None:
+        return []
+    found = []
+    for job_id in cluster.active:
+        other = cluster.jobs[job_id]
+        if not applies(other):
+            continue
+        nodes = tuple(alloc.node_id for alloc in other.nodes)
+        cpus = sum(alloc.cpus for alloc in other.nodes)
+        end_us = end_at_latest_us(other) or NO_END_US
+        found.append(Holder("limit", job_id, "", nodes, cpus, 0, end_us))
+    return sorted(found, key=lambda item: (item.until_us, item.job_id))
+
+
+def _counted(cluster: Cluster, job: Job, name: str) -> Callable[[Job], bool] | None:
+    """Return which jobs count for a limit with this code, None if it is no such limit."""
+    if name.endswith(("PerJobLimit", "PerJob", "PerNode", "NotSatisfied")) or "Min" in name[:6]:
+        return None
+    if name.startswith("QOSMax") and "PerUser" in name:
+        return lambda other: other.qos == job.qos and other.uid == job.uid
+    if name.startswith("QOSGrp"):
+        return lambda other: other.qos == job.qos
+    if name.startswith("Max") and name.endswith("PerAccount"):
+        return lambda other: other.qos == job.qos and other.account == job.account
+    if name.startswith("AssocMax"):
+        return lambda other: other.assoc_id == job.assoc_id
+    if name.startswith("AssocGrp"):
+        # The lowest one that limits a group is the first that a pass asks.
+        own = _lineage(cluster, job.assoc_id)
+        owner = next((one for one in own if _limits_group(cluster.assocs[one].limits)), 0)
+        return lambda other: owner in _lineage(cluster, other.assoc_id)
+    return None
+
+
+def _limits_group(limits: Limits) -> bool:
+    return bool(
+        limits.grp_jobs != INFINITE
+        or limits.grp_tres
+        or limits.grp_tres_mins
+        or limits.grp_tres_run_mins
+        or limits.grp_wall_min != INFINITE
+    )
+
+
+def _lineage(cluster: Cluster, assoc_id: int) -> list[int]:
+    """Return an association and all above it, lowest first."""
+    found: list[int] = []
+    item = cluster.assocs.get(assoc_id)
+    while item is not None and item.assoc_id not in found:
+        found.append(item.assoc_id)
+        item = cluster.assocs.get(item.parent_id)
+    return found
