@@ -67,12 +67,12 @@ def test_cores_are_those_that_slurm_gives(
     busy: str, tasks: int, per_task: int, expected: str
 ) -> None:
     """CPU_IDs of `sbatch -n TASKS -c PER_TASK`, with CPUs busy on a node of two sockets of 8."""
-    assert pick_cores(node(busy=busy), tasks * per_task, per_task) == mask(expected)
+    assert pick_cores(SPEC, node(busy=busy).cores, tasks * per_task, per_task) == mask(expected)
 
 
 def test_block_fills_a_socket_before_the_next() -> None:
     """-m block:block, and --ntasks-per-node as recorded."""
-    assert pick_cores(node(busy="0-1"), 7, is_block=True) == mask("2-8")
+    assert pick_cores(SPEC, node(busy="0-1").cores, 7, is_block=True) == mask("2-8")
     partition = Partition("main")
     for words in ({"distribution": "block:block"}, {"ntasks_per_node": 4, "ntasks": 0}):
         need = need_of(JobRequest(**{"ntasks": 4, "nodes_min": 1, **words}), partition, {})  # type: ignore[arg-type]

@@ -535,7 +535,7 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
 @applies(ev.NodeRegistered)
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
     node = cluster.node(event.node_id)
-    if node.state == NodeState.FUTURE:
+    if node.state == NodeState.FUTURE or node.facts.gres != event.facts.gres:
         cluster.memo.clear()
     node.facts = event.facts
     node.registered_us = event.time_us

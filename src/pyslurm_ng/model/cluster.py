@@ -523,10 +523,11 @@ def is_array_record(job: Job) -> bool:
 
 def effective_cpus(spec: NodeSpec) -> int:
     """Return the CPUs that jobs may use: all but the specialised cores'."""
-    special = spec.core_spec_count * spec.threads_per_core
-    if not special and spec.cpu_spec_list:
-        special = len(id_ranges(spec.cpu_spec_list))
-    return max(0, spec.cpus - special)
+    threads = max(1, spec.threads_per_core)
+    special = spec.core_spec_count
+    if spec.cpu_spec_list:
+        special = len({cpu // threads for cpu in id_ranges(spec.cpu_spec_list)})
+    return max(0, spec.cpus - special * threads)
 
 
 def schedulable_mem_mib(spec: NodeSpec) -> int:

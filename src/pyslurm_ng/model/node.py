@@ -1,6 +1,7 @@
 """Nodes: what was configured, what was found, what is in use."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class NodeGres(Struct, array_like=True, frozen=True, gc=False):
@@ -101,6 +102,37 @@ class Node(Struct, array_like=True):
     owner_uid: int = -1
     resume_after_us: int = 0
     features: tuple[str, ...] = ()  # available now, from the specification or an update
+
+
+def spec_as_found(node: Node) -> NodeSpec:
+    """Return a node's specification with what its daemon knows of where devices lie.
+
+    gres.conf and drivers are the node's: slurm.conf only counts devices. Where the two do not agree
+    in number, nothing is added.
+    """
+    found = node.facts.gres
+    if not any(item.cores or item.links for item in found):
+        return node.spec
+    gres = tuple(_located(item, found) for item in node.spec.gres)
+    return replace(node.spec, gres=gres)
+
+
+def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
+    cores: dict[int, bytes] = {}
+    links: dict[int, tuple[int, ...]] = {}
+    for other in found:
+        if other.name == item.name and item.type in ("", other.type):
+            for place in range(other.count):
+                cores[other.first_index + place] = other.cores[place] if other.cores else b""
+                links[other.first_index + place] = other.links[place] if other.links else ()
+    numbers = list(range(item.first_index, item.first_index + item.count))
+    if sorted(cores) != numbers:
+        return item
+    return replace(
+        item,
+        cores=tuple(cores[number] for number in numbers) if all(cores.values()) else (),
+        links=tuple(links[number] for number in numbers) if all(links.values()) else (),
+    )
 
 
 class DownNode(Struct, array_like=True, frozen=True, gc=False):

@@ -183,8 +183,7 @@ class Demands:
             request,
             partition,
             snapshot.node_by_name,
-            self._policy.memory_consumable,
-            self._policy.least_loaded,
+            self._policy.selection,
         )
         if job.switches:
             need = replace(need, switches=job.switches)

@@ -195,8 +195,7 @@ class _Pass:
             job.request,
             partition,
             self.snapshot.node_by_name,
-            self.policy.memory_consumable,
-            self.policy.least_loaded,
+            self.policy.selection,
         )
         if job.switches:
             need = replace(need, switches=job.switches)

@@ -12,6 +12,8 @@ from pyslurm_ng.model.job import (
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
+    REQ_GRES_DISABLE_BIND,
+    REQ_GRES_ENFORCE_BIND,
     REQ_OVERCOMMIT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
@@ -24,6 +26,22 @@ from pyslurm_ng.sched.features import FeatureError, Way, least_nodes, ways
 from pyslurm_ng.sched.sharing import sharing_of
 
 GresNeed = tuple[str, str, int]  # name, type or empty, count
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What slurm.conf says about selection: words of SelectTypeParameters and the like."""
+
+    with_memory: bool = True
+    least_loaded: bool = False
+    whole_sockets: bool = False
+    one_task_per_core: bool = False
+    is_block: bool = False  # cores socket after socket unless a job says otherwise
+    enforces_binding: bool = False
+    allows_special: bool = False  # AllowSpecResourcesUsage
+
+
+DEFAULTS = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +88,30 @@ class Need:
     max_cpus_per_node: int = INFINITE  # of all jobs of the partition together
     partition: str = ""
     sharing: str = ""  # with whom it shares nodes; see `sharing`
+    # Inside a node; least counts of the hardware, and most tasks of one socket.
+    sockets_min: int = 0
+    cores_per_socket_min: int = 0
+    threads_per_core_min: int = 0
+    tasks_per_socket: int = 0
+    whole_sockets: bool = False  # CR_Socket: nobody else gets a core of them
+    # Set aside for the system in place of what the node's configuration says; 0: as that says.
+    special_cores: int = 0
+    special_threads: int = 0
+    gres_binding: str = ""  # ENFORCE: cores only near the devices; DISABLE: cores anywhere
 
     @property
     def is_choosy(self) -> bool:
         """Return whether not any nodes that fit will do."""
         return bool(self.features) or self.contiguous or self.spread or self.least_loaded
+
+    @property
+    def is_particular(self) -> bool:
+        """Return whether not any free cores of a node will do."""
+        return (
+            self.whole_sockets
+            or bool(self.special_cores or self.special_threads)
+            or self.gres_binding == "ENFORCE"
+        )
 
     @property
     def is_ranged(self) -> bool:
@@ -86,8 +123,7 @@ def need_of(
     request: JobRequest,
     partition: Partition,
     node_by_name: Mapping[str, int],
-    with_memory: bool = True,
-    least_loaded: bool = False,
+    selection: Selection = DEFAULTS,
 ) -> Need:
     """Return what `request` needs in `partition`.
 
@@ -98,8 +134,12 @@ def need_of(
     flags = request.flags
     required = _node_ids(request.node_list, node_by_name)
     mem = sizes.mem_per_node_mib, sizes.mem_per_cpu_mib, sizes.mem_per_gpu_mib
-    if not with_memory:
+    if not selection.with_memory:
         mem = 0, 0, 0
+    second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
+    here = partition.select_type_parameters.upper().split(",")
+    overcommit = bool(flags & REQ_OVERCOMMIT)
+    one_task = selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here
     features = _features(request)
     nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
     aims_high = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
@@ -110,35 +150,52 @@ def need_of(
         cpus_per_task=sizes.cpus_per_task,
         tasks_per_node=request.ntasks_per_node,
         fixed_tasks_per_node=bool(request.ntasks_per_node and not request.ntasks),
-        tasks_per_core=request.ntasks_per_core,
+        tasks_per_core=request.ntasks_per_core or int(one_task and not overcommit),
         threads_per_core=request.threads_per_core,
         cpus_min_per_node=request.mincpus,
         mem_per_node_mib=mem[0],
         mem_per_cpu_mib=mem[1],
         mem_per_gpu_mib=mem[2],
-        mem_whole_node=with_memory and sizes.mem_whole_node,
+        mem_whole_node=selection.with_memory and sizes.mem_whole_node,
         tmp_mib=request.tmp_mib,
-        gres_per_node=_gres(request.gres) + _gpus(request.gpus_per_node),
+        gres_per_node=_gres(request.gres)
+        + _gpus(request.gpus_per_node)
+        + _gpus(request.gpus_per_socket, max(1, request.sockets_per_node)),
         gres_per_task=_gpus(request.gpus_per_task),
         gres_total=_gpus(request.gpus),
-        is_exclusive=bool(flags & REQ_EXCLUSIVE) or partition.exclusive == "NODE",
-        overcommit=bool(flags & REQ_OVERCOMMIT),
+        is_exclusive=bool(flags & REQ_EXCLUSIVE or request.core_spec or request.thread_spec)
+        or partition.exclusive == "NODE",
+        overcommit=overcommit,
         required_nodes=frozenset(required),
         excluded_nodes=frozenset(_node_ids(request.exclude, node_by_name)),
         segment=request.segment,
-        is_block=request.distribution.lower().split(",")[0].split(":")[1:2] == ["block"],
+        is_block=second == "block" or (selection.is_block and second in ("", "*")),
         consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
         spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS),
         features=features,
         contiguous=bool(flags & REQ_CONTIGUOUS),
         spread=bool(flags & REQ_SPREAD),
-        least_loaded=least_loaded or partition.lln,
+        least_loaded=selection.least_loaded or partition.lln,
         aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
         sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
         max_cpus_per_node=partition.max_cpus_per_node,
         partition=partition.name,
         sharing=sharing_of(request, partition),
+        sockets_min=request.sockets_per_node,
+        cores_per_socket_min=request.cores_per_socket,
+        threads_per_core_min=request.threads_per_core,
+        tasks_per_socket=request.ntasks_per_socket,
+        whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
+        special_cores=request.core_spec if selection.allows_special else 0,
+        special_threads=request.thread_spec if selection.allows_special else 0,
+        gres_binding=_binding(flags, selection),
     )
+
+
+def _binding(flags: int, selection: Selection) -> str:
+    if flags & REQ_GRES_DISABLE_BIND:
+        return "DISABLE"
+    return "ENFORCE" if flags & REQ_GRES_ENFORCE_BIND or selection.enforces_binding else ""
 
 
 def _range(request: JobRequest, sizes: JobSizes, least: int) -> tuple[int, int]:
@@ -185,11 +242,11 @@ def _gres(text: str) -> tuple[GresNeed, ...]:
     return tuple((item.name, item.type_name, item.amount) for item in parse_gres(text))
 
 
-def _gpus(text: str) -> tuple[GresNeed, ...]:
+def _gpus(text: str, times: int = 1) -> tuple[GresNeed, ...]:
     """Read the `[type:]n` lists of the --gpus options."""
     needs = []
     for part in text.split(","):
         if part:
             kind, _, count = part.rpartition(":")
-            needs.append(("gpu", kind, int(count)))
+            needs.append(("gpu", kind, int(count) * times))
     return tuple(needs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pyslurm_ng.base.tres import parse_weights
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.sched.need import DEFAULTS, Selection
 
 EVERY_JOB = 1 << 62
 _ASSOCIATIONS = frozenset(("associations", "limits", "qos", "safe", "wckeys", "all"))
@@ -31,8 +32,7 @@ class Policy:
     accrues_always: bool = False  # age counts from submission
     only_increases: bool = False
     no_normal: frozenset[str] = frozenset()  # of age assoc part qos tres
-    cores_consumable: bool = True  # CR_Core or CR_Socket rather than CR_CPU
-    memory_consumable: bool = True
+    selection: Selection = DEFAULTS
     backfills: bool = True  # else jobs of a partition start strictly in order
     time_min_is_soft: bool = False  # plan with --time-min, leave the limit
     is_smart: bool = False  # see `smart`
@@ -41,7 +41,6 @@ class Policy:
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
-    least_loaded: bool = False  # CR_LLN: nodes with the largest share of idle CPUs first
     # Of the jobs behind a blocked one, how many are looked at; 0: all.
     most_of_user: int = 0
     most_of_assoc: int = 0
@@ -103,8 +102,15 @@ def policy(conf: SlurmConf) -> Policy:
             for flag in flags
             if flag.startswith("NO_NORMAL_")
         ),
-        cores_consumable=not any(word.startswith("CR_CPU") for word in select),
-        memory_consumable=any(word.endswith("MEMORY") for word in select) or not select,
+        selection=Selection(
+            with_memory=any(word.endswith("MEMORY") for word in select) or not select,
+            least_loaded="CR_LLN" in select,
+            whole_sockets=any(word.startswith("CR_SOCKET") for word in select),
+            one_task_per_core="CR_ONE_TASK_PER_CORE" in select,
+            is_block="CR_CORE_DEFAULT_DIST_BLOCK" in select,
+            enforces_binding="ENFORCE_BINDING_GRES" in select,
+            allows_special=conf.allow_spec_resources_usage,
+        ),
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
         is_smart="bf_smart" in words,
@@ -127,7 +133,6 @@ def policy(conf: SlurmConf) -> Policy:
         least_priority_to_reserve=scheduler.get("bf_min_prio_reserve", 0),
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),
-        least_loaded="CR_LLN" in select,
         array_depth=scheduler.get("bf_max_job_array_resv", 20),
         preempt_by=conf.preempt_type.removeprefix("preempt/"),
         preempt_mode=frozenset(conf.preempt_mode),

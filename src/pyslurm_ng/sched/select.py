@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.model.cluster import effective_cpus, id_ranges, schedulable_mem_mib
+from pyslurm_ng.model.cluster import id_ranges, schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, is_indexed
@@ -20,6 +20,7 @@ from pyslurm_ng.sched.choosers import (
     node_counts,
     ways_of,
 )
+from pyslurm_ng.sched.devices import choose_devices, near_cores, reachable_cores
 from pyslurm_ng.sched.features import matches
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -48,10 +49,16 @@ class FreeNode:
         return self.cores.bit_count() * self.spec.threads_per_core
 
 
-def usable_cores(spec: NodeSpec) -> int:
-    """Return the mask of cores jobs may use: all but the specialised ones at the top."""
+def usable_cores(spec: NodeSpec, special: int = 0) -> int:
+    """Return the mask of cores jobs may use: all but the specialised ones at the top.
+
+    Args:
+        special: as many cores are specialised, whatever the configuration says; 0: as it says.
+    """
     total = max(1, spec.cpus // max(1, spec.threads_per_core))
     mask = (1 << total) - 1
+    if special:
+        return mask >> special
     if spec.cpu_spec_list:
         for cpu in id_ranges(spec.cpu_spec_list):
             mask &= ~(1 << (cpu // spec.threads_per_core))
@@ -103,12 +110,75 @@ def _count(node: FreeNode, name: str, kind: str) -> int:
     return sum(count for _, count, _ in free_devices(node, name, kind))
 
 
+def has_shape(need: Need, spec: NodeSpec) -> bool:
+    """Return whether a node has the sockets, cores and threads that a job insists on."""
+    return (
+        spec.sockets >= need.sockets_min
+        and spec.cores_per_socket >= need.cores_per_socket_min
+        and spec.threads_per_core >= need.threads_per_core_min
+    )
+
+
+def _sockets(cores: int, spec: NodeSpec) -> list[int]:
+    """Return the cores of a mask by socket."""
+    per_socket = max(1, spec.cores_per_socket)
+    whole = (1 << per_socket) - 1
+    count = -(-cores.bit_length() // per_socket)
+    return [cores & (whole << (place * per_socket)) for place in range(count)]
+
+
+def open_cores(need: Need, node: FreeNode) -> int:
+    """Return the free cores of a node that a job may have.
+
+    Whole sockets only, near free devices only, or with another number of specialised cores: most
+    jobs just have all that are free.
+    """
+    cores = node.cores
+    special = need.special_cores or -(-need.special_threads // max(1, node.spec.threads_per_core))
+    if special:
+        cores = usable_cores(node.spec, special) if node.is_idle else 0
+    if need.whole_sockets:
+        usable = _sockets(usable_cores(node.spec), node.spec)
+        free = _sockets(cores, node.spec)
+        cores = sum(part for part, whole in zip(free, usable, strict=False) if part == whole)
+    if need.gres_binding == "ENFORCE":
+        cores &= _near_free_devices(need, node)
+    return cores
+
+
+def _near_free_devices(need: Need, node: FreeNode) -> int:
+    """Return the cores near devices the job could get; all where nobody knows where these are."""
+    near, is_known = 0, False
+    wanted = [*need.gres_per_node]
+    wanted += [(name, kind, MANY) for name, kind, _ in (*need.gres_per_task, *need.gres_total)]
+    for name, kind, count in wanted:
+        free = sum(mask for _, _, mask in free_devices(node, name, kind))
+        found = reachable_cores(node.spec, name, kind, free, count, node.cores)
+        if found is not None:
+            near, is_known = near | found, True
+    return near if is_known else -1
+
+
+def _tasks_by_socket(need: Need, cores: int, spec: NodeSpec) -> int:
+    """Return how many tasks fit with at most so many of them in a socket."""
+    per_task = 1 if need.overcommit else cores_wanted(need, spec, 1)
+    return sum(
+        need.tasks_per_socket
+        if need.overcommit and part
+        else min(need.tasks_per_socket, part.bit_count() // per_task)
+        for part in _sockets(cores, spec)
+    )
+
+
 def tasks_that_fit(need: Need, node: FreeNode) -> int:
     """Return how many of a job's tasks the node could run now; 0 when it is of no use.
 
     For a job whose tasks need nothing per task the answer may be `MANY`.
     """
-    cpus = node.cpus()
+    if not has_shape(need, node.spec):
+        return 0
+    cores = open_cores(need, node) if need.is_particular else node.cores
+    cpus = cores.bit_count() * node.spec.threads_per_core
     if need.max_cpus_per_node < INFINITE:
         used = (node.partition_cpus or {}).get(need.partition, 0)
         cpus = min(cpus, need.max_cpus_per_node - used)
@@ -118,9 +188,11 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         return 0
     limit = cpus // need.cpus_per_task if not need.overcommit else MANY
     if need.threads_per_core and need.threads_per_core < node.spec.threads_per_core:
-        limit = min(limit, node.cores.bit_count() * need.threads_per_core // need.cpus_per_task)
+        limit = min(limit, cores.bit_count() * need.threads_per_core // need.cpus_per_task)
     if need.tasks_per_core:
-        limit = min(limit, node.cores.bit_count() * need.tasks_per_core)
+        limit = min(limit, cores.bit_count() * need.tasks_per_core)
+    if need.tasks_per_socket:
+        limit = min(limit, _tasks_by_socket(need, cores, node.spec))
     if need.mem_per_node_mib:
         if node.mem_mib < need.mem_per_node_mib:
             return 0
@@ -358,8 +430,9 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
     allocs = []
     for position, (node, tasks) in enumerate(chosen):
         after = len(chosen) - position - 1
-        gres = _allot_gres(need, node, tasks, left, after)
-        allocs.append(_allot_node(need, node, tasks, gres))
+        free = open_cores(need, node) if need.is_particular else node.cores
+        gres = _allot_gres(need, node, tasks, free, left, after)
+        allocs.append(_allot_node(need, node, tasks, free, gres))
     return tuple(allocs)
 
 
@@ -367,29 +440,23 @@ def cores_wanted(need: Need, spec: NodeSpec, tasks: int) -> int:
     """Return how many cores of a node some tasks take, when it is not taken whole."""
     threads = max(1, spec.threads_per_core)
     per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
     if need.tasks_per_core:
-        wanted = -(-tasks // need.tasks_per_core)
-    elif need.overcommit:
-        wanted = 1
-    else:
-        wanted = -(-tasks * need.cpus_per_task // per_core)
-    return max(wanted, -(-need.cpus_min_per_node // threads), 1)
+        wanted = max(wanted, -(-tasks // need.tasks_per_core))
+    wanted = max(wanted, -(-need.cpus_min_per_node // threads), 1)
+    if need.whole_sockets:
+        per_socket = max(1, spec.cores_per_socket)
+        wanted = -(-wanted // per_socket) * per_socket
+    return wanted
 
 
-def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, ...]) -> NodeAlloc:
+def _allot_node(
+    need: Need, node: FreeNode, tasks: int, free: int, gres: tuple[GresAlloc, ...]
+) -> NodeAlloc:
     spec = node.spec
     threads = max(1, spec.threads_per_core)
-    if need.is_exclusive:
-        cores = node.cores
-    else:
-        per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
-        cores = pick_cores(
-            node,
-            cores_wanted(need, spec, tasks),
-            -(-need.cpus_per_task // per_core),
-            is_block=need.is_block or need.fixed_tasks_per_node,
-        )
-    cpus = min(cores.bit_count() * threads, effective_cpus(spec))
+    cores = free if need.is_exclusive else _pick(need, spec, free, tasks, gres)
+    cpus = min(cores.bit_count() * threads, spec.cpus)
     if need.mem_per_node_mib:
         mem_mib = need.mem_per_node_mib
     elif need.mem_per_cpu_mib:
@@ -410,8 +477,34 @@ def _allot_node(need: Need, node: FreeNode, tasks: int, gres: tuple[GresAlloc, .
     return NodeAlloc(node.node_id, cpus, cores.to_bytes(size, "little"), mem_mib, tasks, gres)
 
 
-def pick_cores(node: FreeNode, wanted: int, per_task: int = 1, *, is_block: bool = False) -> int:
-    """Return a mask of `wanted` free cores.
+def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAlloc, ...]) -> int:
+    """Return which of the free cores some tasks of a job get."""
+    threads = max(1, spec.threads_per_core)
+    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    per_task = -(-need.cpus_per_task // per_core)
+    wanted = cores_wanted(need, spec, tasks)
+    is_block = need.is_block or need.fixed_tasks_per_node
+    if need.whole_sockets:
+        return lowest_bits(free, wanted)
+    if need.tasks_per_socket and not need.overcommit:
+        most = need.tasks_per_socket * cores_wanted(need, spec, 1)
+        free = sum(lowest_bits(part, most) for part in _sockets(free, spec))
+    near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
+    if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
+        free = near
+    if not near or near == free:
+        return pick_cores(spec, free, wanted, per_task, is_block=is_block)
+    # Near the devices first, whole tasks as far as there is room for them; the others follow.
+    first = min(wanted, near.bit_count() // per_task * per_task)
+    picked = pick_cores(spec, near, first, per_task, is_block=is_block)
+    left = wanted - picked.bit_count()
+    return picked | pick_cores(spec, free & ~picked, left, per_task, is_block=is_block)
+
+
+def pick_cores(
+    spec: NodeSpec, cores: int, wanted: int, per_task: int = 1, *, is_block: bool = False
+) -> int:
+    """Return a mask of `wanted` of the free `cores`.
 
     Tasks of one core are dealt over the sockets in turn (block:cyclic, the default). A task of
     several goes into the first socket that holds it whole, so that it need not cross; one too
@@ -421,18 +514,15 @@ def pick_cores(node: FreeNode, wanted: int, per_task: int = 1, *, is_block: bool
         per_task: cores of one task.
         is_block: fill socket after socket.
     """
-    per_socket = max(1, node.spec.cores_per_socket)
-    socket_mask = (1 << per_socket) - 1
-    places = range(-(-node.cores.bit_length() // per_socket))
-    free = [node.cores & (socket_mask << (place * per_socket)) for place in places]
+    free = _sockets(cores, spec)
     picked, left = 0, wanted
     while left > 0:
         size = min(left, per_task)
-        home = next((at for at in places if free[at].bit_count() >= size), -1)
+        home = next((part for part in free if part.bit_count() >= size), 0)
         if is_block:
-            took = lowest_bits(node.cores & ~picked, left)
-        elif size > 1 and home >= 0:
-            took = lowest_bits(free[home], size)
+            took = lowest_bits(cores & ~picked, left)
+        elif size > 1 and home:
+            took = lowest_bits(home, size)
         else:
             took = _dealt(free, left if per_task == 1 else size)
         if not took:
@@ -468,43 +558,62 @@ def lowest_bits(mask: int, count: int) -> int:
 
 
 def _allot_gres(
-    need: Need, node: FreeNode, tasks: int, left: dict[tuple[str, str], int], after: int
+    need: Need,
+    node: FreeNode,
+    tasks: int,
+    cores: int,
+    left: dict[tuple[str, str], int],
+    after: int,
 ) -> tuple[GresAlloc, ...]:
     held: list[GresAlloc] = []
+    wanted = 0 if need.gres_binding == "DISABLE" else cores_wanted(need, node.spec, tasks)
+    near = cores, wanted
     for name, kind, count in need.gres_per_node:
-        held += _take(node, name, kind, count)
+        held += _take(node, name, kind, count, near)
     for name, kind, count in need.gres_per_task:
-        held += _take(node, name, kind, count * tasks)
+        held += _take(node, name, kind, count * tasks, near)
     for (name, kind), count in left.items():
         # Leave one for each node still to come, as far as the node can bear it.
         share = min(max(0, count - after), _count(node, name, kind))
         if share:
-            held += _take(node, name, kind, share)
+            held += _take(node, name, kind, share, near)
             left[(name, kind)] = count - share
     if need.is_exclusive:
         for item in node.spec.gres:
             free = _count(node, item.name, item.type)
             if free:
-                held += _take(node, item.name, item.type, free)
+                held += _take(node, item.name, item.type, free, near)
     return _merge(held)
 
 
-def _take(node: FreeNode, name: str, kind: str, count: int) -> list[GresAlloc]:
+def _take(
+    node: FreeNode, name: str, kind: str, count: int, near: tuple[int, int]
+) -> list[GresAlloc]:
+    """Take devices of a node.
+
+    Args:
+        near: mask of the free cores, and how many of them the job takes.
+    """
     held = []
-    for item_type, free, mask in free_devices(node, name, kind):
-        take = min(free, count)
-        if not take:
+    for item in node.spec.gres:
+        if item.name != name or (kind and item.type != kind):
             continue
+        key = f"{name}:{item.type}"
+        used = node.gres_used.get(key, 0)
         picked = 0
-        while mask and picked.bit_count() < take:
-            low = mask & -mask
-            picked |= low
-            mask ^= low
-        key = f"{name}:{item_type}"
+        if is_indexed(item):
+            mask = ((1 << item.count) - 1) << item.first_index
+            mask &= ~node.gres_busy.get(key, 0)
+            take = min(mask.bit_count(), count)
+            picked = choose_devices(item, mask, take, *near) if take else 0
+        else:
+            take = min(item.count - used, count)
+        if take <= 0:
+            continue
         node.gres_busy[key] = node.gres_busy.get(key, 0) | picked
-        node.gres_used[key] = node.gres_used.get(key, 0) + take
+        node.gres_used[key] = used + take
         size = (picked.bit_length() + 7) // 8
-        held.append(GresAlloc(name, item_type, take, picked.to_bytes(size, "little")))
+        held.append(GresAlloc(name, item.type, take, picked.to_bytes(size, "little")))
         count -= take
     assert not count, (node.spec.name, name, kind, count)
     return held

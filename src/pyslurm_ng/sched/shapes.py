@@ -255,7 +255,7 @@ def _spec(specs: Sequence[NodeSpec | None], node_id: int) -> NodeSpec:
 
 
 def _hardware(spec: NodeSpec) -> tuple[object, ...]:
-    counts = tuple((item.name, item.type, item.count) for item in spec.gres)
+    counts = tuple((item.name, item.type, item.count, item.cores) for item in spec.gres)
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,
         schedulable_mem_mib(spec), spec.tmp_disk_mib, spec.core_spec_count, spec.cpu_spec_list,

@@ -17,7 +17,7 @@ from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, JobRequest, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.node import NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.rows import Load
@@ -320,7 +320,7 @@ def _assoc_priority(cluster: Cluster) -> dict[int, int]:
 def _static(cluster: Cluster) -> _Static:
     nodes = cluster.nodes
     return _Static(
-        specs=tuple(node.spec if node is not None else None for node in nodes),
+        specs=tuple(spec_as_found(node) if node is not None else None for node in nodes),
         weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
         features=tuple(node.features_active if node is not None else () for node in nodes),
         node_by_name=dict(cluster.node_by_name),

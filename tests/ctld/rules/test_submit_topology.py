@@ -9,6 +9,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.feasible import feasible
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.need import Selection
 from tests.sched.test_topology_plan import BLOCKS, TREE, cluster_with
 
 
@@ -19,7 +20,7 @@ def judge(topology: str, nodes: int, **more: object) -> Reject | None:
         nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=mj.REQ_EXCLUSIVE, partition="main"
     )
     request = msgspec.structs.replace(request, **more)
-    return feasible(cluster, request, cluster.partitions["main"], with_memory=False)
+    return feasible(cluster, request, cluster.partitions["main"], Selection(with_memory=False))
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,7 @@ def test_job(
             found.request,
             partition,
             cluster.node_by_name,
-            rules.memory_consumable,
-            rules.least_loaded,
+            rules.selection,
         )
         tenant = tenant_of(found.request, partition, caller.uid)
         place = _first_place(cluster, found.request, partition, need, tenant, earliest_us)

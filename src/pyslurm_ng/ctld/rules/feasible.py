@@ -9,8 +9,8 @@ from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.features import suits
-from pyslurm_ng.sched.need import Need, need_of
-from pyslurm_ng.sched.select import FreeNode, choose, empty_node, place_of
+from pyslurm_ng.sched.need import Need, Selection, need_of
+from pyslurm_ng.sched.select import FreeNode, choose, empty_node, has_shape, place_of
 from pyslurm_ng.sched.topology import Layout, layouts_of
 
 _MOST_KEPT = 4096
@@ -20,19 +20,19 @@ _MEMORY_DETAIL = "Memory specification can not be satisfied"
 
 
 def feasible(
-    cluster: Cluster, request: JobRequest, partition: Partition, with_memory: bool
+    cluster: Cluster, request: JobRequest, partition: Partition, selection: Selection
 ) -> Reject | None:
     """Return why `request` can never run in `partition`, None if it can or is merely too wide.
 
     A job that wants more nodes or CPUs than the partition has is accepted and waits, as in Slurm
     (`EnforcePartLimits` refuses it elsewhere): nodes may be added.
     """
-    key = (partition.name, with_memory, _shape(request))
+    key = (partition.name, selection, _shape(request))
     known = cluster.memo.get(key, key)
     if known is not key:
         assert known is None or isinstance(known, Reject)
         return known
-    answer = _judge(cluster, request, partition, with_memory)
+    answer = _judge(cluster, request, partition, selection)
     if len(cluster.memo) >= _MOST_KEPT:
         cluster.memo.clear()
     cluster.memo[key] = answer
@@ -89,9 +89,9 @@ def _shape(request: JobRequest) -> tuple[object, ...]:
 
 
 def _judge(
-    cluster: Cluster, request: JobRequest, partition: Partition, with_memory: bool
+    cluster: Cluster, request: JobRequest, partition: Partition, selection: Selection
 ) -> Reject | None:
-    need = need_of(request, partition, cluster.node_by_name, with_memory)
+    need = need_of(request, partition, cluster.node_by_name, selection)
     kinds = _kinds(cluster, partition)
     examples = [nodes[0] for nodes in kinds]
     refusal = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
@@ -109,7 +109,7 @@ def _judge(
     candidates = [
         _empty(node)
         for nodes in kinds
-        if _suits(request, nodes[0])
+        if _suits(request, need, nodes[0])
         for node in _enough(need, nodes)
     ]
     layout = layouts_in(cluster).get(partition.name) if need.is_choosy else None
@@ -125,7 +125,7 @@ def _may_lie(cluster: Cluster, request: JobRequest, partition: Partition, need: 
         return True
     fits = 0
     for nodes in _kinds(cluster, partition):
-        if _suits(request, nodes[0]):
+        if _suits(request, need, nodes[0]):
             for node in nodes:
                 if node.node_id not in need.excluded_nodes:
                     fits |= 1 << layout.position[node.node_id]
@@ -171,15 +171,8 @@ def _enough(need: Need, nodes: list[Node]) -> list[Node]:
     return found
 
 
-def _suits(request: JobRequest, node: Node) -> bool:
-    spec = node.spec
-    if spec.sockets < request.sockets_per_node:
-        return False
-    if spec.cores_per_socket < request.cores_per_socket:
-        return False
-    if request.threads_per_core > spec.threads_per_core:
-        return False
-    return suits(request, node.features_active)
+def _suits(request: JobRequest, need: Need, node: Node) -> bool:
+    return has_shape(need, node.spec) and suits(request, node.features_active)
 
 
 def _one_of_them_fits(
@@ -189,7 +182,7 @@ def _one_of_them_fits(
     for name, kind, _ in need.gres_total:
         if not any(_has(node, name, kind) for node in nodes):
             return refusal
-    return None if any(_suits(request, node) for node in nodes) else refusal
+    return None if any(_suits(request, need, node) for node in nodes) else refusal
 
 
 def _has(node: Node, name: str, kind: str) -> bool:

@@ -219,7 +219,7 @@ def check_partitions(
     with NO limits only make it wait; access and what can never run count always.
     """
     enforce = context.conf.enforce_part_limits
-    with_memory = policy(context.conf).memory_consumable
+    selection = policy(context.conf).selection
     allowed: list[Partition] = []
     first: Reject | None = None
     for partition in partitions:
@@ -227,7 +227,7 @@ def check_partitions(
         if refusal is None and enforce != "NO":
             refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
         if refusal is None:
-            refusal = feasible(cluster, request, partition, with_memory)
+            refusal = feasible(cluster, request, partition, selection)
         if refusal is None:
             allowed.append(partition)
         elif enforce == "ALL":

@@ -618,13 +618,13 @@ def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
     partitions = check_names(cluster, request, context.conf)
     if isinstance(partitions, Reject):
         return partitions
-    with_memory = policy(context.conf).memory_consumable
+    selection = policy(context.conf).selection
     first: Reject | None = None
     for partition in partitions:
         refusal = None
         if "partition" in change.fields and not change.is_privileged:
             refusal = check_access(partition, request, context)
-        refusal = refusal or feasible(cluster, request, partition, with_memory)
+        refusal = refusal or feasible(cluster, request, partition, selection)
         if refusal is None:
             return None
         first = first or refusal
