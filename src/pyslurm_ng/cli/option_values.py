@@ -19,6 +19,7 @@ OVERCOMMIT, CONTIGUOUS, SPREAD, USE_MIN_NODES = 1 << 9, 1 << 10, 1 << 11, 1 << 1
 KILL_INVALID_DEP, KEEP_INVALID_DEP = 1 << 14, 1 << 15
 OPEN_APPEND, OPEN_TRUNCATE = 1 << 16, 1 << 17
 WAIT_ALL_NODES, GET_USER_ENV = 1 << 18, 1 << 19
+GRES_DISABLE_BIND, GRES_ENFORCE_BIND = 1 << 20, 1 << 21
 NICE_SET, IMMEDIATE, INTERACTIVE = 1 << 23, 1 << 24, 1 << 25
 EXPORT_NONE, NTASKS_SET, MEM_SET = 1 << 26, 1 << 27, 1 << 28
 NODES_SET, SIGNAL_BATCH, SIGNAL_RESV = 1 << 30, 1 << 31, 1 << 32
@@ -36,6 +37,7 @@ SIGNAL_NAMES = {
 }  # fmt: skip
 RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
+_SHARING_FLAGS = ("one-task-per-sharing", "multiple-tasks-per-sharing", "allow-task-sharing")
 _NICE_LIMIT = 2147483645
 _COUNT_LIMIT = 2147483647
 
@@ -145,6 +147,33 @@ def gpus(options: "Options", name: str, value: str) -> None:
         words.append(f"{kind}:{int(count)}" if kind else str(int(count)))
     options.request[name.replace("-", "_")] = ",".join(words)
     options.resources.append("gpu")
+
+
+def gres_flags(options: "Options", name: str, value: str) -> None:
+    """How devices and cores belong together."""
+    for word in value.lower().split(","):
+        if word == "enforce-binding":
+            options.flag(GRES_ENFORCE_BIND, GRES_DISABLE_BIND)
+        elif word == "disable-binding":
+            options.flag(GRES_DISABLE_BIND, GRES_ENFORCE_BIND)
+        elif word in _SHARING_FLAGS:
+            raise OptionError(f"--gres-flags={word} is not implemented yet", 1)
+        else:
+            raise invalid(name)
+
+
+def extra_node_info(options: "Options", name: str, value: str) -> None:
+    """`-B sockets[:cores[:threads]]`, least counts; `*` for any."""
+    words = value.split(":")
+    fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
+    if len(words) > len(fields):
+        raise invalid(name)
+    for word, field in zip(words, fields, strict=False):
+        if word == "*":
+            continue
+        if not (word.isascii() and word.isdigit() and 0 < int(word) <= 65535):
+            raise invalid(name)
+        options.request[field] = int(word)
 
 
 def gres(options: "Options", name: str, value: str) -> None:

@@ -41,6 +41,9 @@ NUMBERS = {
     "ntasks-per-gpu": ("ntasks_per_gpu", 1), "ntasks-per-node": ("ntasks_per_node", 1),
     "ntasks-per-tres": ("ntasks_per_gpu", 1), "tasks-per-node": ("ntasks_per_node", 1),
     "segment": ("segment", 1), "threads-per-core": ("threads_per_core", 1),
+    "sockets-per-node": ("sockets_per_node", 1), "cores-per-socket": ("cores_per_socket", 1),
+    "ntasks-per-socket": ("ntasks_per_socket", 1), "core-spec": ("core_spec", 0),
+    "thread-spec": ("thread_spec", 0),
 }  # fmt: skip
 """Options that are a count: field and least value."""
 
@@ -55,7 +58,9 @@ READERS: "dict[str, Reader]" = {
     "account": ov.account, "begin": ov.moment, "chdir": ov.directory, "cluster": ov.cluster,
     "clusters": ov.cluster, "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
-    "gpus-per-node": ov.gpus, "gpus-per-task": ov.gpus, "gres": ov.gres, "hint": ov.hint,
+    "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
+    "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
+    "extra-node-info": ov.extra_node_info,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
     "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
     "no-requeue": ov.no_requeue, "nodefile": ov.node_file, "nodelist": ov.node_list,
@@ -80,9 +85,7 @@ SETTINGS = frozenset(
 RECORDED = frozenset(("mcs-label", "wckey"))
 """Options that are kept with the job and shown, before all of their effect exists."""
 
-CHECKED_THEN_REFUSED = frozenset(
-    "core-spec cores-per-socket delay-boot ntasks-per-socket sockets-per-node thread-spec".split()
-)
+CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
 """Not implemented, but a value that is no number is what is complained about first, as in Slurm."""
 
 
@@ -327,6 +330,11 @@ class Options:
         request = self.request
         per_gpu = request.get("ntasks_per_gpu", 0)
         totals = ("gpus", "gpus_per_node", "gpus_per_task")
+        if request.get("gpus_per_socket") and not request.get("sockets_per_node"):
+            text = "--gpus-per-socket option unless --sockets-per-node is also specified."
+            raise OptionError(f"Can't use {text}", 1)
+        if request.get("core_spec") and request.get("thread_spec"):
+            raise OptionError("--core-spec and --thread-spec are mutually exclusive", 1)
         if per_gpu and request.get("ntasks") and not any(request.get(name) for name in totals):
             request["gpus"] = str(-(-request["ntasks"] // per_gpu))
             self.resources.append("gpu")
