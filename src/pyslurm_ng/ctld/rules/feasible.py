@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.node import Node, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.features import suits
@@ -59,7 +59,7 @@ def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
             node = cluster.node(node_id)
             if node.state == NodeState.FUTURE:
                 continue
-            spec = node.spec
+            spec = spec_as_found(node)
             kind = (
                 spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core,
                 spec.real_memory_mib, spec.tmp_disk_mib, spec.core_spec_count,
@@ -153,7 +153,7 @@ def layouts_in(cluster: Cluster) -> dict[str, Layout]:
 
 
 def _empty(node: Node) -> FreeNode:
-    free = empty_node(node.node_id, node.spec)
+    free = empty_node(node.node_id, spec_as_found(node))
     free.features, free.weight = node.features_active, node.weight
     return free
 
