@@ -25,6 +25,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.explain import Outlook, outlook
 from pyslurm_ng.sched.snapshot import may_be_considered
 from pyslurm_ng.wire.query_messages import ExplainJob
@@ -35,7 +36,7 @@ Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
 
 _TRY_AGAIN = 11  # EAGAIN
 _MOST_AT_ONCE = 16
-_LONGEST_NS = 1_500_000_000  # then the answer is what is known by then
+_LONGEST_NS = 1_800_000_000  # then the answer is what is known by then
 _MOST_PARTITIONS = 16  # other ones to try
 
 
@@ -63,6 +64,7 @@ class Explainer:
         self._run = run
         self._bug = bug
         self._open = 0
+        self._planner = Planner()  # the questions' own; one is worked on at a time
 
     def handle(self, call: Call, caller: Caller) -> None:
         """Find the job and begin to look; the answer follows."""
@@ -131,6 +133,7 @@ class Explainer:
                 partitions,
                 view.fairshare,
                 lambda: monotonic_ns() > due_ns,
+                self._planner,
             )
             return found, read_history(journal, job_id, names)
 

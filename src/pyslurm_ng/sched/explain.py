@@ -21,6 +21,7 @@ from pyslurm_ng.model.job import (
     changed_request,
 )
 from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.obstacle import unplaceable
 from pyslurm_ng.sched.plan import Wait
@@ -103,12 +104,14 @@ def outlook(
     partitions: Sequence[str] = (),
     fairshare: Mapping[int, float] | None = None,
     is_late: Callable[[], bool] = never_late,
+    planner: Planner | None = None,
 ) -> Outlook | None:
     """Return a waiting job's outlook; None where no timeline decides (see `probe`).
 
     Args:
         partitions: others that its user may use.
         is_late: returns whether the answer is due; then it is what is known by then.
+        planner: one kept for such questions.
     """
     job = next((item for item in snapshot.waiting if item.job_id == job_id), None)
     if job is None:
@@ -124,7 +127,9 @@ def outlook(
     tried = list(changes(job, snapshot, partitions))
     others = [change.job for change in tried]
     try:
-        found = probe(snapshot, policy, job, others, fairshare, is_late)
+        # What is seen inside a reservation is another cluster: not for the planner that is kept.
+        kept = None if is_inside else planner
+        found = probe(snapshot, policy, job, others, fairshare, is_late, kept)
     except OutOfTimeError:
         return Outlook(job.partitions[0], -1, 0, (), untried=len(tried), is_late=True)
     if found is None:

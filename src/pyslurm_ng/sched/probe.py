@@ -59,6 +59,7 @@ def probe(
     others: Sequence[Waiting],
     fairshare: Mapping[int, float] | None = None,
     is_late: Callable[[], bool] = never_late,
+    planner: Planner | None = None,
 ) -> Probe | None:
     """Return when a waiting job is to start, and when `others` would start in its place.
 
@@ -67,11 +68,12 @@ def probe(
 
     Args:
         is_late: returns whether the answer is due.
+        planner: one that is for such questions alone; it answers the next one sooner.
 
     Raises:
         OutOfTimeError: it was due before the jobs ahead were planned.
     """
-    rehearsal = Planner().rehearse(snapshot, policy, others, fairshare)
+    rehearsal = (planner or Planner()).rehearse(snapshot, policy, others, fairshare)
     if rehearsal is None:
         return None
     return _Prober(rehearsal, snapshot, job, others, is_late).run()
