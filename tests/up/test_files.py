@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import shutil
 import socket
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,10 @@ def keys(text: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path / "c")
+def layout(tmp_path: Path) -> Iterator[Layout]:
+    found = Layout(tmp_path / "c")
+    yield found
+    shutil.rmtree(found.run, ignore_errors=True)  # elsewhere when this path is long
 
 
 def write(request: files.Request, layout: Layout) -> str:
