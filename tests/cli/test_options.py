@@ -25,6 +25,17 @@ def parsed(*words: str, command: str = "sbatch") -> op.Options:
     return options
 
 
+def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
+    """`-n2 -w n[1-3]`: two of the three, with a warning; -N says otherwise."""
+    options = op.Options("sbatch")
+    pairs, _ = options.split_words(["-n2", "-w", "n[1-3]"])
+    options.apply_all(pairs, op.COMMAND_LINE)
+    assert options.finish() == ["can't run 2 processes on 3 nodes, setting nnodes to 2"]
+    assert (options.request["nodes_min"], options.request["nodes_max"]) == (2, 2)
+    assert "nodes_min" not in parsed("-n3", "-w", "n[1-3]").request
+    assert "nodes_min" not in parsed("-n2", "-w", "n[1-3]", "-m", "arbitrary").request
+
+
 # The table --------------------------------------------------------------------------------------
 
 

@@ -126,3 +126,28 @@ def test_a_pass_splits_no_segment() -> None:
         assert bool(chosen) == (room >= count), (free, request)
         taken = [sum(node // 4 == block for node in chosen) for block in range(6)]
         assert not any(amount % segment for amount in taken), (free, request, chosen)
+
+
+def test_more_names_than_nodes_are_a_choice() -> None:
+    """`-N2 -w n[0-9]` takes two of those named, on one leaf; as many as named are all taken."""
+    everything = list(range(24))
+    request = JobRequest(
+        nodes_min=2, nodes_max=2, ntasks=2, flags=mj.REQ_EXCLUSIVE, node_list="n[3,7-8,12,16]"
+    )
+    assert place(TREE, everything, request) == [7, 8]
+    assert place(TREE, [node for node in everything if node not in (7, 16)], request) != []
+    request = msgspec.structs.replace(request, nodes_min=5, nodes_max=5, ntasks=5)
+    assert place(TREE, everything, request) == [3, 7, 8, 12, 16]
+
+
+def test_segments_are_chosen_among_named_nodes() -> None:
+    """Blocks of four: two segments of two lie in the two blocks that have two names each."""
+    request = JobRequest(
+        nodes_min=4,
+        nodes_max=4,
+        ntasks=4,
+        segment=2,
+        flags=mj.REQ_EXCLUSIVE,
+        node_list="n[0,4-5,8-9,12]",
+    )
+    assert place(BLOCKS, list(range(24)), request) == [4, 5, 8, 9]

@@ -288,7 +288,8 @@ class Options:
         self._settle_gpus()
         warnings: list[str] = []
         request = self.request
-        tasks, low = request.get("ntasks", 0), request.get("nodes_min", 0)
+        tasks = request.get("ntasks", 0)
+        low = request.get("nodes_min", 0) or self._named_nodes(tasks)
         if tasks and low > tasks:
             warnings.append(
                 f"can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
@@ -296,6 +297,18 @@ class Options:
             request["nodes_min"] = tasks
             request["nodes_max"] = tasks
         return warnings
+
+    def _named_nodes(self, tasks: int) -> int:
+        """Return how many nodes --nodelist names, for a job whose tasks may be fewer."""
+        names = self.request.get("node_list", "")
+        if not tasks or not names or "arbitrary" in self.request.get("distribution", "").lower():
+            return 0
+        from pyslurm_ng.base.hostlist import HostlistError, expand
+
+        try:
+            return len(set(expand(names)))
+        except HostlistError:
+            return 0  # refused later
 
     def _settle_memory(self) -> None:
         """Of --mem, --mem-per-cpu and --mem-per-gpu the strongest source's one counts."""

@@ -132,7 +132,12 @@ def need_of(
     """
     sizes = job_sizes(request, partition)
     flags = request.flags
-    required = _node_ids(request.node_list, node_by_name)
+    required = frozenset(_node_ids(request.node_list, node_by_name))
+    excluded = frozenset(_node_ids(request.exclude, node_by_name))
+    if 0 < request.nodes_max < len(required):
+        # More names than it may have nodes: any of those named.
+        excluded |= frozenset(partition.node_ids) - required
+        required = frozenset()
     mem = sizes.mem_per_node_mib, sizes.mem_per_cpu_mib, sizes.mem_per_gpu_mib
     if not selection.with_memory:
         mem = 0, 0, 0
@@ -166,8 +171,8 @@ def need_of(
         is_exclusive=bool(flags & REQ_EXCLUSIVE or request.core_spec or request.thread_spec)
         or partition.exclusive == "NODE",
         overcommit=overcommit,
-        required_nodes=frozenset(required),
-        excluded_nodes=frozenset(_node_ids(request.exclude, node_by_name)),
+        required_nodes=required,
+        excluded_nodes=excluded,
         segment=request.segment,
         is_block=second == "block" or (selection.is_block and second in ("", "*")),
         consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
