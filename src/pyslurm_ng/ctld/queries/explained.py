@@ -118,7 +118,12 @@ def _start_us(soft: Soft, job: Job, outlook: Outlook | None) -> int:
         return job.start_us
     if outlook is None or not outlook.start_us:
         return soft.expected_start_us.get(job.job_id, 0) or (job.begin_us if job.begin_us else 0)
-    return -1 if outlook.start_us >= NO_END_US else outlook.start_us
+    if outlook.start_us >= NO_END_US:
+        return -1
+    # The same plan made anew moves with the clock; squeue --start shows that of the last pass.
+    shown_us = soft.expected_start_us.get(job.job_id, 0)
+    is_same = shown_us and abs(shown_us - outlook.start_us) <= MINUTE_US
+    return shown_us if is_same else outlook.start_us
 
 
 def _holder(cluster: Cluster, item: Holder) -> HolderShown:

@@ -1,0 +1,125 @@
+"""What `scontrol explain job` answers: sentences, who counts for a limit, the start as shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.ctld.queries.explained import explained, limit_holders
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.assoc import Limits
+from pyslurm_ng.model.job import REQ_HOLD, Job
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.explain import outlook
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.wire.query_messages import JobExplained
+from tests.ctld.rules.reservation_room import HOUR_US, MINUTE_US
+from tests.ctld.rules.test_reasons import (
+    ENFORCED,
+    Scene,
+    array_limit,
+    cleaning,
+    held_by_admin,
+    launch_failed,
+    licenses,
+    max_requeue,
+    priority,
+    reservation_deleted,
+)
+
+
+def answer(scene: Scene, job: Job, asked: str = "") -> JobExplained:
+    view = snapshot(scene.cluster, scene.now_us)
+    found = outlook(view, policy(scene.conf), job.job_id)
+    return explained(scene.cluster, scene.soft, job, found, [], 0, scene.now_us, asked)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        (held_by_admin, "held by an administrator"),
+        (lambda scene: scene.waiting(flags=REQ_HOLD), "held by its user"),
+        (max_requeue, "after 6 launches that failed"),
+        (reservation_deleted, "its reservation is gone"),
+        (launch_failed, "launch failed requeued held"),
+    ],
+)
+def test_who_held_it(scenario: object, words: str) -> None:
+    scene = Scene()
+    job = scenario(scene)  # type: ignore[operator]
+    (line,) = scene.sentences(job)
+    assert words in line and line.endswith(f"scontrol release {job.job_id}")
+
+
+def test_a_dependency_says_until_when_at_the_latest() -> None:
+    scene = Scene()
+    first = scene.running(time_limit_min=90)
+    second = scene.waiting(dependency=f"afterok:{first.job_id}", time_limit_min=30)
+    (line,) = scene.sentences(second)
+    assert f"job {first.job_id} of alice is RUNNING and ends in 1 h 30 min at the latest" in line
+    scene.now_us += 20 * MINUTE_US
+    assert "ends in 1 h 10 min" in scene.sentences(second)[0]
+
+
+def test_a_licence_says_who_has_it() -> None:
+    scene = Scene()
+    job = licenses(scene)
+    (line,) = scene.sentences(job)
+    assert line.startswith("needs 1 of licence matlab; 1 of 1 are used by job 1, which ends in")
+
+
+def test_an_array_speaks_of_its_next_task() -> None:
+    scene = Scene()
+    job = array_limit(scene)
+    found = answer(scene, job, f"{job.job_id}_3")
+    assert found.job_id == f"{job.job_id}_3"
+    assert found.waits_for[0] == (
+        f"3 tasks of the array wait, 1 run, 1 may run at once; "
+        f"what follows is about the next one, {job.job_id}_1"
+    )
+
+
+def test_the_start_is_that_of_squeue() -> None:
+    scene = Scene()
+    job = priority(scene)
+    scene.now_us += 5_000_000
+    found = answer(scene, job)
+    assert found.start_us == scene.soft.expected_start_us[job.job_id]
+    nodes = scene.soft.sched_nodes[job.job_id]
+    assert found.nodes == ",".join(scene.cluster.node_names(nodes))
+
+
+def test_who_counts_for_a_limit_the_first_to_end_first() -> None:
+    scene = Scene(ENFORCED)
+    scene.account(quality=Limits(grp_jobs=2))
+    long = scene.running(time_limit_min=60)
+    short = scene.running(time_limit_min=10)
+    job = scene.waiting()
+    held = limit_holders(scene.cluster, job, Reason.QOSGrpJobsLimit)
+    assert [item.job_id for item in held] == [short.job_id, long.job_id]
+    assert [item.kind for item in answer(scene, job).holders] == ["limit", "limit"]
+    assert limit_holders(scene.cluster, job, Reason.QOSMaxWallDurationPerJobLimit) == []
+
+
+def test_a_run_that_is_cleaned_up_is_not_waiting_yet() -> None:
+    scene = Scene()
+    job = cleaning(scene)
+    found = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
+    assert JobState[found.state] == JobState(job.state)
+
+
+def test_a_begin_time_is_told() -> None:
+    scene = Scene()
+    job = scene.waiting(begin_us=scene.now_us + 2 * HOUR_US)
+    assert scene.sentences(job) == ["its begin time is 2 h away"]
+
+
+def test_the_reason_of_a_partition_that_is_gone() -> None:
+    scene = Scene()
+    job = scene.waiting(partition="gpu", flags=REQ_HOLD)
+    fields = {"priority": 1, "reason": 0, "eligible_us": scene.now_us}
+    scene.apply([ev.JobUpdated(scene.now_us, job.job_id, fields)])
+    scene.apply([ev.PartitionDeleted(scene.now_us, "gpu")])
+    scene.run_pass()
+    assert scene.shown(job)[0] == "PartitionDown"
+    assert scene.sentences(job) == ["partition gpu does not exist any more"]
