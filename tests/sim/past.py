@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
@@ -68,6 +69,7 @@ def record(
         (6, CancelJobs(bytes(16), filter=JobFilter(jobs=["6"]))),
     ),
     told: Sequence[ev.AnyEvent] = (),
+    topologies: Sequence[TopologyConf] = (),
 ) -> Path:
     """Let jobs run on a cluster and write its journal; return the state directory.
 
@@ -78,7 +80,7 @@ def record(
     conf = parse_slurm_conf(conf_text)
     world = World(start_us=BEGIN_US)
     cluster = Cluster()
-    first: list[ev.AnyEvent] = configure(cluster, conf, BEGIN_US)
+    first: list[ev.AnyEvent] = configure(cluster, conf, BEGIN_US, topologies)
     apply_all(cluster, first)
     first += [
         ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE)
@@ -104,7 +106,7 @@ def record(
 
     for number, (minute, user, nodes, limit, _, wanted) in enumerate(jobs):
         more = dict(wanted)
-        hold = more.pop("hold", "")
+        hold, components = more.pop("hold", ""), int(more.pop("components", "1"))
         request = JobRequest(
             nodes_min=nodes,
             nodes_max=nodes,
@@ -112,13 +114,19 @@ def record(
             comment=str(number),
             work_dir="/",
             flags=REQ_HOLD if hold else 0,
+            switches=int(more.pop("switches", "0")),
             **more,
         )
         message: SubmitJob | AllocateJob
         if request.origin:
             message = AllocateJob(bytes(16), request=request)
         else:
-            message = SubmitJob(bytes(16), request=request, script=b"#!/bin/sh\n")
+            message = SubmitJob(
+                bytes(16),
+                request=request,
+                script=b"#!/bin/sh\n",
+                components=[request] * (components - 1),
+            )
         world.at(BEGIN_US + minute * MINUTE_US, lambda m=message, u=user: ask(m, u))
     for moment, deed in deeds:
         world.at(BEGIN_US + int(moment * MINUTE_US), lambda m=deed: ask(m, "root"))

@@ -9,10 +9,12 @@ import pytest
 from msgspec import Struct
 
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.journal.checkpoint import write_checkpoint
 from pyslurm_ng.journal.segment import SegmentHeader, SegmentReader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.sched.backfill import Planner
@@ -219,3 +221,71 @@ def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:
     assert sum(run.refused.values()) == 2, run.refused
     assert any("course" in text for text in run.refused)
     assert any("partition second" in text for text in run.refused)
+
+
+def test_heterogeneous_jobs_are_replayed_whole(tmp_path: Path) -> None:
+    """Components wait for each other in the replay as they did."""
+    jobs = [
+        simple(0, "ann", 3, 30, 20),
+        simple(1, "bob", 1, 30, 10, components="3"),  # needs three nodes: waits for ann's
+        simple(2, "cay", 1, 10, 5),
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=()))
+    run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    run.run()
+    assert len(recording.runs) == 5
+    assert run.runs == recording.runs
+    together = [one.start_us for one in run.runs.values() if one.user == "bob"]
+    assert len(together) == 3 and len(set(together)) == 1
+    assert together[0] == BEGIN_US + 20 * MINUTE_US
+
+
+def test_limits_told_by_accounting_hold_in_the_replay(tmp_path: Path) -> None:
+    """A user of one job at a time; without the limits being enforced the second starts at once."""
+    enforced = CONF + "AccountingStorageEnforce=associations,limits,qos\n"
+    assocs = (
+        Association(1, "root", lineage="/"),
+        Association(2, "lab", parent_id=1, qos=("normal",), lineage="/lab/"),
+        Association(
+            3,
+            "lab",
+            "ann",
+            parent_id=2,
+            qos=("normal",),
+            default_qos="normal",
+            is_default=True,
+            limits=Limits(max_jobs=1),
+        ),
+    )
+    told: list[ev.AnyEvent] = [
+        ev.QosChanged(BEGIN_US, changed=(Qos(1, "normal"),)),
+        ev.AssocChanged(BEGIN_US, changed=assocs, users=(UserRecord("ann", "lab"),), version=1),
+    ]
+    jobs = [simple(1, "ann", 1, 30, 20), simple(2, "ann", 1, 30, 20)]
+    state = record(tmp_path / "state", conf_text=enforced, jobs=jobs, deeds=(), told=told)
+    recording = read_recording(state)
+    run = JournalRun(recording, parse_slurm_conf(enforced), Planner())
+    run.run()
+    assert starts(run) == {1: 1, 2: 21}
+    assert run.runs == recording.runs
+    free = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    free.run()
+    assert starts(free) == {1: 1, 2: 2}
+
+
+def test_another_topology_may_be_tried(tmp_path: Path) -> None:
+    """Recorded without a network; --switches=1 means something once there is one."""
+    jobs = [
+        simple(0, "ann", 1, 60, 40),
+        simple(1, "bob", 2, 60, 10, switches="1"),  # two of three free nodes, under one switch
+        simple(2, "cay", 2, 60, 10, switches="1"),
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=()))
+    conf = parse_slurm_conf(CONF + "TopologyPlugin=topology/tree\n")
+    text = "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\nSwitchName=t Switches=s[1-2]\n"
+    run = JournalRun(recording, conf, Planner(), [parse_topology_conf(text)])
+    run.run()
+    assert starts(run) == {1: 0, 2: 1, 3: 11}
+    plain = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    plain.run()
+    assert plain.runs == recording.runs
