@@ -24,7 +24,12 @@ class NodeGres(Struct, array_like=True, frozen=True, gc=False):
 
 def is_indexed(item: NodeGres) -> bool:
     """Return whether single devices of a resource are given out, not just a count."""
-    return bool(item.files) or item.name == "gpu"
+    return (bool(item.files) or item.name == "gpu") and is_consumed(item)
+
+
+def is_consumed(item: NodeGres) -> bool:
+    """Return whether what one job gets is no longer there for others."""
+    return "no_consume" not in item.flags
 
 
 class NodeSpec(Struct, array_like=True, frozen=True, gc=False):

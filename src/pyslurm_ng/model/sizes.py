@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pyslurm_ng.base.tres import TresError, parse_gres
+
 from .ids import INFINITE
 from .job import REQ_MEM_SET, JobRequest
 from .partition import Partition
@@ -29,11 +31,24 @@ class JobSizes:
     mem_per_cpu_mib: int = 0
     mem_per_gpu_mib: int = 0
     mem_whole_node: bool = False
+    # CPUs that come with each GPU where these are not the same for each task; else they are in
+    # `cpus_per_task`, and this is 0.
+    cpus_per_gpu: int = 0
 
 
 def total(text: str) -> int:
     """Return the sum of a `[type:]n` list as the --gpus options take."""
     return sum(int(part.rpartition(":")[2]) for part in text.split(",") if part)
+
+
+@lru_cache(maxsize=4096)
+def _gpus_per_node(gres: str, per_node: str, per_socket: str, sockets: int) -> int:
+    """Return the GPUs that each node has to give."""
+    count = total(per_node) + total(per_socket) * max(1, sockets)
+    try:
+        return count + sum(item.amount for item in parse_gres(gres) if item.name == "gpu")
+    except TresError:
+        return count  # the submit rule has checked it
 
 
 @lru_cache(maxsize=1024)
@@ -60,6 +75,17 @@ def node_sizes(text: str) -> tuple[int, ...]:
 
 def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
     """Return the sizes of `request` with the defaults of `partition`."""
+    cpus_per_gpu = request.cpus_per_gpu
+    if partition is not None and not cpus_per_gpu and not request.cpus_per_task:
+        cpus_per_gpu = partition.def_cpus_per_gpu
+    gpus_per_node = 0
+    if request.gres or request.gpus_per_node or request.gpus_per_socket:
+        gpus_per_node = _gpus_per_node(
+            request.gres,
+            request.gpus_per_node,
+            request.gpus_per_socket,
+            request.sockets_per_node,
+        )
     key = (
         request.nodes_min,
         request.nodes_max,
@@ -67,19 +93,20 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
         request.ntasks_per_node,
         request.ntasks_per_gpu,
         request.cpus_per_task,
-        request.cpus_per_gpu,
+        cpus_per_gpu,
         request.mincpus,
         request.gpus,
-        request.gpus_per_node,
+        gpus_per_node,
         request.gpus_per_task,
     )
-    nodes_min, nodes_max, tasks, cpus_per_task, cpus = _counts(*key)
+    nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu = _counts(*key)
     if partition is not None:
         nodes_max = min(nodes_max, partition.max_nodes)
-    per_node, per_cpu, per_gpu, whole = _memory(request, partition)
+    per_node, per_cpu, per_gpu, whole = _memory(request, partition, gpus_per_node)
     return JobSizes(
-        nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole
-    )
+        nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole,
+        cpus_per_gpu,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
@@ -93,14 +120,17 @@ def _counts(
     cpus_per_gpu: int,
     mincpus: int,
     gpus: str,
-    gpus_per_node: str,
+    gpus_per_node: int,
     gpus_per_task: str,
-) -> tuple[int, int, int, int, int]:
-    """Return (nodes_min, nodes_max, tasks, cpus_per_task, cpus); cached since jobs repeat."""
+) -> tuple[int, int, int, int, int, int]:
+    """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu; jobs repeat."""
+    whole = total(gpus)
+    if whole and gpus_per_node and not whole % gpus_per_node:
+        nodes_min = nodes_max = whole // gpus_per_node
     is_given = nodes_min > 0
     if not is_given:
         nodes_min = -(-ntasks // per_node) if ntasks and per_node else 1
-    gpu_count = total(gpus) or total(gpus_per_node) * nodes_min
+    gpu_count = whole or gpus_per_node * nodes_min
     if ntasks:
         tasks = ntasks
     elif per_node:
@@ -115,15 +145,25 @@ def _counts(
         nodes_max = nodes_min if is_given else max(nodes_min, tasks)
         if not is_given and gpu_count:
             nodes_max = max(nodes_max, gpu_count)
-    cpus_each = max(1, cpus_per_task)
+    cpus_each, with_gpus, cpus_of_gpus = max(1, cpus_per_task), 0, 0
     if cpus_per_gpu and not cpus_per_task:
         gpu_count = gpu_count or total(gpus_per_task) * tasks
-        cpus_each = max(1, -(-cpus_per_gpu * gpu_count // tasks))
-    cpus = max(tasks * cpus_each, nodes_min * max(1, mincpus))
-    return nodes_min, min(nodes_max, INFINITE), tasks, cpus_each, cpus
+        cpus_of_gpus = cpus_per_gpu * gpu_count
+        # GPUs of the whole job may end up anywhere, unless tasks or nodes say where.
+        is_counted = bool(ntasks or per_node or per_gpu) or nodes_min == nodes_max
+        if gpus_per_task:
+            cpus_each = max(1, cpus_per_gpu * total(gpus_per_task))
+        elif (is_counted or not gpus) and cpus_of_gpus and not cpus_of_gpus % tasks:
+            cpus_each = cpus_of_gpus // tasks
+        elif cpus_of_gpus:
+            with_gpus = cpus_per_gpu
+    cpus = max(tasks * cpus_each, nodes_min * max(1, mincpus), cpus_of_gpus)
+    return nodes_min, min(nodes_max, INFINITE), tasks, cpus_each, cpus, with_gpus
 
 
-def _memory(request: JobRequest, partition: Partition | None) -> tuple[int, int, int, bool]:
+def _memory(
+    request: JobRequest, partition: Partition | None, gpus_per_node: int
+) -> tuple[int, int, int, bool]:
     """Return memory (per node, per CPU, per GPU, whole node) as asked or by default."""
     if request.mem_per_gpu_mib:
         return 0, 0, request.mem_per_gpu_mib, False
@@ -135,7 +175,7 @@ def _memory(request: JobRequest, partition: Partition | None) -> tuple[int, int,
         return 0, 0, 0, True
     if partition is None:
         return 0, 0, 0, False
-    wants_gpus = request.gpus or request.gpus_per_node or request.gpus_per_task
+    wants_gpus = request.gpus or gpus_per_node or request.gpus_per_task
     if partition.def_mem_per_gpu_mib and wants_gpus:
         return 0, 0, partition.def_mem_per_gpu_mib, False
     if partition.def_mem_per_cpu_mib:

@@ -48,7 +48,9 @@ class Limits(Protocol):
 
 def least(need: Need) -> dict[str, int]:
     """Return the least a job takes, wherever it starts."""
-    cpus = max(need.tasks * need.cpus_per_task, need.nodes_min)
+    gpus = sum(count for name, _, count in need.gres_total if name == "gpu")
+    gpus += sum(count for name, _, count in need.gres_per_node if name == "gpu") * need.nodes_min
+    cpus = max(need.tasks * need.cpus_per_task, need.nodes_min, gpus * need.cpus_per_gpu)
     mem_mib = need.mem_per_node_mib * need.nodes_min or need.mem_per_cpu_mib * cpus
     amounts = {"cpu": cpus, "mem": mem_mib, "node": need.nodes_min}
     for wants, times in (

@@ -21,7 +21,7 @@ from pyslurm_ng.model.job import (
     JobRequest,
 )
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes
+from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes, total
 from pyslurm_ng.sched.features import FeatureError, Way, least_nodes, ways
 from pyslurm_ng.sched.sharing import sharing_of
 
@@ -97,6 +97,8 @@ class Need:
     # Set aside for the system in place of what the node's configuration says; 0: as that says.
     special_cores: int = 0
     special_threads: int = 0
+    tasks_per_gpu: int = 0  # no more for each of a node's GPUs
+    cpus_per_gpu: int = 0  # at least so many go with each GPU of a node
     gres_binding: str = ""  # ENFORCE: cores only near the devices; DISABLE: cores anywhere
 
     @property
@@ -144,6 +146,9 @@ def need_of(
     second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
     here = partition.select_type_parameters.upper().split(",")
     overcommit = bool(flags & REQ_OVERCOMMIT)
+    exclusive = bool(flags & REQ_EXCLUSIVE or request.core_spec or request.thread_spec)
+    exclusive = exclusive or partition.exclusive == "NODE"
+    both = _tasks_of_gpus(request)
     one_task = selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here
     features = _features(request)
     nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
@@ -153,7 +158,7 @@ def need_of(
         nodes_max=nodes_max,
         tasks=sizes.tasks,
         cpus_per_task=sizes.cpus_per_task,
-        tasks_per_node=request.ntasks_per_node,
+        tasks_per_node=request.ntasks_per_node or both,
         fixed_tasks_per_node=bool(request.ntasks_per_node and not request.ntasks),
         tasks_per_core=request.ntasks_per_core or int(one_task and not overcommit),
         threads_per_core=request.threads_per_core,
@@ -166,10 +171,9 @@ def need_of(
         gres_per_node=_gres(request.gres)
         + _gpus(request.gpus_per_node)
         + _gpus(request.gpus_per_socket, max(1, request.sockets_per_node)),
-        gres_per_task=_gpus(request.gpus_per_task),
-        gres_total=_gpus(request.gpus),
-        is_exclusive=bool(flags & REQ_EXCLUSIVE or request.core_spec or request.thread_spec)
-        or partition.exclusive == "NODE",
+        gres_per_task=() if both else _gpus(request.gpus_per_task),
+        gres_total=_in_all(request),
+        is_exclusive=exclusive,
         overcommit=overcommit,
         required_nodes=required,
         excluded_nodes=excluded,
@@ -193,14 +197,27 @@ def need_of(
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
         special_cores=request.core_spec if selection.allows_special else 0,
         special_threads=request.thread_spec if selection.allows_special else 0,
-        gres_binding=_binding(flags, selection),
+        tasks_per_gpu=request.ntasks_per_gpu,
+        cpus_per_gpu=sizes.cpus_per_gpu,
+        gres_binding=_binding(request, selection, exclusive),
     )
 
 
-def _binding(flags: int, selection: Selection) -> str:
+def _binding(request: JobRequest, selection: Selection, exclusive: bool) -> str:
+    """Return how devices and cores belong together; whole nodes have both."""
+    flags = request.flags
     if flags & REQ_GRES_DISABLE_BIND:
         return "DISABLE"
-    return "ENFORCE" if flags & REQ_GRES_ENFORCE_BIND or selection.enforces_binding else ""
+    if exclusive or not (flags & REQ_GRES_ENFORCE_BIND or selection.enforces_binding):
+        return ""
+    texts = (
+        request.gres,
+        request.gpus,
+        request.gpus_per_node,
+        request.gpus_per_socket,
+        request.gpus_per_task,
+    )
+    return "ENFORCE" if any(texts) else ""
 
 
 def _range(request: JobRequest, sizes: JobSizes, least: int) -> tuple[int, int]:
@@ -245,6 +262,22 @@ def _gres(text: str) -> tuple[GresNeed, ...]:
     if not text or text.lower() == "none":
         return ()
     return tuple((item.name, item.type_name, item.amount) for item in parse_gres(text))
+
+
+def _tasks_of_gpus(request: JobRequest) -> int:
+    """Return the most tasks of a node whose GPUs are asked for by node and by task; 0: not so."""
+    if not (request.gpus_per_node and request.gpus_per_task):
+        return 0
+    return max(1, total(request.gpus_per_node) // max(1, total(request.gpus_per_task)))
+
+
+def _in_all(request: JobRequest) -> tuple[GresNeed, ...]:
+    """Return the GPUs of the whole job; none where those of its nodes or tasks add up to them."""
+    if not request.gpus or request.gpus_per_task or request.gpus_per_node:
+        return ()
+    if request.gpus_per_socket or any(name == "gpu" for name, _, _ in _gres(request.gres)):
+        return ()
+    return _gpus(request.gpus)
 
 
 def _gpus(text: str, times: int = 1) -> tuple[GresNeed, ...]:

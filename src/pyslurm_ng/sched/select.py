@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyslurm_ng.model.cluster import id_ranges, schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec, is_indexed
+from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
 from pyslurm_ng.sched.choosers import (
     Chooser,
     Picker,
@@ -101,13 +101,37 @@ def free_devices(node: FreeNode, name: str, kind: str) -> list[tuple[str, int, i
             mask = ((1 << item.count) - 1) << item.first_index
             mask &= ~node.gres_busy.get(key, 0)
             found.append((item.type, mask.bit_count(), mask))
-        else:
+        elif is_consumed(item):
             found.append((item.type, item.count - node.gres_used.get(key, 0), 0))
+        else:
+            found.append((item.type, item.count, 0))
     return found
 
 
 def _count(node: FreeNode, name: str, kind: str) -> int:
     return sum(count for _, count, _ in free_devices(node, name, kind))
+
+
+def usable_devices(need: Need, node: FreeNode, name: str, kind: str) -> int:
+    """Return how many devices of a node a job could get of those it wants in all."""
+    count = _count(node, name, kind)
+    if need.cpus_per_gpu and name == "gpu":
+        count = min(count, node.cpus() // need.cpus_per_gpu)
+    return count
+
+
+def gpus_on_each(need: Need) -> int:
+    """Return the GPUs that a job has on every node at least."""
+    return sum(count for name, _, count in need.gres_per_node if name == "gpu")
+
+
+def _gpus_here(need: Need, node: FreeNode) -> int:
+    """Return how many GPUs a job could get of a node."""
+    count = gpus_on_each(need)
+    for name, kind, whole in need.gres_total:
+        if name == "gpu":
+            count += min(whole, usable_devices(need, node, name, kind))
+    return count
 
 
 def has_shape(need: Need, spec: NodeSpec) -> bool:
@@ -146,17 +170,32 @@ def open_cores(need: Need, node: FreeNode) -> int:
     return cores
 
 
-def _near_free_devices(need: Need, node: FreeNode) -> int:
-    """Return the cores near devices the job could get; all where nobody knows where these are."""
+def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
+    """Return the cores near devices the job could get; all where nobody knows where these are.
+
+    Devices of the whole job are taken to be all here: a job of several nodes that gets fewer on
+    one of them may have some of its cores there far from them.
+    """
     near, is_known = 0, False
-    wanted = [*need.gres_per_node]
-    wanted += [(name, kind, MANY) for name, kind, _ in (*need.gres_per_task, *need.gres_total)]
+    wanted = [*need.gres_per_node, *need.gres_total]
+    wanted += [(name, kind, count * tasks) for name, kind, count in need.gres_per_task]
     for name, kind, count in wanted:
         free = sum(mask for _, _, mask in free_devices(node, name, kind))
         found = reachable_cores(node.spec, name, kind, free, count, node.cores)
         if found is not None:
             near, is_known = near | found, True
     return near if is_known else -1
+
+
+def _tasks_near_devices(need: Need, node: FreeNode, cores: int, most: int) -> int:
+    """Return how many tasks have room near the devices that come with so many tasks."""
+    if not need.gres_per_task:
+        return most  # the devices, and so the cores near them, are the same for any number
+    for tasks in range(min(most, need.tasks), 0, -1):
+        near = cores & _near_free_devices(need, node, tasks)
+        if cores_wanted(need, node.spec, tasks) <= near.bit_count():
+            return tasks
+    return 0
 
 
 def _tasks_by_socket(need: Need, cores: int, spec: NodeSpec) -> int:
@@ -186,6 +225,8 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         return 0
     if cpus < max(need.cpus_min_per_node, need.cpus_per_task, 1):
         return 0
+    if need.cpus_per_gpu and cpus < need.cpus_per_gpu * gpus_on_each(need):
+        return 0
     limit = cpus // need.cpus_per_task if not need.overcommit else MANY
     if need.threads_per_core and need.threads_per_core < node.spec.threads_per_core:
         limit = min(limit, cores.bit_count() * need.threads_per_core // need.cpus_per_task)
@@ -207,6 +248,10 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
             return 0
     for name, kind, count in need.gres_per_task:
         limit = min(limit, _count(node, name, kind) // count)
+    if need.tasks_per_gpu:
+        limit = min(limit, need.tasks_per_gpu * _gpus_here(need, node))
+    if need.gres_binding == "ENFORCE":
+        limit = _tasks_near_devices(need, node, cores, limit)
     if need.tmp_mib > node.spec.tmp_disk_mib:
         return 0
     if need.tasks_per_node:
@@ -221,10 +266,7 @@ def _tasks_in_gpu_memory(need: Need, node: FreeNode) -> int:
 
     GPUs of the whole job are not dealt to nodes yet: the node has to bear all it could be given.
     """
-    fixed = sum(count for name, _, count in need.gres_per_node if name == "gpu")
-    for name, kind, count in need.gres_total:
-        if name == "gpu":
-            fixed += min(count, _count(node, name, kind))
+    fixed = _gpus_here(need, node)
     per_task = sum(count for name, _, count in need.gres_per_task if name == "gpu")
     left = node.mem_mib // need.mem_per_gpu_mib - fixed
     if left < 0:
@@ -262,7 +304,7 @@ def choose(
         enough = capacity >= need.tasks and all(left <= 0 for left in devices.values())
         if len(chosen) >= max(need.nodes_min, len(required)) and enough:
             break
-        useful = [(key, _count(node, *key)) for key in devices if devices[key] > 0]
+        useful = [(key, usable_devices(need, node, *key)) for key in devices if devices[key] > 0]
         if devices and useful and not any(count for _, count in useful):
             continue
         chosen.append((node, fit))
@@ -328,7 +370,7 @@ def _device_test(need: Need, nodes: dict[int, FreeNode]) -> Callable[[list[int]]
 
     def has_devices(positions: list[int]) -> bool:
         return all(
-            sum(_count(nodes[place], name, kind) for place in positions) >= count
+            sum(usable_devices(need, nodes[place], name, kind) for place in positions) >= count
             for name, kind, count in need.gres_total
         )
 
@@ -436,14 +478,15 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
     return tuple(allocs)
 
 
-def cores_wanted(need: Need, spec: NodeSpec, tasks: int) -> int:
-    """Return how many cores of a node some tasks take, when it is not taken whole."""
+def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
+    """Return how many cores of a node some tasks and GPUs take, when it is not taken whole."""
     threads = max(1, spec.threads_per_core)
     per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
     wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
     if need.tasks_per_core:
         wanted = max(wanted, -(-tasks // need.tasks_per_core))
-    wanted = max(wanted, -(-need.cpus_min_per_node // threads), 1)
+    cpus = max(need.cpus_min_per_node, gpus * need.cpus_per_gpu)
+    wanted = max(wanted, -(-cpus // threads), 1)
     if need.whole_sockets:
         per_socket = max(1, spec.cores_per_socket)
         wanted = -(-wanted // per_socket) * per_socket
@@ -462,7 +505,7 @@ def _allot_node(
     elif need.mem_per_cpu_mib:
         mem_mib = min(need.mem_per_cpu_mib * cpus, node.mem_mib)
     elif need.mem_per_gpu_mib:
-        mem_mib = need.mem_per_gpu_mib * sum(held.count for held in gres if held.name == "gpu")
+        mem_mib = need.mem_per_gpu_mib * _gpus_of(gres)
     elif need.mem_whole_node:
         mem_mib = node.mem_mib
     else:
@@ -477,12 +520,16 @@ def _allot_node(
     return NodeAlloc(node.node_id, cpus, cores.to_bytes(size, "little"), mem_mib, tasks, gres)
 
 
+def _gpus_of(gres: Iterable[GresAlloc]) -> int:
+    return sum(held.count for held in gres if held.name == "gpu")
+
+
 def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAlloc, ...]) -> int:
     """Return which of the free cores some tasks of a job get."""
     threads = max(1, spec.threads_per_core)
     per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
     per_task = -(-need.cpus_per_task // per_core)
-    wanted = cores_wanted(need, spec, tasks)
+    wanted = cores_wanted(need, spec, tasks, _gpus_of(gres))
     is_block = need.is_block or need.fixed_tasks_per_node
     if need.whole_sockets:
         return lowest_bits(free, wanted)
@@ -566,15 +613,23 @@ def _allot_gres(
     after: int,
 ) -> tuple[GresAlloc, ...]:
     held: list[GresAlloc] = []
-    wanted = 0 if need.gres_binding == "DISABLE" else cores_wanted(need, node.spec, tasks)
-    near = cores, wanted
+    near = cores, 0
+    if need.gres_binding != "DISABLE":
+        gpus = gpus_on_each(need)
+        if need.cpus_per_gpu:
+            gpus += sum(
+                min(max(0, count - after), usable_devices(need, node, name, kind))
+                for (name, kind), count in left.items()
+                if name == "gpu"
+            )
+        near = cores, cores_wanted(need, node.spec, tasks, gpus)
     for name, kind, count in need.gres_per_node:
         held += _take(node, name, kind, count, near)
     for name, kind, count in need.gres_per_task:
         held += _take(node, name, kind, count * tasks, near)
     for (name, kind), count in left.items():
         # Leave one for each node still to come, as far as the node can bear it.
-        share = min(max(0, count - after), _count(node, name, kind))
+        share = min(max(0, count - after), usable_devices(need, node, name, kind))
         if share:
             held += _take(node, name, kind, share, near)
             left[(name, kind)] = count - share
@@ -607,7 +662,7 @@ def _take(
             take = min(mask.bit_count(), count)
             picked = choose_devices(item, mask, take, *near) if take else 0
         else:
-            take = min(item.count - used, count)
+            take = min(item.count - used if is_consumed(item) else item.count, count)
         if take <= 0:
             continue
         node.gres_busy[key] = node.gres_busy.get(key, 0) | picked

@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 
 from pyslurm_ng.model.cluster import schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
-from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.node import NodeSpec, is_consumed
 from pyslurm_ng.sched.choosers import node_counts
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.need import GresNeed, Need
-from pyslurm_ng.sched.select import cores_wanted, empty_node, tasks_that_fit
+from pyslurm_ng.sched.select import (
+    cores_wanted,
+    empty_node,
+    gpus_on_each,
+    tasks_that_fit,
+    usable_devices,
+)
 from pyslurm_ng.sched.snapshot import Snapshot
 
 CPUS, MEM = 0, 1
@@ -71,8 +77,12 @@ class Hardware:
                 self.kinds.append(spec)
             self.kind_of.append(kind)
         self.resource_of: dict[tuple[str, str], int] = {}
+        self.endless: set[str] = set()  # resources that are there for any number of jobs
         for spec in self.kinds:
             for item in spec.gres:
+                if not is_consumed(item):
+                    self.endless.add(item.name)
+                    continue
                 for key in ((item.name, ""), (item.name, item.type)):
                     self.resource_of.setdefault(key, 2 + len(self.resource_of))
         self.resources = 2 + len(self.resource_of)
@@ -93,6 +103,8 @@ class Hardware:
         for name, resource in self.caps.items():
             totals[resource] = min(totals[CPUS], self._partitions[name].max_cpus_per_node)
         for item in spec.gres:
+            if item.name in self.endless:
+                continue
             totals[self.resource_of[item.name, ""]] += item.count
             if item.type:
                 totals[self.resource_of[item.name, item.type]] += item.count
@@ -118,6 +130,8 @@ class Hardware:
         """Return what a node gives of each counted resource, or None if it has too little."""
         amounts: dict[int, int] = {}
         for name, kind, count in wants:
+            if name in self.endless:
+                continue
             total = self.resource_of.get((name, ""))
             if total is None or (name, kind) not in self.resource_of:
                 return None
@@ -141,7 +155,9 @@ class Hardware:
         if amounts is None:
             return None
         threads = max(1, spec.threads_per_core)
-        wanted = totals[CPUS] if need.is_exclusive else cores_wanted(need, spec, tasks) * threads
+        wanted = totals[CPUS]
+        if not need.is_exclusive:
+            wanted = cores_wanted(need, spec, tasks, gpus_on_each(need)) * threads
         amounts[CPUS] = totals[CPUS] if need.sharing else wanted
         cap = self.caps.get(need.partition)
         if cap is not None:
@@ -211,13 +227,14 @@ class Hardware:
                 most = max(lowest, min(need.nodes_max, demand.suitable))
                 return [(count, need.tasks_per_node) for count in node_counts(need, lowest, most)]
             return [(lowest, need.tasks_per_node)]
-        fits = [tasks_that_fit(need, empty_node(0, spec)) for spec in self.kinds]
+        empty = [empty_node(0, spec) for spec in self.kinds]
+        fits = [tasks_that_fit(need, node) for node in empty]
         most_tasks = max(fits, default=0)
         if not most_tasks:
             return []
         nodes = max(lowest, -(-need.tasks // most_tasks))
         for name, kind, count in need.gres_total:
-            each = max((self._count(spec, name, kind) for spec in self.kinds), default=0)
+            each = max((usable_devices(need, node, name, kind) for node in empty), default=0)
             if not each:
                 return []
             nodes = max(nodes, -(-count // each))
@@ -230,12 +247,6 @@ class Hardware:
             counts.append((nodes, -(-need.tasks // nodes)))
             nodes *= 2
         return counts
-
-    @staticmethod
-    def _count(spec: NodeSpec, name: str, kind: str) -> int:
-        return sum(
-            item.count for item in spec.gres if item.name == name and kind in ("", item.type)
-        )
 
 
 def _per_node(need: Need, nodes: int) -> Need:
@@ -255,7 +266,7 @@ def _spec(specs: Sequence[NodeSpec | None], node_id: int) -> NodeSpec:
 
 
 def _hardware(spec: NodeSpec) -> tuple[object, ...]:
-    counts = tuple((item.name, item.type, item.count, item.cores) for item in spec.gres)
+    counts = tuple((item.name, item.type, item.count, item.cores, item.flags) for item in spec.gres)
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,
         schedulable_mem_mib(spec), spec.tmp_disk_mib, spec.core_spec_count, spec.cpu_spec_list,

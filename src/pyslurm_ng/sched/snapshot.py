@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, JobRequest, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec, spec_as_found
+from pyslurm_ng.model.node import NodeSpec, is_consumed, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.rows import Load
@@ -395,7 +395,11 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
 
 def _gres_total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
     spec = cluster.node(node_id).spec
-    return sum(item.count for item in spec.gres if item.name == name and item.type == kind)
+    return sum(
+        item.count if is_consumed(item) else INFINITE
+        for item in spec.gres
+        if item.name == name and item.type == kind
+    )
 
 
 def _keep_preempted(cluster: Cluster, view: Snapshot) -> None:

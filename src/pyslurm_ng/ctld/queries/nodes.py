@@ -13,7 +13,7 @@ from pyslurm_ng.ctld.rules.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state
-from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.node import Node, is_consumed
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.wire.query_messages import (
@@ -236,7 +236,7 @@ def gres_used_text(cluster: Cluster, node: Node) -> str:
     words = []
     for gres in node.spec.gres:
         key = f"{gres.name}:{gres.type}"
-        count = use.gres_count.get(key, 0)
+        count = use.gres_count.get(key, 0) if is_consumed(gres) else 0
         name = key if gres.type else gres.name
         mask = use.gres.get(key, 0)
         text = f"{name}:{count}"

@@ -88,7 +88,10 @@ def node_spec(node: NodeConf) -> NodeSpec:
     for item in node.gres:
         first = next_index.get(item.name, 0)
         next_index[item.name] = first + item.amount
-        gres.append(NodeGres(item.name, item.type_name, item.amount, first_index=first))
+        flags = "" if item.is_consumed else "no_consume"
+        gres.append(
+            NodeGres(item.name, item.type_name, item.amount, flags=flags, first_index=first)
+        )
     return NodeSpec(
         name=node.name,
         hostname=node.hostname,
