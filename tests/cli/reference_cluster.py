@@ -29,6 +29,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import (
     REQ_EXCLUSIVE,
+    REQ_HOLD,
     REQ_NODES_SET,
     REQ_NTASKS_SET,
     Dependency,
@@ -394,7 +395,7 @@ def _waiting(reference: ReferenceCluster) -> None:
         **whole,
     )  # fmt: skip
     submit(
-        28, "alice", "12:10:18", "held", reason=Reason.JobHeldUser, priority=0,
+        28, "alice", "12:10:18", "held", reason=Reason.JobHeldUser, priority=0, flags=REQ_HOLD,
         submit_line="sbatch --parsable -J held -H --wrap true",
     )  # fmt: skip
     submit(

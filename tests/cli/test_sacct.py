@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyslurm_ng.base.hostlist import expand
-from pyslurm_ng.cli.sacct_columns import FIELDS as TEXTS
+from pyslurm_ng.cli.sacct_columns import FIELDS as TEXTS, layout_text
 from pyslurm_ng.cli.tables.sacct_fields import FIELDS
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.model import events as ev
@@ -325,3 +325,12 @@ def test_every_field_has_a_text() -> None:
     """The table of fields and the table of texts name the same fields."""
     assert {name for name, _, _ in FIELDS} == set(TEXTS)
     assert expand("n[1-2]") == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [("block", "Block"), ("cyclic", "Cyclic"), ("cyclic:block", "Cyclic:Block"), ("", "")],
+)
+def test_layouts_are_spelled_with_capitals(kept: str, shown: str) -> None:
+    """As accounting has always shown them."""
+    assert layout_text(kept) == shown

@@ -6,6 +6,10 @@ import re
 
 import pytest
 
+from pyslurm_ng.cli import scontrol_show
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.states import JobFlag, JobState
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 
@@ -54,11 +58,9 @@ def test_prints_as_recorded(
 # Values that tell of what the recorded cluster went through before (scheduling passes that looked
 # at a job, jobs that ended on a node), of the second it was asked in, or of a random choice.
 HISTORY = re.compile(r"\b(LastSchedEval|LastBusyTime|BootTime|SLUID|RunTime|Scheduler)=\S+")
-# A step that asked for GPUs itself; the recorded cluster's held job had been updated, and a start
-# was expected a second later.
+# A step that asked for GPUs itself; a start was expected a second later.
 UNLIKE = {
     "step_all": "TresPer",
-    "job_held": "NumNodes",
     "job_het": "StartTime=2026-11-20T12:10:5",
 }
 
@@ -67,3 +69,24 @@ def without_history(text: str, name: str) -> list[str]:
     """Leave out what tells of earlier events, which this cluster has not had."""
     lines = HISTORY.sub(r"\1=*", text).splitlines()
     return [line for line in lines if name not in UNLIKE or UNLIKE[name] not in line]
+
+
+def test_the_tasks_of_an_array_begin_with_its_own_record() -> None:
+    """Then the youngest first; jobs beside it stay in order of their ids."""
+    rows = [{"job_id": job_id, "array_job_id": array_id}
+            for job_id, array_id in ((12, 12), (15, 12), (16, 12), (11, 0), (13, 0))]  # fmt: skip
+    rows.sort(key=scontrol_show._array_order)
+    assert [row["job_id"] for row in rows] == [11, 12, 16, 15, 13]
+
+
+def test_a_requeued_job_shows_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AllocTRES tells of the run before until the next one starts."""
+    reference = queue()
+    cluster, now_us = reference.cluster, reference.now_us
+    flags = int(JobFlag.REQUEUED)
+    cluster.jobs[21].steps.clear()
+    apply_all(cluster, [ev.JobCompleting(now_us, 21, int(JobState.NODE_FAIL), 0, 0, 1, (), flags)])
+    apply_all(cluster, [ev.JobRequeued(now_us, 21, 1, 0)])
+    printed = run_command(monkeypatch, reference, "alice", ["scontrol", "show", "job", "21"])
+    assert "JobState=PENDING" in printed.stdout
+    assert "AllocTRES=cpu=4,mem=4000M,node=1,billing=4" in printed.stdout

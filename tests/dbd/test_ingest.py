@@ -134,6 +134,9 @@ def test_a_requeue_begins_a_new_record(store: Database) -> None:
         (0, 0, "NODE_FAIL", "n3", T),
         (1, 1, "PENDING", "", T + 125 * SECOND),
     ]
+    # What the run before had is told of the waiting job too, as scontrol tells it.
+    (before, after) = jobs(store, "cpus_allocated", "nodes_allocated", "tres_allocated")
+    assert before == after and after[1] == 1
     # The batch step of the node that went never reported; it ends with its record.
     assert rows(store, schema.steps, "state", "end_us") == [("CANCELLED", T + 5 * SECOND)]
 

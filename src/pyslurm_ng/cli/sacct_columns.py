@@ -146,6 +146,11 @@ def task_text(job: "Row") -> str:
     return str(job["job_id"])
 
 
+def layout_text(distribution: str) -> str:
+    """Return a distribution of tasks as accounting names it: Block, Cyclic:Block, Unknown."""
+    return ":".join(word.capitalize() for word in distribution.split(":"))
+
+
 def step_name(step_id: int) -> str:
     """Return the part of a step's id behind the point."""
     return STEP_NAMES.get(step_id) or str(step_id)
@@ -324,7 +329,9 @@ _add("NNodes", ("nodes_allocated", "nodes_requested"),
 _add("NodeList", ("node_list",), lambda job, _: job["node_list"] or "None assigned",
      ("node_list",), lambda step, job, _: step["node_list"] or "None assigned")  # fmt: skip
 _add("NTasks", (), None, ("tasks",), lambda step, job, _: step["tasks"])
-_add("Layout", (), None, ("distribution",), lambda step, job, _: step["distribution"])
+_add(
+    "Layout", (), None, ("distribution",), lambda step, job, _: layout_text(step["distribution"])
+)  # fmt: skip
 _add("Elapsed", _JOB_SPAN, lambda job, context: long_time(elapsed_s(job, context)), _SPAN,
      lambda step, job, context: long_time(elapsed_s(step, context)))  # fmt: skip
 _add("ElapsedRaw", _JOB_SPAN, elapsed_s, _SPAN,

@@ -6,7 +6,14 @@ from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.command import user_name
 from pyslurm_ng.cli.fmt import INFINITE, NO_VALUE
-from pyslurm_ng.cli.sacct_columns import Context, elapsed_s, part, planned_s, step_name
+from pyslurm_ng.cli.sacct_columns import (
+    Context,
+    elapsed_s,
+    layout_text,
+    part,
+    planned_s,
+    step_name,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -345,7 +352,7 @@ def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "
             "stdout_expanded": expand_pattern(step["std_out"], job),
         },
         "submit_line": step["submit_line"],
-        "task": {"distribution": step["distribution"]},
+        "task": {"distribution": layout_text(step["distribution"])},
         "tres": {
             "requested": _usage(step, "in", ids),
             "consumed": _usage(step, "out", ids),

@@ -293,6 +293,16 @@ def words_text(words: "list[str]") -> str:
     return " ".join(words)
 
 
+def _own_addresses(host: str) -> "set[str]":
+    """Return the addresses that this host's name stands for."""
+    import socket
+
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
 def _show_daemons(session: Session, arguments: "list[str]") -> int:
     """Print which daemons this host should run."""
     from pyslurm_ng.cli.command import Table
@@ -307,8 +317,9 @@ def _show_daemons(session: Session, arguments: "list[str]") -> int:
             break
     try:
         reply = session.client.call("ShowNodes", {"flags": 1})
-        rows = Table(reply["fields"], reply["records"], ["hostname"]).rows
-        if any(row[0] in names for row in rows):
+        rows = Table(reply["fields"], reply["records"], ["hostname", "address"]).rows
+        own = names | _own_addresses(host)
+        if any(not own.isdisjoint(row) for row in rows):
             daemons.append("slurmd")
     except SlurmError as error:
         say(f"slurm_load_node error: {error.text}")

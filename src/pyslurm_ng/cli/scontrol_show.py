@@ -31,7 +31,7 @@ PENDING, RUNNING, SUSPENDED = 0, 1, 2
 SHOW_ALL, SHOW_DETAIL, SHOW_FUTURE = 1, 2, 4
 PLANNED = 1 << 21
 REQ_REBOOT, REQ_CONTIGUOUS = 1 << 13, 1 << 10
-REQ_NTASKS_SET, REQ_NODES_SET = 1 << 27, 1 << 30
+REQ_HOLD, REQ_NTASKS_SET, REQ_NODES_SET = 1 << 0, 1 << 27, 1 << 30
 REQ_SPREAD, REQ_KILL_INVALID_DEP = 1 << 11, 1 << 14
 _MAIL = (
     (1, "BEGIN"),
@@ -103,10 +103,20 @@ def show_job(session: "Session", words: "list[str]") -> int:
     if not rows and not words:
         print("No jobs in the system")
         return 0
+    if words:
+        # The tasks of an array come as Slurm lists them: its own record, then the youngest first.
+        rows.sort(key=_array_order)
     dates = Dates(reply["now_us"])
     for row in rows:
         print_record(session, job_lines(row, dates, session.detail))
     return 0
+
+
+def _array_order(row: "Row") -> "tuple[int, bool, int]":
+    array_id = row["array_job_id"]
+    if not array_id:
+        return row["job_id"], False, 0
+    return array_id, row["job_id"] != array_id, -row["job_id"]
 
 
 def job_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
@@ -224,8 +234,9 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
 
 
 def node_count_text(row: "Row") -> str:
-    """Return NumNodes: a count, or for a waiting job that named a size its bounds."""
-    if row["state"] or not row["request_flags"] & (REQ_NODES_SET | REQ_NTASKS_SET):
+    """Return NumNodes: a count, or its bounds for a waiting job that named a size or came held."""
+    bounded = REQ_NODES_SET | REQ_NTASKS_SET | (0 if row["priority"] else REQ_HOLD)
+    if row["state"] or not row["request_flags"] & bounded:
         return str(row["node_count"])
     high = row["nodes_max"] or max(row["tasks"], row["node_count"])
     return f"{row['node_count']}-{high}"

@@ -355,6 +355,9 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
     _close_steps(session, old, event.time_us)
     row = session.new_job(event.job_id)
     row.update({name: old[name] for name in SUBMISSION_COLUMNS})
+    # What the run before had is shown until the next one starts, as `scontrol show job` does.
+    row.update({name: old[name] for name in ("nodes_allocated", "cpus_allocated")})
+    row["tres_allocated"] = old["tres_allocated"]
     sluid = sluid_number(event.time_us, event.job_id)
     row.update(
         attempt=event.attempt,

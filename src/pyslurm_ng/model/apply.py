@@ -453,6 +453,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.reason, job.reason_text = event.reason, event.reason_text
     job.priority = event.priority
     job.partition = job.request.partition or job.partition
+    job.nodes_before = job.nodes
     job.nodes, job.licenses_alloc, job.batch_node_id, job.total_tasks = (), "", -1, 0
     job.steps, job.next_step_id = {}, 0
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0

@@ -388,3 +388,4 @@ class Job(Struct, array_like=True, gc=False):
     claim_tasks: int = 0  # total_tasks of the start to come
     launch_failures: int = 0  # runs in a row that could not be launched
     rows: int = 1  # so many jobs may have each of its cores; 1: it shares with nobody
+    nodes_before: tuple[NodeAlloc, ...] = ()  # of the run that a requeue ended; shown until a start

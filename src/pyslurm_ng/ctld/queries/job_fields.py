@@ -270,7 +270,8 @@ def detail_values(
     partition = first_partition(cluster, job)
     sizes = job_sizes(request, partition)
     weights = partition.tres_billing_weights if partition else ""
-    held = amounts.allocated_tres(job.nodes, tracked, weights) if job.nodes else {}
+    nodes = job.nodes or job.nodes_before
+    held = amounts.allocated_tres(nodes, tracked, weights) if nodes else {}
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
     return (
         job.gid,
@@ -417,8 +418,10 @@ def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
     """Return what the job holds by node.
 
     Name, CPUs, CPU ids, MiB, GRES; the node's sockets and cores per socket, and the core ids;
-    then what its steps hold of it: CPUs, core ids, MiB.
+    then what its steps hold of it: CPUs, core ids, MiB. Of a job that has ended the cores are still
+    shown, its devices are not.
     """
+    is_over = job.state > JobState.SUSPENDED
     rows: list[tuple[int | str, ...]] = []
     used = _used(job) if job.steps else {}
     for alloc in job.nodes:
@@ -435,7 +438,7 @@ def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
                 alloc.cpus,
                 cores,
                 alloc.mem_mib,
-                gres_text(alloc),
+                "" if is_over else gres_text(alloc),
                 node.spec.sockets,
                 node.spec.cores_per_socket,
                 ids_of_mask(alloc.cores),
