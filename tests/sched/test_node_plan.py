@@ -7,20 +7,23 @@ from itertools import pairwise
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
-from pyslurm_ng.model.states import Reason
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND, JobRequest
+from pyslurm_ng.model.node import NodeFacts, NodeGres
+from pyslurm_ng.model.states import NodeState, Reason
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.node_plan import slot_times
 from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of())
+SOCKETS = policy(conf_of(FOUR_NODES.replace("CR_Core_Memory", "CR_Socket_Memory")))
 
 requests = st.builds(
     JobRequest,
@@ -30,7 +33,9 @@ requests = st.builds(
     gpus_per_node=st.sampled_from(["", "", "", "1", "a100:2"]),
     gpus=st.sampled_from(["", "", "", "1", "5"]),
     constraint=st.sampled_from(["", "", "ib", "cpunode"]),
-    flags=st.sampled_from([0, 0, 0, REQ_EXCLUSIVE]),
+    flags=st.sampled_from([0, 0, 0, REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND]),
+    ntasks_per_socket=st.sampled_from([0, 0, 0, 1, 4]),
+    sockets_per_node=st.sampled_from([0, 0, 2]),
     mem_per_node_mib=st.sampled_from([0, 0, 20_000, 50_000]),
     node_list=st.sampled_from(["", "", "", "", "n2"]),
     partition=st.sampled_from(["main", "main", "gpu", "debug"]),
@@ -38,9 +43,19 @@ requests = st.builds(
 queues = st.lists(st.tuples(requests, st.sampled_from([1, 5, 30])), min_size=1, max_size=14)
 
 
-def run_pass(cluster: Cluster, now_us: int = START_US) -> Plan:
+def with_near_gpus() -> Cluster:
+    """Return four nodes; two have four GPUs each, two of them near either socket."""
+    cluster = cluster_of()
+    halves = (b"\xff", b"\xff", b"\x00\xff", b"\x00\xff")
+    facts = NodeFacts(gres=(NodeGres("gpu", "a100", 4, cores=halves),))
+    for node_id in (0, 1):
+        apply_all(cluster, [ev.NodeRegistered(START_US, node_id, facts, NodeState.IDLE)])
+    return cluster
+
+
+def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy = RULES) -> Plan:
     """Plan, dispatch and apply one pass; every start must stand."""
-    outcome = Planner()(snapshot(cluster, now_us), RULES)
+    outcome = Planner()(snapshot(cluster, now_us), rules)
     for start in outcome.starts:
         events = dispatch(cluster, start, now_us)
         assert events, start
@@ -50,17 +65,17 @@ def run_pass(cluster: Cluster, now_us: int = START_US) -> Plan:
 
 
 @settings(deadline=None, max_examples=60)
-@given(first=queues, second=queues)
+@given(first=queues, second=queues, rules=st.sampled_from([RULES, SOCKETS]))
 def test_starts_stand_and_every_job_has_a_start_or_a_reason(
-    first: list[tuple[JobRequest, int]], second: list[tuple[JobRequest, int]]
+    first: list[tuple[JobRequest, int]], second: list[tuple[JobRequest, int]], rules: Policy
 ) -> None:
     """Two passes: on an empty cluster, and on what the first one left of it."""
-    cluster = cluster_of()
+    cluster = with_near_gpus()
     for queue in (first, second):
         for request, limit in queue:
             submit(cluster, request, time_limit_min=limit)
         pending = set(cluster.pending)
-        plan = run_pass(cluster)
+        plan = run_pass(cluster, rules=rules)
         started = {start.job_id for start in plan.starts}
         assert started | set(plan.waits) == pending
         assert not started & set(plan.waits)
