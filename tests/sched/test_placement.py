@@ -140,6 +140,19 @@ def test_more_names_than_nodes_are_a_choice() -> None:
     assert place(TREE, everything, request) == [3, 7, 8, 12, 16]
 
 
+def test_jobs_with_other_names_have_other_nodes() -> None:
+    """Two jobs alike but for the names that each may choose from."""
+    cluster = cluster_with(TREE)
+    for names in ("n[0-3]", "n[12-15]"):
+        request = JobRequest(
+            nodes_min=2, nodes_max=2, ntasks=2, flags=mj.REQ_EXCLUSIVE, node_list=names
+        )
+        submit(cluster, msgspec.structs.replace(request, partition="main"))
+    plan = Planner()(snapshot(cluster, START_US), Policy())
+    ids = [[alloc.node_id for alloc in start.nodes] for start in plan.starts]
+    assert ids == [[0, 1], [12, 13]]
+
+
 def test_segments_are_chosen_among_named_nodes() -> None:
     """Blocks of four: two segments of two lie in the two blocks that have two names each."""
     request = JobRequest(

@@ -101,6 +101,30 @@ def test_a_job_waits_for_few_switches_as_long_as_it_said(plan: Pass) -> None:
     assert names(cluster, job_id) == ["n1", "n2", "n7"]
 
 
+def test_the_end_of_patience_is_planned() -> None:
+    """A job that waits for one switch is promised any nodes for when it would take them."""
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(4, node_list="n[3-6]"))
+    run(cluster, Planner())
+    job_id = submit(cluster, whole(3, switches=1, switches_wait_s=600))
+    long = submit(cluster, whole(2), time_limit_min=30)
+    short = submit(cluster, whole(2), time_limit_min=5)
+    outcome = run(cluster, Planner())
+    after_us = outcome.expected_start_us[job_id] - START_US
+    assert 600_000_000 <= after_us <= 720_000_000  # the timeline's steps are as wide as that
+    assert outcome.waits[job_id].reason == Reason.No_suitable_topology_unit_found
+    assert not names(cluster, long)
+    assert len(names(cluster, short)) == 2
+    assert len(outcome.planned_nodes[job_id]) == 3
+    # Those that run end before its patience does: one leaf serves it sooner.
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(4, node_list="n[3-6]"), time_limit_min=5)
+    run(cluster, Planner())
+    job_id = submit(cluster, whole(3, switches=1, switches_wait_s=600))
+    outcome = run(cluster, Planner())
+    assert 300_000_000 <= outcome.expected_start_us[job_id] - START_US < 400_000_000
+
+
 @PASSES
 def test_a_job_is_not_split_over_blocks(plan: Pass) -> None:
     """Four free nodes in two blocks do not serve a job of a block."""

@@ -229,6 +229,10 @@ class Planner:
                 if demand.stamp != stamp:
                     demand.stamp = stamp
                     wanted.append(demand)
+                    loose = demand.loose
+                    if loose is not None and loose.stamp != stamp:
+                        loose.stamp = stamp
+                        wanted.append(loose)
             if job.submit_us <= last_us:
                 is_sorted = False
             last_us = job.submit_us
@@ -678,10 +682,12 @@ class _Pass:
     def _wait(self, job: Waiting, demand: Demand, start_us: int) -> Wait:
         """Reserve room for a job that cannot start now, and say why it waits."""
         name = demand.partition.name
+        asked, lies_badly = demand.need, self.planner.lies_badly
+        demand, start_us = self._patient(job, demand, start_us)
         if job.request.deadline_us and self._misses_deadline(job, demand, start_us):
             return reason.deadline(job.request.deadline_us, self.snapshot.now_us)
         if start_us == NEVER:
-            return self._never(job, demand)
+            return self._never(job, demand, lies_badly=lies_badly)
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
         if (
@@ -698,14 +704,22 @@ class _Pass:
         wait = self._kept_by_reservation(demand) or self.behind.get(name)
         if wait is None:
             self.behind[name] = reason.behind(job.job_id, name)
-            if self.planner.lies_badly:
-                return reason.topology(demand.need)
-            return reason.resources(demand)
+            return reason.topology(asked) if lies_badly else reason.resources(demand)
         return wait
 
-    def _never(self, job: Waiting, demand: Demand) -> Wait:
+    def _patient(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
+        """Return what a job starts as, and when: few switches, or any once it has waited enough."""
+        loose = demand.loose
+        if loose is None or loose.stamp != demand.stamp or NEVER < start_us <= job.patience_us:
+            return demand, start_us
+        found_us = self.planner.find_from(loose, max(job.patience_us, self.snapshot.now_us))
+        if found_us == NEVER or NEVER < start_us <= found_us:
+            return demand, self.planner.find(demand)
+        return loose, found_us
+
+    def _never(self, job: Waiting, demand: Demand, *, lies_badly: bool) -> Wait:
         """Return why there is no room for a job in the whole window."""
-        if self.planner.lies_badly:
+        if lies_badly:
             return reason.topology(demand.need)
         return (
             self._kept_by_reservation(demand)

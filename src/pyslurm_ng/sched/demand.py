@@ -44,6 +44,7 @@ class Demand:
         "lasting_wait",
         "licenses",
         "limit_min",
+        "loose",
         "mask",
         "need",
         "partition",
@@ -86,6 +87,7 @@ class Demand:
         self.is_elastic = False  # may start with a limit shorter than its own: see `elastic`
         self.limit_min = NO_VAL  # that limit
         self.shorter: dict[int, Demand] = {}
+        self.loose: Demand | None = None  # the same once it has waited enough for few switches
 
     def lasting(self, limit_min: int, now_us: int) -> Demand:
         """Return the same demand with another time limit, as if it had not been looked for yet."""
@@ -130,7 +132,7 @@ class Demands:
         self._shapes: dict[int, tuple[JobRequest, int]] = {}  # by identity of the request
         self._shape_ids: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[object, ...], Demand] = {}
-        self._masks: dict[tuple[str, str, str, str], bytes] = {}
+        self._masks: dict[tuple[str, ...], bytes] = {}
         self._cpus: dict[str, int] = {}
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
@@ -174,6 +176,9 @@ class Demands:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._judge(job, partition)
+            if job.switches:
+                found.loose = self.of(replace(job, switches=0), shape_id, partition)
+                found.is_plain = False
         return found
 
     def _judge(self, job: Waiting, partition: Partition) -> Demand:
@@ -226,7 +231,11 @@ class Demands:
         return Wait(Reason.PartitionConfig, text)
 
     def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
-        key = (partition.name, request.constraint, request.exclude, request.prefer)
+        key: tuple[str, ...] = (
+            partition.name, request.constraint, request.exclude, request.prefer
+        )  # fmt: skip
+        if request.node_list and not need.required_nodes:
+            key = (*key, request.node_list)  # it names those that it may have
         mask = self._masks.get(key)
         if mask is None:
             assert self._snapshot is not None
