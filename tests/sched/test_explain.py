@@ -16,9 +16,10 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.explain import Outlook, changes, outlook
-from pyslurm_ng.sched.limits import quotas
+from pyslurm_ng.sched.limits import given
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.quotas import quotas
 from pyslurm_ng.sched.snapshot import Waiting, snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 
@@ -150,7 +151,8 @@ def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
     run_pass(cluster)
     second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4}))}
-    running = [(cluster.jobs[job_id], cluster.jobs[job_id].nodes) for job_id in cluster.active]
+    active = [cluster.jobs[job_id] for job_id in cluster.active]
+    running = [(one, given(one.nodes, "", None, 60)) for one in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, RULES, second)
     assert found is not None and found.limit is not None

@@ -11,14 +11,16 @@ from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill import Planner
-from pyslurm_ng.sched.limits import Quotas, quotas
+from pyslurm_ng.sched.limits import given
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.quotas import Quotas, quotas
 from pyslurm_ng.sched.snapshot import Waiting, snapshot
-from tests.model.clusters import START_US, cluster_of, conf_of
+from tests.model.clusters import START_US, cluster_of, conf_of, submit_het
 from tests.sched.test_backfill import WHOLE_NODES, job
 
 PASSES: list[Callable[..., Plan]] = [lambda *a: Planner()(*a), first_fit.plan]
@@ -112,10 +114,47 @@ def test_what_runs_counts_and_nobody_without_limits_is_counted() -> None:
         apply_all(cluster, dispatch(cluster, start, START_US))
     running = cluster.jobs[first]
     owner = Association(running.assoc_id, "physics", user="ann", limits=Limits(grp_jobs=1))
-    found = quotas({running.assoc_id: owner}, {}, [(running, running.nodes)])
+    found = quotas({running.assoc_id: owner}, {}, [(running, given(running.nodes, "", None, 60))])
     assert found is not None
     second = job(cluster, 1, 60)
     view = replace(snapshot(cluster, START_US), limits=found)
     plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
     assert plan.waits[second].reason == Reason.AssocGrpJobsLimit
     assert quotas({1: Association(1, "physics")}, {}, []) is None
+
+
+@pytest.mark.parametrize("kind", ["sched/backfill", "sched/builtin"])
+def test_assoc_limit_stop_starts_nobody_behind_a_job_over_its_limit(kind: str) -> None:
+    """Without it the small job passes, with it everybody behind waits."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    wide, small = job(cluster, 3, 60), job(cluster, 1, 60)
+    quality = Limits(max_tres_per_job={"node": 2})
+    for options, started in (("", [small]), ("SchedulerParameters=assoc_limit_stop\n", [])):
+        rules = policy(conf_of(WHOLE_NODES + f"SchedulerType={kind}\n" + options))
+        plan = outcome(lambda view, _, r=rules: Planner()(view, r), cluster, NO, NO, quality)
+        assert [start.job_id for start in plan.starts] == started
+        assert plan.waits[wide].reason == Reason.QOSMaxNodePerJobLimit
+    assert plan.waits[small].reason == Reason.Priority
+
+
+def test_a_heterogeneous_job_is_judged_as_a_whole() -> None:
+    """Each component alone would be within the limit of the account."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    one = JobRequest(nodes_min=1, nodes_max=1)
+    first, second = submit_het(cluster, one, one)
+    run = PASSES[0]
+    plan = outcome(run, cluster, NO, Limits(grp_tres={"cpu": 3}), NO)
+    assert not plan.starts
+    assert plan.waits[first].reason == plan.waits[second].reason == Reason.AssocGrpCpuLimit
+    plan = outcome(run, cluster, NO, Limits(grp_tres={"cpu": 4}), NO)
+    assert [start.job_id for start in plan.starts] == [first, second]
+
+
+def test_what_a_job_takes_counts_more_than_what_it_asks() -> None:
+    """Whole nodes of two CPUs for jobs of one: the second would go beyond three."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    first, second = job(cluster, 1, 60), job(cluster, 1, 60)
+    for run in PASSES:
+        plan = outcome(run, cluster, NO, NO, Limits(grp_tres={"cpu": 3}))
+        assert [start.job_id for start in plan.starts] == [first]
+        assert plan.waits[second].reason == Reason.QOSGrpCpuLimit

@@ -129,7 +129,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("PreemptParameters", "strict_order"): _LEAST,
     ("PreemptParameters", "suspend_grace_time"): "jobs are suspended at once",
     ("PriorityFlags", "calculate_running"): "priorities of running jobs stay as they were",
-    ("SchedulerParameters", "assoc_limit_stop"): "who is over a limit never stops those behind",
     ("SchedulerParameters", "batch_sched_delay"): _EVENTS,
     ("SchedulerParameters", "bf_allow_magnetic_slot"): _NOT_YET,
     ("SchedulerParameters", "bf_busy_nodes"): _NOT_YET,

@@ -51,6 +51,7 @@ from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.step_calls import StepCalls
+from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.recovery import Layout, Recovery
@@ -276,6 +277,7 @@ class Daemon:
         )
         self._scripts.when_durable = self._writer.when_durable
         self._edges = LoopEdges(self._clock, self._pass_failed)
+        self._usage = UsageIndex(cluster, conf.priority_decay_half_life)
         self._scheduler = Scheduler(
             self._writer,
             self._soft,
@@ -284,6 +286,7 @@ class Daemon:
             policy=self.configuration.policy,
             runs_prolog="alloc" in {flag.lower() for flag in conf.prolog_flags},
             least_interval_s=_PASS_INTERVAL_S,
+            usage=self._usage,
         )
         self._identities = Identities(
             self._look_up, self.configuration.service_uid, conf.group_update_time * 1_000_000
@@ -300,6 +303,7 @@ class Daemon:
         )
         self._writer.observe(partial(self._soft.records.note, cluster))
         self._limits = LimitIndex(cluster)
+        self._writer.observe(self._usage.applied)
         self._writer.observe(self._limits.applied)
         self._writer.observe(self._soft.applied)
         self._writer.observe(EventLog(cluster, self.log).applied)
@@ -489,7 +493,10 @@ class Daemon:
         self._soft.expect(cluster, now_us)
         conf = self.configuration.conf
         limited = self._limits.due(conf, now_us)
-        self._writer.record(timers.due(cluster, conf, self._soft.last_seen_us, now_us, limited))
+        run_out = self._usage.run_out(now_us) if self._scheduler.policy.stops_jobs else ()
+        self._writer.record(
+            timers.due(cluster, conf, self._soft.last_seen_us, now_us, limited, run_out)
+        )
         self._writer.record(reservation_due.due(cluster, conf, now_us, LOCAL))
         self._sender.tick()
         self._steps.tick(limited)
@@ -537,6 +544,7 @@ class Daemon:
         self.configuration = self._service.configuration = fresh
         self._nodes.conf = self._mailer.conf = conf
         self._scheduler.policy = fresh.policy
+        self._usage.decay(conf.priority_decay_half_life)
         self._identities.forget()
         now_us = self._clock.now_us()
         self._writer.record(configure(self._writer.cluster, conf, now_us, fresh.topologies))

@@ -13,12 +13,13 @@ from typing import Protocol
 from pyslurm_ng.ctld.rules import gang, preempt
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.limits import Limits, quotas
+from pyslurm_ng.sched.limits import Limits
 from pyslurm_ng.sched.plan import Plan, Preemption, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
@@ -108,12 +109,14 @@ class Scheduler:
         policy: Policy,
         runs_prolog: bool,
         least_interval_s: float = 0.0,
+        usage: UsageIndex | None = None,
     ) -> None:
         """Nothing runs until `due`.
 
         Args:
             least_interval_s: from the begin of one pass to that of the next: what arrives
                 meanwhile, as in a stream of submissions, shares a pass.
+            usage: what has been used, kept by whoever sees events.
         """
         self._least_interval_us = int(least_interval_s * 1e6)
         self.policy = policy
@@ -130,6 +133,7 @@ class Scheduler:
         self._snapshot_us = 0
         self._views = Views()
         self._standings = Standings()
+        self._usage = usage or UsageIndex(writer.cluster)
         self._history: History | None = None
         self._ranking: Ranking | None = None
         self._ranking_us = 0
@@ -155,8 +159,7 @@ class Scheduler:
         view = snapshot(cluster, self._edges.now_us(), self._views)
         limits: Limits | None = None
         if self.policy.enforces_limits:
-            active = (cluster.jobs[job_id] for job_id in cluster.active)
-            limits = quotas(cluster.assocs, cluster.qos, ((job, job.nodes) for job in active))
+            limits = self._usage.quotas(self._edges.now_us(), is_safe=self.policy.is_safe)
         limits = self._standings.limits(
             cluster, limits, enforces_associations=self.policy.enforces_associations
         )

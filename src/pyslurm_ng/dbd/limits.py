@@ -79,6 +79,12 @@ QOS_LIMITS = (
         "MaxTRESMinsPerJob", "tres", "max_tres_mins_per_job", ("MaxTRESMins", "MaxTRESMinsPJ")
     ),
     LimitSpec("MaxTRESRunMinsPerUser", "tres", "max_tres_run_mins", ("MaxTRESRunMinsPU",)),
+    LimitSpec(
+        "MaxTRESRunMinsPerAccount",
+        "tres",
+        "max_tres_run_mins_per_account",
+        ("MaxTRESRunMinsPA", "MaxTRESRunMinsPerAcct"),
+    ),
     LimitSpec("MaxWallDurationPerJob", "wall", "max_wall_min", ("MaxWall",)),
     LimitSpec("MinTRESPerJob", "tres", "min_tres_per_job", ("MinTRES",)),
     LimitSpec("MinPrioThreshold", "count", "min_priority"),

@@ -19,12 +19,14 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import elastic, first_fit, het, reason
+from pyslurm_ng.sched.backfill_asks import given_ask, least_ask
 from pyslurm_ng.sched.backfill_limits import BackfillLimits
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
-from pyslurm_ng.sched.limits import held, least
+from pyslurm_ng.sched.limits import Ask
 from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.obstacle import Obstacles
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Start, Wait
@@ -351,6 +353,9 @@ class _Pass:
         self.sharing: Sharing | None = None
         self.smart: Smart | None = None
         self.quotas = snapshot.limits  # of associations and QOS
+        self._asks: dict[int, Ask] = {}  # by identity of the demand
+        self.over: Wait | None = None  # the limit that the last attempt to start would have broken
+        self.stopped: dict[str, Wait] = {}  # partitions closed by a limit: assoc_limit_stop
         self.obstacles = Obstacles(snapshot)
         self.limits: BackfillLimits | None = None
         if policy.limits_backfill:
@@ -424,12 +429,14 @@ class _Pass:
         name = demand.partition.name
         if self.limits is not None and name in self.behind and not self.limits.looks_at(job, name):
             return reason.PASS_ENDED
+        if name in self.stopped:
+            return self.stopped[name]
         if self.quotas is not None and (wait := self._over_quota(job, demand)) is not None:
-            return wait
+            return self._stop(demand, wait)
         self.plan.tested += 1
         claim = self.snapshot.claims.get(job.job_id)
         if claim is not None and claim.is_free and not job.array_pending:
-            self._start_claimed(job, claim)
+            self._start_claimed(job, demand, claim)
             return None
         if job.array_pending:
             return self._consider_array(job, demand)
@@ -439,6 +446,8 @@ class _Pass:
         is_now = start_us == self.snapshot.now_us and not demand.is_elastic
         if is_now and self._start(job, demand, -1):
             return None
+        if is_now and self.over is not None:
+            return self._stop(demand, self.over)
         if self.sharing is not None and self._share(job, demand, -1):
             return None
         if claim is not None:
@@ -453,7 +462,26 @@ class _Pass:
         """Return the limit of an association or QOS in a job's way; it keeps no room then."""
         if self.quotas is None:
             return None
-        return self.quotas.may_start(job, least(demand.need), self.snapshot.now_us)
+        ask = self._asks.get(id(demand))
+        if ask is None:
+            ask = self._asks[id(demand)] = least_ask(job, demand)
+        return self.quotas.may_start(job, ask, self.snapshot.now_us)
+
+    def _stop(self, demand: Demand, wait: Wait) -> Wait:
+        """With assoc_limit_stop, start nobody behind a job that waits for a limit."""
+        if self.policy.stops_at_limits:
+            name = demand.partition.name
+            text = f"a job before it in {name} is over a limit: {wait.text}"
+            self.stopped.setdefault(name, Wait(Reason.Priority, text))
+        return wait
+
+    def _breaks_limits(
+        self, job: Waiting, demand: Demand, nodes: tuple[NodeAlloc, ...]
+    ) -> Wait | None:
+        """Return the limit that a start on these nodes, with all they have, would break."""
+        if self.quotas is None:
+            return None
+        return self.quotas.may_start(job, given_ask(job, demand, nodes), self.snapshot.now_us)
 
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
@@ -468,21 +496,21 @@ class _Pass:
         assert sharing is not None
         closed = self._promised_nodes(self.snapshot.now_us + demand.duration_us)
         start = sharing.find(job, demand, task_id, self.licenses, closed)
-        if start is None:
+        if start is None or self._breaks_limits(job, demand, start.nodes) is not None:
             return False
         assert isinstance(self.planner, NodePlan)
         self.planner.give(demand, own_part(start.nodes, sharing))
         if self.quotas is not None:
-            self.quotas.took(job, held(start.nodes))
+            self.quotas.took(job, given_ask(job, demand, start.nodes))
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         self.plan.starts.append(start)
         return True
 
-    def _start_claimed(self, job: Waiting, claim: Claim) -> None:
+    def _start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
         """Start a job on what it has preempted others for."""
         if self.quotas is not None:
-            self.quotas.took(job, held(claim.nodes))
+            self.quotas.took(job, given_ask(job, demand, claim.nodes))
         self.plan.starts.append(
             Start(
                 job_id=job.job_id,
@@ -509,10 +537,12 @@ class _Pass:
             return None
         closed = self._promised_nodes(self.snapshot.now_us + demand.duration_us)
         found = preempting.find(job, demand, task_id, self.licenses, closed)
-        if found is None:
-            return None
+        if found is None or self._breaks_limits(job, demand, found.start.nodes) is not None:
+            return None  # nobody leaves for a job that could not start even then
         assert isinstance(self.planner, NodePlan)
         self.planner.give(demand, found.start.nodes)
+        if self.quotas is not None:
+            self.quotas.took(job, given_ask(job, demand, found.start.nodes))
         if task_id < 0:
             self.done.add(job.job_id)
         for name, count in demand.licenses:
@@ -550,7 +580,10 @@ class _Pass:
         depth = self.policy.reserve_depth
         names = {demand.partition.name for part in parts for demand in part.hopeful}
         reserves = all(self.reserved.get(name, 0) < depth for name in names)
-        found = het.common_start(self.planner, parts, now_us, reserves=reserves)
+        accepts = self._het_accepted if self.quotas is not None else None
+        found = het.common_start(self.planner, parts, now_us, reserves=reserves, accepts=accepts)
+        if not found.is_accepted:
+            return self._het_waits(parts, dict.fromkeys(waits, self.over))
         for item in found.placed:
             job_id, name = item.part.job.job_id, item.demand.partition.name
             if item.nodes is not None:
@@ -565,6 +598,16 @@ class _Pass:
         for part in parts:
             waits[part.job.job_id] = self._het_wait(part, found.start_us)
         return self._het_waits(parts, waits)
+
+    def _het_accepted(self, placed: list[het.Placed]) -> bool:
+        """Return whether no limit is in the way of all components together."""
+        assert self.quotas is not None
+        asked = []
+        for item in placed:
+            job = item.part.job
+            asked.append((job, given_ask(job, item.demand, item.nodes or ())))
+        self.over = self.quotas.may_start_all(asked, self.snapshot.now_us)
+        return self.over is None
 
     def _het_verdict(self, part: het.Part) -> Wait | None:
         """Return why a component cannot start however long it waits, if so."""
@@ -610,6 +653,8 @@ class _Pass:
             is_now = start_us == self.snapshot.now_us and not demand.is_elastic
             if is_now and wait is None and self._start(job, demand, task_id):
                 continue
+            if is_now and wait is None and self.over is not None:
+                return self._stop(demand, self.over)
             may_share = self.sharing is not None and wait is None and leaving is None
             if may_share and self._share(job, demand, task_id):
                 continue
@@ -632,18 +677,34 @@ class _Pass:
         is_behind = demand.partition.name in self.behind
         if is_behind and self.limits is not None and not self.limits.may_start():
             return False
-        allocs = self.planner.start(demand)
+        self.over = None
+        if self.quotas is None:
+            allocs = self.planner.start(demand)
+        else:
+            allocs = self._start_within(job, demand)
         if allocs is None:
             return False
         self._start_on(job, demand, task_id, allocs)
         return True
+
+    def _start_within(self, job: Waiting, demand: Demand) -> tuple[NodeAlloc, ...] | None:
+        """Take what a job gets unless that breaks a limit, which is `over` then."""
+        self.planner.begin_trial()
+        allocs = self.planner.start(demand)
+        if allocs is not None:
+            self.over = self._breaks_limits(job, demand, allocs)
+        if allocs is None or self.over is not None:
+            self.planner.roll_back()
+            return None
+        self.planner.keep()
+        return allocs
 
     def _start_on(
         self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
     ) -> None:
         """Note a start on what the planner has given."""
         if self.quotas is not None:
-            self.quotas.took(job, held(allocs))
+            self.quotas.took(job, given_ask(job, demand, allocs))
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         is_behind = demand.partition.name in self.behind
@@ -669,12 +730,13 @@ class _Pass:
         least, most = elastic.bounds_min(job.request, demand.duration_us, start_us)
         return most < least
 
-    def _may_reserve(self, job: Waiting, depth: int) -> bool:
+    def _may_reserve(self, job: Waiting, partition: Partition, depth: int) -> bool:
         """Return whether a job may be promised room; `depth` others of its partition were."""
-        if self.limits is not None:
-            priority = self.plan.priorities.get(job.job_id, 0)
-            if not self.limits.may_reserve(job, priority):
-                return False
+        priority = self.plan.priorities.get(job.job_id, 0)
+        if self.limits is not None and not self.limits.may_reserve(job, priority):
+            return False
+        if self.quotas is not None and not self.quotas.may_reserve(job, partition, priority):
+            return False
         if self.smart is not None:
             return self.smart.may_reserve(job.job_id, depth)
         return depth < self.policy.reserve_depth
@@ -691,7 +753,7 @@ class _Pass:
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
         if (
-            self._may_reserve(job, depth)
+            self._may_reserve(job, demand.partition, depth)
             and start_us > self.snapshot.now_us
             and (is_first or job.array_pending)
         ):

@@ -14,12 +14,13 @@ from dataclasses import replace
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
-from pyslurm_ng.sched.demand import limit_us, verdict
+from pyslurm_ng.sched.demand import MINUTE_US, limit_us, verdict
 from pyslurm_ng.sched.features import suits
-from pyslurm_ng.sched.limits import held, least
+from pyslurm_ng.sched.limits import Ask, given, least
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.obstacle import AWAY, kept as reserved_wait, kept_for_others, unplaceable
 from pyslurm_ng.sched.plan import Plan, Start, Wait
@@ -27,7 +28,7 @@ from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, free_node
 from pyslurm_ng.sched.sharing import CpuCaps, Neighbours, Units, tenant_of
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of
 
 
@@ -208,21 +209,29 @@ class _Pass:
             return self._await_reservation(job)
         tenant = tenant_of(job.request, partition, job.uid)
         quotas = self.snapshot.limits
+        longest_us = limit_us(job.time_limit_min, partition)
+        limit_min = INFINITE if longest_us >= NO_END_US else longest_us // MINUTE_US
+        ask = Ask(least(need, job.request.licenses, partition), partition, limit_min)
         for _ in range(job.tasks_left):
             if quotas is not None:
-                over = quotas.may_start(job, least(need), self.snapshot.now_us)
+                over = quotas.may_start(job, ask, self.snapshot.now_us)
                 if over is not None:
-                    return over
+                    return self._over(partition, over)
             missing = self._missing_license(job)
             if missing:
                 return Wait(Reason.Licenses, f"licence {missing} is in use")
             chosen = self._choose(job, partition, need, rooms)
             if chosen is None:
                 return self._blocked(job, partition, need, rooms)
+            if quotas is not None:
+                gets = given(_would_get(need, chosen), job.request.licenses, partition, limit_min)
+                over = quotas.may_start(job, gets, self.snapshot.now_us)
+                if over is not None:
+                    self._unhide()
+                    return self._over(partition, over)
+                quotas.took(job, gets)
             allocs = allot(need, chosen)
             self._unhide()
-            if quotas is not None:
-                quotas.took(job, held(allocs))
             self.neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in allocs}, 0)
             for name, count in license_counts(job.request.licenses):
                 self.licenses[name] = self.licenses.get(name, 0) - count
@@ -240,6 +249,13 @@ class _Pass:
         if job.array_pending and task_ranges.count(job.array_pending) > job.tasks_left:
             return why_wait.ARRAY_LIMIT
         return None
+
+    def _over(self, partition: Partition, wait: Wait) -> Wait:
+        """With assoc_limit_stop, start nobody behind a job that waits for a limit."""
+        if self.policy.stops_at_limits:
+            text = f"a job before it in {partition.name} is over a limit: {wait.text}"
+            self.closed.setdefault((partition.name, ""), Wait(Reason.Priority, text))
+        return wait
 
     def _rooms(self, job: Waiting, partition: Partition) -> list[Room]:
         """Return the reservations a job may run in now, and outside; each with its nodes."""
@@ -397,3 +413,12 @@ def _line(job: Waiting, partition: Partition) -> tuple[str, str]:
     """Return what a waiting job closes for those behind it: its partition, or its reservation."""
     name = job.request.reservation
     return ("", name) if name else (partition.name, "")
+
+
+def _would_get(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
+    """Return what a job would get; the nodes stay as they are."""
+    copies = [
+        (replace(node, gres_busy=dict(node.gres_busy), gres_used=dict(node.gres_used)), tasks)
+        for node, tasks in chosen
+    ]
+    return allot(need, copies)

@@ -7,7 +7,7 @@ those before it take. If one finds no room there, all is given back and a later 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +73,7 @@ class Common:
 
     start_us: int
     placed: list[Placed]
+    is_accepted: bool = True
 
 
 def common_start(
@@ -82,13 +83,14 @@ def common_start(
     *,
     reserves: bool = True,
     is_trial: bool = False,
+    accepts: Callable[[list[Placed]], bool] | None = None,
 ) -> Common:
     """Find the first moment at which all components fit at once, and hold their room there.
 
     Without `reserves` only what starts now is held; that is chosen exactly. With `is_trial` nothing
     is held and nothing chosen. Demanding components
     are placed first; one that finds no room beside the others is tried before them at the same
-    moment.
+    moment. What `accepts` does not like, of a start now, is given back and nothing is found.
     """
     order = sorted(parts, key=lambda part: (_room(part), part.job.job_id))
     at_us, tries = now_us, 0
@@ -100,9 +102,10 @@ def common_start(
             at_us = earliest_us
         is_kept = not is_trial and (reserves or at_us == now_us)
         exact_us = NEVER if is_trial else now_us
-        placed, later_us = _all_at(planner, order, at_us, exact_us, is_kept)
+        judge = accepts if at_us == exact_us else None
+        placed, later_us = _all_at(planner, order, at_us, exact_us, is_kept, judge)
         if placed is not None:
-            return Common(at_us, placed)
+            return Common(at_us, placed) if placed else Common(NEVER, [], is_accepted=False)
         tries += 1
         # Something may change at the next moment the planner knows; far away larger steps will do.
         at_us = at_us + 1 if tries < _CLOSE_TRIES or later_us == NEVER else later_us
@@ -143,18 +146,26 @@ def _find(planner: TrialPlanner, part: Part, at_us: int) -> tuple[int, Demand | 
 
 
 def _all_at(
-    planner: TrialPlanner, order: list[Part], at_us: int, now_us: int, is_kept: bool
+    planner: TrialPlanner,
+    order: list[Part],
+    at_us: int,
+    now_us: int,
+    is_kept: bool,
+    accepts: Callable[[list[Placed]], bool] | None,
 ) -> tuple[list[Placed] | None, int]:
     """Place all at one moment, for good if `is_kept`, or none.
 
-    Returns what was placed, None if not all were, and when the one without room would have some.
-    `order` is changed: that one comes first.
+    Returns what was placed, None if not all were, empty if not accepted, and when the one without
+    room would have some. `order` is changed: that one comes first.
     """
     later_us = NEVER
     for _ in order:
         planner.begin_trial()
         placed, blocked, later_us = _place(planner, order, at_us, now_us)
         if blocked is None:
+            if accepts is not None and not accepts(placed):
+                planner.roll_back()
+                return [], NEVER
             if is_kept:
                 planner.keep()
             else:

@@ -37,6 +37,8 @@ class Policy:
     time_min_is_soft: bool = False  # plan with --time-min, leave the limit
     is_smart: bool = False  # see `smart`
     enforces_limits: bool = False  # those of associations and QOS
+    is_safe: bool = False  # no start that could use up the minutes left
+    stops_at_limits: bool = False  # nobody starts behind a job that waits for a limit
     enforces_associations: bool = False  # who has none may not run
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
@@ -59,6 +61,11 @@ class Policy:
     time_slice_s: int = 0  # of gang scheduling; 0: jobs that share cores just run
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
     het_priority: str = ""  # min, avg or max of the components' priorities; "" as min
+
+    @property
+    def stops_jobs(self) -> bool:
+        """Whether jobs that run are ended when their association or QOS has no minutes left."""
+        return self.enforces_limits and not self.is_safe
 
     @property
     def limits_backfill(self) -> bool:
@@ -120,6 +127,8 @@ def policy(conf: SlurmConf) -> Policy:
         enforces_limits=not _LIMITS.isdisjoint(
             word.lower() for word in conf.accounting_storage_enforce
         ),
+        is_safe="safe" in {word.lower() for word in conf.accounting_storage_enforce},
+        stops_at_limits="assoc_limit_stop" in words,
         reserve_depth=min(
             scheduler.get("bf_reserve_depth", EVERY_JOB),
             scheduler.get("bf_job_part_count_reserve", 0) or EVERY_JOB,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.sched import het
 from pyslurm_ng.sched.backfill import Planner, Rehearsal
+from pyslurm_ng.sched.backfill_asks import least_ask
 from pyslurm_ng.sched.demand import Demand
-from pyslurm_ng.sched.limits import least
 from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
@@ -158,7 +158,7 @@ class _Prober:
         quotas = self._snapshot.limits
         if quotas is None:
             return None
-        return quotas.may_start(job, least(demand.need), self._snapshot.now_us)
+        return quotas.may_start(job, least_ask(job, demand), self._snapshot.now_us)
 
     def _look_for_job(self, own: list[Demand]) -> tuple[Demand, int, tuple[int, ...], Wait | None]:
         """Return where and when the job itself starts, on which nodes, or what limits it."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.limits import Amounts, Limits, Owner
+from pyslurm_ng.sched.limits import Ask, Limits, Owner
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.snapshot import Waiting
 
@@ -23,7 +26,7 @@ class Standing:
         self._qos = qos
         self._inner = inner
 
-    def may_start(self, job: Waiting, amounts: Amounts, now_us: int) -> Wait | None:
+    def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
         """Return why a job may not start now, or None."""
         known = self._assoc_ids
         if known is not None and job.assoc_id and job.assoc_id not in known:
@@ -31,12 +34,24 @@ class Standing:
             return Wait(Reason.InvalidAccount, text)
         if job.qos and job.qos not in self._qos:
             return Wait(Reason.InvalidQOS, f"QOS {job.qos} does not exist any more")
-        return self._inner.may_start(job, amounts, now_us) if self._inner is not None else None
+        return self._inner.may_start(job, ask, now_us) if self._inner is not None else None
 
-    def took(self, job: Owner, amounts: Amounts) -> None:
+    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
+        """Return why some jobs may not all start at once now, or None."""
+        for job, ask in asked:
+            wait = self.may_start(job, ask, now_us)
+            if wait is not None:
+                return wait
+        return self._inner.may_start_all(asked, now_us) if self._inner is not None else None
+
+    def took(self, job: Owner, ask: Ask) -> None:
         """Count a start."""
         if self._inner is not None:
-            self._inner.took(job, amounts)
+            self._inner.took(job, ask)
+
+    def may_reserve(self, job: Waiting, partition: Partition, priority: int) -> bool:
+        """Return whether a job that cannot start now may be promised room."""
+        return self._inner is None or self._inner.may_reserve(job, partition, priority)
 
 
 class Standings:

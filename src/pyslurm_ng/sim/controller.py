@@ -12,6 +12,7 @@ from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.scheduler import Outcome, PlanFunction, Scheduler
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -80,6 +81,7 @@ class SimController:
             self.cluster, self.journal, call_soon=world.call_soon, on_bug=self._bug
         )
         self.soft = Soft(started_us=world.now_us)
+        self.usage = UsageIndex(self.cluster, conf.priority_decay_half_life)
         self.scheduler = Scheduler(
             self.writer,
             self.soft,
@@ -87,7 +89,9 @@ class SimController:
             plan=plan,
             policy=rules or policy(conf),
             runs_prolog=False,
+            usage=self.usage,
         )
+        self.writer.observe(self.usage.applied)
         self.limits = LimitIndex(self.cluster)
         self.writer.observe(self.limits.applied)
         self.writer.observe(self.scheduler.applied)
@@ -109,8 +113,9 @@ class SimController:
         """Do what the daemon's timer does about once a second."""
         now_us = self.world.now_us
         limited = self.limits.due(self.conf, now_us)
+        run_out = self.usage.run_out(now_us) if self.scheduler.policy.stops_jobs else ()
         self.writer.record(
-            timers.due(self.cluster, self.conf, self.soft.last_seen_us, now_us, limited)
+            timers.due(self.cluster, self.conf, self.soft.last_seen_us, now_us, limited, run_out)
         )
         self.writer.record(reservation_due.due(self.cluster, self.conf, now_us, UTC))
 

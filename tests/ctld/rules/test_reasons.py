@@ -20,13 +20,13 @@ from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill import Planner
-from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sched.snapshot import Snapshot, snapshot
@@ -50,8 +50,7 @@ class Scene(Room):
         rules, cluster = policy(self.conf), self.cluster
         limits = None
         if rules.enforces_limits:
-            active = (cluster.jobs[job_id] for job_id in cluster.active)
-            limits = quotas(cluster.assocs, cluster.qos, ((job, job.nodes) for job in active))
+            limits = UsageIndex(cluster).quotas(self.now_us, is_safe=rules.is_safe)
         view = replace(
             snapshot(cluster, self.now_us),
             limits=Standings().limits(
@@ -378,8 +377,12 @@ def lost(scene: Scene) -> Job:
 def limited(own: Limits | None = None, quality: Limits | None = None) -> Callable[[Scene], Job]:
     def scenario(scene: Scene) -> Job:
         scene.account(own, quality)
-        scene.running(gres="gpu:1", mem_per_node_mib=1000)
-        return scene.waiting(gres="gpu:1", mem_per_node_mib=1000)
+        # Nodes that jobs share count once, so these take whole ones.
+        limits = own or quality
+        is_whole = limits is not None and "node" in (limits.grp_tres | limits.max_tres_per_user)
+        flags = REQ_EXCLUSIVE if is_whole else 0
+        scene.running(gres="gpu:1", mem_per_node_mib=1000, flags=flags)
+        return scene.waiting(gres="gpu:1", mem_per_node_mib=1000, flags=flags)
 
     return scenario
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, gang, job_end, node_loss, preempt
@@ -29,6 +29,7 @@ def due(
     last_seen_us: Mapping[int, int],
     now_us: int,
     limited: Iterable[int] | None = None,
+    run_out: Collection[int] = (),
 ) -> list[ev.AnyEvent]:
     """Return what time has brought about; the rest when asked again in a second.
 
@@ -38,12 +39,13 @@ def due(
     Args:
         last_seen_us: when each node was last heard of; soft state.
         limited: the jobs whose time may be over, from `LimitIndex`; None: look at all.
+        run_out: the jobs whose association or QOS has no minutes left, from `UsageIndex`.
     """
     kinds: tuple[Callable[[], list[ev.AnyEvent]], ...] = (
         lambda: dependency.due(cluster, now_us),
         lambda: deadlines(cluster, now_us),
         lambda: silent_nodes(cluster, conf, last_seen_us, now_us),
-        lambda: time_limits(cluster, conf, now_us, limited),
+        lambda: time_limits(cluster, conf, now_us, limited, run_out),
         lambda: preempt.grace_over(cluster, now_us),
         lambda: preempt.resumed(cluster, now_us),
         lambda: gang.turns(cluster, gang.slice_s(conf), now_us),
@@ -125,19 +127,33 @@ def limit_moments_us(cluster: Cluster, conf: SlurmConf, job: Job) -> list[int]:
 
 
 def time_limits(
-    cluster: Cluster, conf: SlurmConf, now_us: int, limited: Iterable[int] | None = None
+    cluster: Cluster,
+    conf: SlurmConf,
+    now_us: int,
+    limited: Iterable[int] | None = None,
+    run_out: Collection[int] = (),
 ) -> list[ev.AnyEvent]:
-    """Return warnings (--signal) and ends of jobs that run past their limit or deadline."""
+    """Return warnings (--signal) and ends of jobs that run past their limit or deadline.
+
+    Args:
+        limited: jobs to look at; None: all.
+        run_out: running jobs that end now for want of TRES-minutes, as at their time limit.
+    """
     events: list[ev.AnyEvent] = []
     ended: list[tuple[Job, JobState]] = []
     duty_id = cluster.next_duty_id
-    for job_id in cluster.active if limited is None else limited:
+    spent = frozenset(run_out)
+    for job_id in dict.fromkeys((*(cluster.active if limited is None else limited), *run_out)):
+        if job_id not in cluster.active:
+            continue
         job = cluster.jobs[job_id]
         if is_completing(job) or job.state != JobState.RUNNING:
             continue
         deadline_us = job.request.deadline_us
         if deadline_us and now_us >= deadline_us:
             state, reason = JobState.DEADLINE, Reason.DeadLine
+        elif job_id in spent:
+            state, reason = JobState.TIMEOUT, Reason.TimeLimit
         else:
             end_us = end_limit_us(cluster, conf, job)
             if not end_us:
