@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -14,6 +15,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND, JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState, Reason
+from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.node_plan import slot_times
 from pyslurm_ng.sched.plan import Plan
@@ -114,6 +116,19 @@ def test_jobs_behind_change_nothing_for_those_before(
     ]
     for job_id in half:
         assert whole.expected_start_us.get(job_id) == part.expected_start_us.get(job_id)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_whole_nodes_are_filled_one_after_another(others: int) -> None:
+    """--exclusive -n20 on nodes of 16: 16 and 4 tasks, whether nodes are counted or looked at."""
+    cluster = cluster_of()
+    for _ in range(others):
+        submit(cluster, JobRequest(node_list="n4", cpus_per_task=3), time_limit_min=60)
+    whole = submit(cluster, JobRequest(ntasks=20, flags=REQ_EXCLUSIVE), time_limit_min=60)
+    for plan in (Planner(), first_fit.plan):
+        starts = plan(snapshot(cluster, START_US), RULES).starts
+        nodes = next(start.nodes for start in starts if start.job_id == whole)
+        assert sorted(alloc.tasks for alloc in nodes) == [4, 16]
 
 
 def test_small_job_runs_beside_a_reservation_of_cores() -> None:

@@ -619,7 +619,11 @@ class NodePlan:
             for node_id, share in sorted((order[place], share) for place, share in shares)
         ]
         hidden = self._hide_kept(demand, [node for node, _ in nodes])
-        fits = [(node, min(share, tasks_that_fit(need, node))) for node, share in nodes]
+        fits = [(node, tasks_that_fit(need, node)) for node, _ in nodes]
+        if not need.is_exclusive:  # who has a whole node fills it, as everywhere else
+            fits = [
+                (node, min(fit, share)) for (node, fit), (_, share) in zip(fits, nodes, strict=True)
+            ]
         layout = self._layouts.get(demand.partition.name)
         chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
         allocs = allot(need, chosen) if chosen is not None else None
