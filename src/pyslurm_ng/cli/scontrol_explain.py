@@ -98,8 +98,8 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
         for item in one["sooner"]:
             moment = _moment(one, item["start_us"], times)
             if item["preempts"]:
-                moment += f", preempting job{'s' * (len(item['preempts']) != 1)} "
-                moment += ",".join(item["preempts"])
+                names = [name or "of another user" for name in item["preempts"]]
+                moment += f", preempting job{'s' * (len(names) != 1)} {','.join(names)}"
             yield f"    {item['option'].ljust(width)}  {moment}"
     if one["untried"]:
         yield f"  There was no time to try {one['untried']} other changes"
@@ -112,7 +112,7 @@ def _moment(one: "Explained", when_us: int, times: Dates) -> str:
 
 def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
     what = {"planned": "waiting job", "limit": "job"}.get(item["kind"], item["kind"])
-    text = f"{what} {item['name']}"
+    text = f"{what} {item['name']}" if item["name"] else f"{what} of another user"
     if item["user"]:
         text += f" of {item['user']}"
     if item["kind"] == "planned":

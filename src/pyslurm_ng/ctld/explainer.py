@@ -92,9 +92,17 @@ class Explainer:
             view, history = found
             if current.state != JobState.PENDING:
                 view = None  # it has started meanwhile
-            lines, begin_us = history.lines, history.begin_us
+            audience = Audience(cluster, context.conf.private_data, caller, show_all=True)
             answer = explained(
-                cluster, self._soft, current, view, lines, begin_us, now, request.job
+                cluster,
+                self._soft,
+                current,
+                view,
+                history.lines,
+                history.begin_us,
+                now,
+                request.job,
+                audience.sees_job,
             )
             self._writer.when_durable(lambda: call.reply(answer))
 
@@ -148,8 +156,11 @@ def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
     own = job.partition.split(",")
     found: list[str] = []
     caller = context.caller
+    audience = Audience(cluster, context.conf.private_data, caller, show_all=False)
     for name, partition in cluster.partitions.items():
         if name in own or partition.state != "UP" or len(found) >= _MOST_PARTITIONS:
+            continue
+        if not audience.sees_partition(partition):
             continue
         if caller.uid != job.uid:
             if not (partition.allow_groups or partition.allow_accounts or partition.root_only):

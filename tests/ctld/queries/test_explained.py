@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from pyslurm_ng.cli.scontrol_explain import lines
 from pyslurm_ng.ctld.queries.explained import explained, limit_holders
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits
@@ -123,3 +125,20 @@ def test_the_reason_of_a_partition_that_is_gone() -> None:
     scene.run_pass()
     assert scene.shown(job)[0] == "PartitionDown"
     assert scene.sentences(job) == ["partition gpu does not exist any more"]
+
+
+def test_private_jobs_have_no_names() -> None:
+    """PrivateData=jobs: what others hold is told, not who they are."""
+    scene = Scene()
+    job = priority(scene)
+    view = snapshot(scene.cluster, scene.now_us)
+    found = outlook(view, policy(scene.conf), job.job_id)
+
+    def sees(other: Job) -> bool:
+        return other.uid == job.uid
+
+    told = explained(scene.cluster, scene.soft, job, found, [], 0, scene.now_us, "", sees)
+    others = [item for item in told.holders if item.user != "alice"]
+    assert others and all((item.name, item.user) == ("", "") for item in others)
+    text = "\n".join(lines(msgspec.to_builtins(told)))
+    assert "job of another user on n" in text and "bob" not in text

@@ -26,6 +26,14 @@ _SAID_ALREADY = frozenset(
 MINUTE_US = 60_000_000
 
 
+Sees = Callable[[Job], bool]
+
+
+def sees_all(job: Job) -> bool:
+    """Return that nothing is private."""
+    return True
+
+
 def shown_id(job: Job) -> str:
     """Return a job's id as users know it: 7, 7_3, 7+1."""
     if job.het_job_id:
@@ -44,11 +52,13 @@ def explained(
     history_begin_us: int,
     now_us: int,
     asked: str = "",
+    sees: Sees = sees_all,
 ) -> JobExplained:
     """Return the whole answer; `outlook` is of a job that waits for its turn, else None.
 
     Args:
         asked: the id as typed, of a task that is still in its array's record.
+        sees: whether the caller may see a job; others are named nobody's.
     """
     is_pending = job.state == JobState.PENDING
     reason = job.reason
@@ -57,7 +67,7 @@ def explained(
         found = soft.reason.get(job.job_id)
         if found is not None:
             reason, text = int(found.reason), found.text
-    waits_for = _waits_for(cluster, soft, job, now_us) if is_pending else []
+    waits_for = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
     is_said = bool(waits_for) and reason in _SAID_ALREADY
     if reason == Reason.ReqNodeNotAvail:
         is_said = bool(is_pending and _nodes_away(cluster, job))
@@ -82,9 +92,9 @@ def explained(
         ahead=outlook.ahead if outlook is not None else -1,
         start_us=_start_us(soft, job, outlook),
         nodes=_names(cluster, outlook.node_ids if outlook else _own_nodes(job)),
-        holders=[_holder(cluster, item) for item in holders[:_MOST_HOLDERS]],
+        holders=[_holder(cluster, item, sees) for item in holders[:_MOST_HOLDERS]],
         holders_left_out=max(0, len(holders) - _MOST_HOLDERS),
-        sooner=_sooner(cluster, outlook) if outlook is not None else [],
+        sooner=_sooner(cluster, outlook, sees) if outlook is not None else [],
         history=[HistoryLine(time_us, line) for time_us, line in history],
         history_begin_us=history_begin_us,
         is_estimate=outlook is not None and outlook.is_estimate,
@@ -93,16 +103,21 @@ def explained(
     )
 
 
-def _sooner(cluster: Cluster, outlook: Outlook) -> list[SoonerShown]:
+def _sooner(cluster: Cluster, outlook: Outlook, sees: Sees) -> list[SoonerShown]:
     return [
-        SoonerShown(item.text, item.start_us, [_name_of(cluster, one) for one in item.victims])
+        SoonerShown(
+            item.text, item.start_us, [_name_of(cluster, one, sees) for one in item.victims]
+        )
         for item in outlook.sooner
     ]
 
 
-def _name_of(cluster: Cluster, job_id: int) -> str:
+def _name_of(cluster: Cluster, job_id: int, sees: Sees) -> str:
+    """Return a job's id, "" for one that the caller may not see."""
     job = cluster.jobs.get(job_id)
-    return shown_id(job) if job is not None else str(job_id)
+    if job is None:
+        return str(job_id)
+    return shown_id(job) if sees(job) else ""
 
 
 def _own_nodes(job: Job) -> tuple[int, ...]:
@@ -126,12 +141,12 @@ def _start_us(soft: Soft, job: Job, outlook: Outlook | None) -> int:
     return shown_us if is_same else outlook.start_us
 
 
-def _holder(cluster: Cluster, item: Holder) -> HolderShown:
+def _holder(cluster: Cluster, item: Holder, sees: Sees) -> HolderShown:
     name, user = item.name, ""
     if item.job_id:
         job = cluster.jobs.get(item.job_id)
-        name = _name_of(cluster, item.job_id)
-        user = job.user_name if job is not None else ""
+        name = _name_of(cluster, item.job_id, sees)
+        user = job.user_name if job is not None and name else ""
     until_us = 0 if item.until_us >= NO_END_US else item.until_us
     nodes = _names(cluster, item.node_ids)
     return HolderShown(item.kind, name, user, nodes, item.cpus, item.from_us, until_us)
@@ -140,12 +155,12 @@ def _holder(cluster: Cluster, item: Holder) -> HolderShown:
 # What has to happen first ---------------------------------------------------------------------
 
 
-def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int) -> list[str]:
+def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) -> list[str]:
     """Return, in sentences, what keeps a job from being considered at all."""
     lines: list[str] = []
     if job.priority == 0:
         lines.append(f"{_hold(cluster, job)}: scontrol release {shown_id(job)}")
-    lines += _dependencies(cluster, soft, job, now_us)
+    lines += _dependencies(cluster, soft, job, now_us, sees)
     if job.begin_us > now_us:
         text = f"its begin time is {minutes(job.begin_us - now_us)} away"
         if job.attempt and job.reason == Reason.BeginTime:
@@ -153,7 +168,7 @@ def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int) -> list[str]
             text += ", so that its nodes can clean up"
         lines.append(text)
     lines += _array(cluster, job)
-    lines += _licenses(cluster, job, now_us)
+    lines += _licenses(cluster, job, now_us, sees)
     lines += _reservations(cluster, job, now_us)
     lines += _nodes_away(cluster, job)
     return lines
@@ -191,7 +206,7 @@ def _array(cluster: Cluster, job: Job) -> list[str]:
     return [f"{text}; what follows is about the next one, {job.array_job_id}_{first}"]
 
 
-def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int) -> list[str]:
+def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) -> list[str]:
     lines = []
     for term in job.dependencies:
         what = dependency_text((term,), False)
@@ -200,15 +215,19 @@ def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int) -> list[s
         elif term.kind == "singleton":
             lines.append(f"jobs of {job.user_name} named {job.request.name} have to end first")
         else:
-            lines.append(f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us)}")
+            lines.append(
+                f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us, sees)}"
+            )
     return lines
 
 
-def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int) -> str:
+def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees: Sees) -> str:
     """Return how far the job is that another waits for, and when it is over at the latest."""
     other = cluster.jobs.get(term.job_id)
     if other is None:
         return f"job {term.job_id} is not known any more"
+    if not sees(other):
+        return f"job {term.job_id} is not over, or not as it has to be"
     text = f"job {shown_id(other)} of {other.user_name} is {JobState(other.state).name}"
     end_us = end_at_latest_us(other)
     if other.state in (JobState.RUNNING, JobState.SUSPENDED):
@@ -228,7 +247,7 @@ def end_at_latest_us(job: Job) -> int:
     return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US
 
 
-def _licenses(cluster: Cluster, job: Job, now_us: int) -> list[str]:
+def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees) -> list[str]:
     lines = []
     for name, count in license_counts(job.request.licenses):
         total = cluster.licenses.get(name, 0)
@@ -240,7 +259,8 @@ def _licenses(cluster: Cluster, job: Job, now_us: int) -> list[str]:
             for other in cluster.active
             if any(held == name for held, _ in license_counts(cluster.jobs[other].licenses_alloc))
         ]
-        names = ",".join(map(shown_id, users[:8])) + ("..." if len(users) > 8 else "")
+        shown = [shown_id(other) for other in users if sees(other)]
+        names = ",".join(shown[:8]) + ("..." if len(users) > min(8, len(shown)) else "")
         is_one = len(users) == 1
         text = f"needs {count} of licence {name}; {used} of {total} are used by "
         text += f"job{'' if is_one else 's'} {names}"
