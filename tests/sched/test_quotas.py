@@ -167,7 +167,7 @@ def test_groups_count_all_that_run_in_them(kind: str) -> None:
         (Limits(max_tres_per_account={"mem": 19}), Reason.MaxMemoryPerAccount),
         (Limits(max_tres_per_account={GPU: 19}), Reason.MaxGRESPerAccount),
         (Limits(max_tres_run_mins_per_account={"cpu": 1199}), Reason.MaxCpuRunMinsPerAccount),
-        (Limits(max_tres_run_mins={"cpu": 1199}), Reason.QOSMaxCpuMinutesPerJobLimit),
+        (Limits(max_tres_run_mins={"cpu": 1199}), Reason.MaxCpuRunMinsPerUser),
     ],
 )
 def test_limits_of_a_qos_on_users_and_accounts(limits: Limits, reason: Reason) -> None:

@@ -161,7 +161,10 @@ class Scheduler:
         if self.policy.enforces_limits:
             limits = self._usage.quotas(self._edges.now_us(), is_safe=self.policy.is_safe)
         limits = self._standings.limits(
-            cluster, limits, enforces_associations=self.policy.enforces_associations
+            cluster,
+            limits,
+            enforces_associations=self.policy.enforces_associations,
+            fairshare=self._soft.fairshare if self.policy.enforces_limits else None,
         )
         if limits is None and not self._soft.fairshare:
             return view

@@ -252,6 +252,8 @@ def _without_reservation(
 ) -> list[Sooner]:
     """Return when a job would start if it had not asked for its reservation."""
     free = _free_of(job)
+    # Limits count what a walk starts, and the walk inside is still to come.
+    snapshot = replace(snapshot, limits=None)
     waiting = [free if one.job_id == job.job_id else one for one in snapshot.waiting]
     try:
         found = probe(replace(snapshot, waiting=waiting), policy, free, (), fairshare, is_late)

@@ -29,6 +29,7 @@ _PATTERNS = {
     "job minutes": ("{who}Max{tres}MinutesPerJobLimit", "{who}Max{tres}MinutesPerJob"),
     "node": ("{who}Max{tres}PerNode",),
     "user": ("{who}Max{tres}PerUserLimit", "{who}Max{tres}PerUser"),
+    "user run minutes": ("Max{tres}RunMinsPerUser",),
     "account": ("Max{tres}PerAccount",),
     "account run minutes": ("Max{tres}RunMinsPerAccount",),
     "least": ("{who}Min{tres}NotSatisfied", "{who}Min{tres}"),

@@ -208,7 +208,7 @@ class Quotas:
         most = _not_yet(limits.max_tres_per_user, [item.max_tres_per_user for item in before])
         yield from _tres("user", "QOS", most, used, ask, who)
         most = _not_yet(limits.max_tres_run_mins, [item.max_tres_run_mins for item in before])
-        yield from _minutes("job minutes", "QOS", most, used.run_min, ask, run_min, who)
+        yield from _minutes("user run minutes", "QOS", most, used.run_min, ask, run_min, who)
         who = f"account {standing.account} in QOS {one.name}"
         used = self._used.get(("qos", one.name, "account", standing.account), _NOTHING)
         if all(earlier.max_jobs_per_account == INFINITE for earlier in before):

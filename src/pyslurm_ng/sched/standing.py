@@ -1,10 +1,11 @@
-"""Waiting jobs whose account or QOS has been removed since they were submitted."""
+"""Waiting jobs whose account or QOS is gone, or who have used more than their QOS lets them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.limits import Ask, Limits, Owner
@@ -19,9 +20,21 @@ class Standing:
     """
 
     def __init__(
-        self, assoc_ids: frozenset[int] | None, qos: frozenset[str], inner: Limits | None
+        self,
+        assoc_ids: frozenset[int] | None,
+        qos: frozenset[str],
+        inner: Limits | None,
+        thresholds: Mapping[str, float] | None = None,
+        fairshare: Mapping[int, float] | None = None,
     ) -> None:
-        """Know what there is; `assoc_ids` None: nobody needs one."""
+        """Know what there is; `assoc_ids` None: nobody needs one.
+
+        Args:
+            thresholds: by QOS the least fair-share factor with which its jobs may start.
+            fairshare: factors by association.
+        """
+        self._thresholds = thresholds or {}
+        self._fairshare = fairshare or {}
         self._assoc_ids = assoc_ids
         self._qos = qos
         self._inner = inner
@@ -34,6 +47,13 @@ class Standing:
             return Wait(Reason.InvalidAccount, text)
         if job.qos and job.qos not in self._qos:
             return Wait(Reason.InvalidQOS, f"QOS {job.qos} does not exist any more")
+        least = self._thresholds.get(job.qos)
+        if least is not None and self._fairshare.get(job.assoc_id, 1.0) < least:
+            text = (
+                f"QOS {job.qos} needs a fair-share factor of {least:.4g}; it is "
+                f"{self._fairshare[job.assoc_id]:.4g}"
+            )
+            return Wait(Reason.QOSUsageThreshold, text)
         return self._inner.may_start(job, ask, now_us) if self._inner is not None else None
 
     def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
@@ -62,9 +82,18 @@ class Standings:
         self._is_any_lost = False
 
     def limits(
-        self, cluster: Cluster, inner: Limits | None, *, enforces_associations: bool
+        self,
+        cluster: Cluster,
+        inner: Limits | None,
+        *,
+        enforces_associations: bool,
+        fairshare: Mapping[int, float] | None = None,
     ) -> Limits | None:
-        """Return limits that also keep back who has lost account or QOS; `inner` if nobody has."""
+        """Return limits that also keep back who has lost account or QOS; `inner` if nobody has.
+
+        Args:
+            fairshare: factors by association, where UsageThreshold is enforced.
+        """
         if not cluster.assocs and not cluster.qos:
             return inner
         key = (
@@ -77,9 +106,14 @@ class Standings:
         if key != self._key:
             self._key = key
             self._is_any_lost = _is_any_lost(cluster, assocs)
-        if not self._is_any_lost:
+        thresholds = {
+            one.name: one.usage_threshold_millionths / 1e6
+            for one in cluster.qos.values()
+            if fairshare and one.usage_threshold_millionths != INFINITE
+        }
+        if not self._is_any_lost and not thresholds:
             return inner
-        return Standing(assocs, frozenset(cluster.qos), inner)
+        return Standing(assocs, frozenset(cluster.qos), inner, thresholds, fairshare)
 
 
 def _is_any_lost(cluster: Cluster, assocs: frozenset[int] | None) -> bool:

@@ -97,10 +97,11 @@ def test_who_counts_for_a_limit_the_first_to_end_first() -> None:
     long = scene.running(time_limit_min=60)
     short = scene.running(time_limit_min=10)
     job = scene.waiting()
-    held = limit_holders(scene.cluster, job, Reason.QOSGrpJobsLimit)
+    held = limit_holders(scene.cluster, job, Reason.QOSGrpJobsLimit, "")
     assert [item.job_id for item in held] == [short.job_id, long.job_id]
     assert [item.kind for item in answer(scene, job).holders] == ["limit", "limit"]
-    assert limit_holders(scene.cluster, job, Reason.QOSMaxWallDurationPerJobLimit) == []
+    assert limit_holders(scene.cluster, job, Reason.QOSMaxWallDurationPerJobLimit, "") == []
+    assert limit_holders(scene.cluster, job, Reason.MaxCpuRunMinsPerUser, "") == held
 
 
 def test_a_run_that_is_cleaned_up_is_not_waiting_yet() -> None:

@@ -27,6 +27,7 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.limit_reasons import tres_reason
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sched.snapshot import Snapshot, snapshot
@@ -44,6 +45,7 @@ class Scene(Room):
     def __init__(self, more: str = "", plan: Callable[[Snapshot, Policy], Plan] | None = None):
         super().__init__(more, plan=plan or Planner())
         self.soft = Soft(self.now_us)
+        self.fairshare: dict[int, float] = {}
 
     def run_pass(self) -> Plan:
         """As the scheduler does it."""
@@ -54,7 +56,10 @@ class Scene(Room):
         view = replace(
             snapshot(cluster, self.now_us),
             limits=Standings().limits(
-                cluster, limits, enforces_associations=rules.enforces_associations
+                cluster,
+                limits,
+                enforces_associations=rules.enforces_associations,
+                fairshare=self.fairshare if rules.enforces_limits else None,
             ),
         )
         plan = self.plan(view, rules)
@@ -294,7 +299,9 @@ def topology_unit(scene: Scene) -> Job:
 
 # Accounts -------------------------------------------------------------------------------------
 
-ENFORCED = "AccountingStorageEnforce=limits,qos\nAccountingStorageType=accounting_storage/slurmdbd"
+ENFORCED = (
+    "AccountingStorageEnforce=limits,qos,safe\nAccountingStorageType=accounting_storage/slurmdbd"
+)
 
 
 def invalid_account(scene: Scene) -> Job:
@@ -445,6 +452,76 @@ LIMITS: dict[Reason, Callable[[Scene], Job]] = {
     Reason.QOSMaxWallDurationPerJobLimit: alone_of_qos(max_wall_min=30),
 }
 
+# What one job asks here, and one less than it: of each TRES that jobs can ask for.
+ASKED = {"cpu": 2, "mem": 4000, "node": 2, GPU: 4, "license/matlab": 2, "billing": 2}
+KINDS = {
+    "group": ("grp_tres", 1),
+    "group minutes": ("grp_tres_mins", 60),
+    "group run minutes": ("grp_tres_run_mins", 60),
+    "job": ("max_tres_per_job", 1),
+    "job minutes": ("max_tres_mins_per_job", 60),
+    "node": ("max_tres_per_node", 0),
+}
+QOS_KINDS = {
+    "user": ("max_tres_per_user", 1),
+    "user run minutes": ("max_tres_run_mins", 60),
+    "account": ("max_tres_per_account", 1),
+    "account run minutes": ("max_tres_run_mins_per_account", 60),
+}
+
+
+def greedy(own: Limits | None = None, quality: Limits | None = None) -> Callable[[Scene], Job]:
+    """A job for an hour that asks for a little of everything, more than a limit allows."""
+
+    def scenario(scene: Scene) -> Job:
+        scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 4),))])
+        scene.account(own, quality)
+        return scene.waiting(
+            nodes_min=2, nodes_max=2, ntasks=2, mem_per_node_mib=2000, gres="gpu:2",
+            licenses="matlab:2", time_limit_min=60,
+        )  # fmt: skip
+
+    return scenario
+
+
+for _kind, (_field, _times) in (KINDS | QOS_KINDS).items():
+    for _tres, _amount in ASKED.items():
+        _most = Limits(**{_field: {_tres: max(0, _amount * _times - 1)}})  # type: ignore[arg-type]
+        if _kind in KINDS:
+            LIMITS.setdefault(tres_reason(_kind, "Assoc", _tres), greedy(own=_most))
+        LIMITS.setdefault(tres_reason(_kind, "QOS", _tres), greedy(quality=_most))
+for _tres, _amount in ASKED.items():
+    _least = Limits(min_tres_per_job={_tres: _amount + 1})
+    LIMITS[tres_reason("least", "QOS", _tres)] = greedy(quality=_least)
+
+
+def wall_used(own: Limits | None = None, quality: Limits | None = None) -> Callable[[Scene], Job]:
+    """Jobs of the group have run for long enough."""
+
+    def scenario(scene: Scene) -> Job:
+        scene.account(own, quality)
+        scene.running(time_limit_min=60)
+        scene.now_us += 5 * MINUTE_US
+        return scene.waiting(time_limit_min=60)
+
+    return scenario
+
+
+def below_threshold(scene: Scene) -> Job:
+    scene.account()
+    quality = Qos(1, "normal", usage_threshold_millionths=250_000)
+    scene.apply([ev.QosChanged(scene.now_us, (quality,))])
+    scene.fairshare = {3: 0.125}
+    return scene.waiting()
+
+
+LIMITS |= {
+    Reason.AssocGrpWallLimit: wall_used(own=Limits(grp_wall_min=5)),
+    Reason.QOSGrpWallLimit: wall_used(quality=Limits(grp_wall_min=5)),
+    Reason.MaxJobsPerAccount: of_qos(max_jobs_per_account=1),
+    Reason.QOSUsageThreshold: below_threshold,
+}
+
 ARISE: dict[Reason, Callable[[Scene], Job]] = {
     Reason.NONE: lambda scene: scene.running(),
     Reason.Priority: priority,
@@ -512,35 +589,11 @@ CANNOT: dict[Reason, str] = {
     Reason.QOSMaxSubmitJobPerUserLimit: _SUBMIT,
     Reason.MaxSubmitJobsPerAccount: _SUBMIT,
 }
-# Limits that sacctmgr keeps and no pass looks at yet.
-_NOT_YET = """
-    QOSUsageThreshold QOSGrpCPUMinutesLimit QOSGrpCPURunMinutesLimit QOSGrpWallLimit
-    QOSMaxCpuMinutesPerJobLimit QOSMinCpuNotSatisfied AssocGrpCPUMinutesLimit
-    AssocGrpCPURunMinutesLimit AssocGrpWallLimit AssocMaxCpuMinutesPerJobLimit AssocMaxCpuPerNode
-    AssocGrpMemMinutes AssocGrpMemRunMinutes AssocMaxMemPerNode AssocMaxMemMinutesPerJob
-    AssocGrpNodeMinutes AssocGrpNodeRunMinutes AssocMaxNodeMinutesPerJob AssocGrpGRESMinutes
-    AssocGrpGRESRunMinutes AssocMaxGRESPerNode AssocMaxGRESMinutesPerJob AssocGrpLicense
-    AssocGrpLicenseMinutes AssocGrpLicenseRunMinutes AssocMaxLicensePerJob
-    AssocMaxLicenseMinutesPerJob QOSMaxCpuPerNode QOSGrpMemoryMinutes QOSGrpMemoryRunMinutes
-    QOSMaxMemoryMinutesPerJob QOSMaxMemoryPerNode QOSMinMemory QOSGrpNodeMinutes
-    QOSGrpNodeRunMinutes QOSMaxNodeMinutesPerJob QOSMinNode QOSGrpGRESMinutes QOSGrpGRESRunMinutes
-    QOSMaxGRESPerNode QOSMaxGRESMinutesPerJob QOSMinGRES QOSGrpLicense QOSGrpLicenseMinutes
-    QOSGrpLicenseRunMinutes QOSMaxLicensePerJob QOSMaxLicensePerUser QOSMaxLicenseMinutesPerJob
-    QOSMinLicense MaxCpuPerAccount MaxGRESPerAccount MaxNodePerAccount MaxLicensePerAccount
-    MaxMemoryPerAccount MaxJobsPerAccount AssocGrpBilling AssocGrpBillingMinutes
-    AssocGrpBillingRunMinutes AssocMaxBillingPerJob AssocMaxBillingPerNode
-    AssocMaxBillingMinutesPerJob QOSGrpBilling QOSGrpBillingMinutes QOSGrpBillingRunMinutes
-    QOSMaxBillingPerJob QOSMaxBillingPerNode QOSMaxBillingPerUser QOSMaxBillingMinutesPerJob
-    MaxBillingPerAccount QOSMinBilling MaxBillingRunMinsPerAccount MaxCpuRunMinsPerAccount
-    MaxGRESRunMinsPerAccount MaxNodeRunMinsPerAccount MaxLicenseRunMinsPerAccount
-    MaxMemoryRunMinsPerAccount MaxBillingRunMinsPerUser MaxCpuRunMinsPerUser MaxGRESRunMinsPerUser
-    MaxNodeRunMinsPerUser MaxLicenseRunMinsPerUser MaxMemoryRunMinsPerUser
-"""
-CANNOT |= {Reason[name]: "such limits are not enforced yet" for name in _NOT_YET.split()}
 CANNOT[Reason.Prolog] = "PrologSlurmctld is not run yet; nodes' prologs are part of CONFIGURING"
 for _reason in Reason:
     for _word, _why in (("Energy", _ENERGY), ("BB", _BURST), ("Unknown", _UNKNOWN)):
-        if _word in _reason.name:
+        # A TRES without a code of its own for some kind of limit counts as unknown there.
+        if _word in _reason.name and _reason not in LIMITS:
             CANNOT[_reason] = _why
 
 SHOWN = {

@@ -75,7 +75,7 @@ def explained(
         waits_for.append(text)
     holders = list(outlook.holders) if outlook is not None else []
     if is_pending and reason:
-        holders += limit_holders(cluster, job, Reason(reason))
+        holders += limit_holders(cluster, job, Reason(reason), text)
     partition = first_partition(cluster, job)
     return JobExplained(
         now_us=now_us,
@@ -305,12 +305,15 @@ def _nodes_away(cluster: Cluster, job: Job) -> list[str]:
 # Who uses up a limit --------------------------------------------------------------------------
 
 
-def limit_holders(cluster: Cluster, job: Job, reason: Reason) -> list[Holder]:
+def limit_holders(cluster: Cluster, job: Job, reason: Reason, text: str) -> list[Holder]:
     """Return the running jobs that count for the limit a job waits for, the first to end first.
 
     Nobody for limits of a single job.
+
+    Args:
+        text: the pass's sentence, which names the QOS: the partition's or the job's.
     """
-    applies = _counted(cluster, job, reason.name)
+    applies = _counted(cluster, job, reason.name, _limiting_qos(cluster, job, text))
     if applies is None:
         return []
     found = []
@@ -325,16 +328,29 @@ def limit_holders(cluster: Cluster, job: Job, reason: Reason) -> list[Holder]:
     return sorted(found, key=lambda item: (item.until_us, item.job_id))
 
 
-def _counted(cluster: Cluster, job: Job, name: str) -> Callable[[Job], bool] | None:
+def _limiting_qos(cluster: Cluster, job: Job, text: str) -> str:
+    """Return the QOS that a sentence about a limit names."""
+    partitions = (cluster.partitions.get(name) for name in job.partition.split(","))
+    names = [partition.qos for partition in partitions if partition is not None and partition.qos]
+    words = text.replace(";", " ").split()
+    return next((name for name in names if name in words), job.qos)
+
+
+def _counted(cluster: Cluster, job: Job, name: str, qos: str) -> Callable[[Job], bool] | None:
     """Return which jobs count for a limit with this code, None if it is no such limit."""
     if name.endswith(("PerJobLimit", "PerJob", "PerNode", "NotSatisfied")) or "Min" in name[:6]:
         return None
-    if name.startswith("QOSMax") and "PerUser" in name:
-        return lambda other: other.qos == job.qos and other.uid == job.uid
+
+    def is_in_qos(other: Job) -> bool:
+        partition = cluster.partitions.get(other.partition)
+        return qos in (other.qos, partition.qos if partition is not None else "")
+
+    if name.startswith(("QOSMax", "Max")) and "PerUser" in name:
+        return lambda other: other.uid == job.uid and is_in_qos(other)
     if name.startswith("QOSGrp"):
-        return lambda other: other.qos == job.qos
+        return is_in_qos
     if name.startswith("Max") and name.endswith("PerAccount"):
-        return lambda other: other.qos == job.qos and other.account == job.account
+        return lambda other: other.account == job.account and is_in_qos(other)
     if name.startswith("AssocMax"):
         return lambda other: other.assoc_id == job.assoc_id
     if name.startswith("AssocGrp"):
