@@ -135,6 +135,24 @@ def test_a_partition_has_so_many_cpus_of_a_node(conf: str) -> None:
     assert max(alloc.cpus for alloc in cluster.jobs[wide].nodes) <= 3
 
 
+def test_sockets_have_caps_of_their_own() -> None:
+    """MaxCPUsPerSocket=1 on two sockets: one core of each, however free the first one is."""
+    conf = (
+        "ClusterName=c\nSlurmctldHost=c\nAuthType=auth/slurm\nCredType=cred/slurm\n"
+        "SelectTypeParameters=CR_Core\nNodeName=n1 CPUs=8 Sockets=2 CoresPerSocket=4\n"
+        "PartitionName=main Nodes=n1 Default=YES MaxTime=INFINITE\n"
+        "PartitionName=few Nodes=n1 MaxTime=INFINITE MaxCPUsPerSocket=1\n"
+    )
+    cluster = cluster_of(conf_of(conf))
+    few = [_job(cluster, minutes=10, partition="few") for _ in range(3)]
+    many = _job(cluster, minutes=10, cpus_per_task=4)
+    plan = _plan(cluster, conf)
+    held = [int.from_bytes(cluster.jobs[one].nodes[0].cores, "little") for one in few[:2]]
+    assert sorted(held) == [0b0000_0001, 0b0001_0000]
+    assert not _nodes(cluster, few[2]) and _nodes(cluster, many)
+    assert 10 <= (plan.expected_start_us[few[2]] - START_US) / MINUTE_US < 12
+
+
 def test_caps_hold_over_time() -> None:
     """The fourth job of the partition waits for one of the three, though a CPU is free."""
     cluster = cluster_of(conf_of(CONF))

@@ -12,6 +12,7 @@ EFFECTIVE_KEYS: set[str] = {
     "AccountingStorageTRES",
     "AccountingStorageType",
     "AccountingStoreFlags",
+    "AllowSpecResourcesUsage",
     "AuthInfo",
     "AuthType",
     "ClusterName",
@@ -163,5 +164,11 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "sched_max_job_start"): _ALWAYS,
     ("SchedulerParameters", "sched_min_interval"): _EVENTS,
     ("SchedulerParameters", "spec_cores_first"): _NOT_YET,
+    ("SelectTypeParameters", "cr_cpu"): "a core of several threads is given whole",
+    ("SelectTypeParameters", "cr_cpu_memory"): "a core of several threads is given whole",
+    ("SelectTypeParameters", "cr_no_dist_topo_block"): _NOT_YET,
+    ("SelectTypeParameters", "ll_shared_gres"): _NOT_YET,
+    ("SelectTypeParameters", "multiple_sharing_gres_pj"): _NOT_YET,
+    ("SelectTypeParameters", "one_task_per_sharing_gres"): _NOT_YET,
 }
 """Words of list parameters that are accepted without effect, and why."""

@@ -27,7 +27,7 @@ from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, free_node
-from pyslurm_ng.sched.sharing import CpuCaps, Neighbours, Units, tenant_of
+from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Units, tenant_of
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of
 
@@ -84,11 +84,11 @@ class _Pass:
         self.layouts: dict[str, Layout] = {}
         self.neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
         self.looks = _LOOKS_AT_OBSTACLES
-        self.caps = CpuCaps(snapshot.partitions, INFINITE)
+        self.caps = PartitionCores(snapshot.partitions, INFINITE)
         for item in snapshot.running:
             cpus = {alloc.node_id: alloc.cpus for alloc in item.nodes}
             self.neighbours.add(item.tenant, cpus, item.end_us)
-            self.caps.add(item.tenant.partition, cpus)
+            self.caps.add(item.tenant.partition, item.nodes)
         if snapshot.topologies:
             ids = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
             ids.sort(key=lambda node_id: (snapshot.weights[node_id], node_id))
@@ -355,7 +355,7 @@ class _Pass:
         node = self.free.get(node_id)
         if node is None:
             node = self.free[node_id] = free_node(self.snapshot, node_id)
-            node.partition_cpus = self.caps.on(node_id)
+            node.partition_cores = self.caps.on(node_id)
         return node
 
     def _blocked(self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]) -> Wait:

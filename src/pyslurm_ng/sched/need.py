@@ -86,6 +86,7 @@ class Need:
     aims_high: bool = False  # as many of its range of nodes as there are
     sizes: tuple[int, ...] = ()  # the only node counts allowed; empty: all from least to most
     max_cpus_per_node: int = INFINITE  # of all jobs of the partition together
+    max_cpus_per_socket: int = INFINITE
     partition: str = ""
     sharing: str = ""  # with whom it shares nodes; see `sharing`
     # Inside a node; least counts of the hardware, and most tasks of one socket.
@@ -113,7 +114,13 @@ class Need:
             self.whole_sockets
             or bool(self.special_cores or self.special_threads)
             or self.gres_binding == "ENFORCE"
+            or self.max_cpus_per_socket < INFINITE
         )
+
+    @property
+    def is_capped(self) -> bool:
+        """Return whether the partition's jobs may have only some CPUs of a node."""
+        return min(self.max_cpus_per_node, self.max_cpus_per_socket) < INFINITE
 
     @property
     def is_ranged(self) -> bool:
@@ -188,6 +195,7 @@ def need_of(
         aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
         sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
         max_cpus_per_node=partition.max_cpus_per_node,
+        max_cpus_per_socket=partition.max_cpus_per_socket,
         partition=partition.name,
         sharing=sharing_of(request, partition),
         sockets_min=request.sockets_per_node,

@@ -27,7 +27,7 @@ from pyslurm_ng.sched.choosers import (
     node_counts,
     ways_of,
 )
-from pyslurm_ng.sched.company import Company, cpus_of
+from pyslurm_ng.sched.company import Company
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.features import Way
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
@@ -48,7 +48,7 @@ from pyslurm_ng.sched.sharing import (
     MCS,
     TOPO,
     USER,
-    CpuCaps,
+    PartitionCores,
     Tenant,
     Units,
 )
@@ -146,11 +146,11 @@ class NodePlan:
         self._unjoined: set[int] = set()
         self._uneven: list[tuple[int, int]] = []
         self._company.begin(snapshot)
-        self._caps: CpuCaps | None = None
+        self._caps: PartitionCores | None = None
         if self.hardware.caps:
-            self._caps = CpuCaps(snapshot.partitions, INFINITE)
+            self._caps = PartitionCores(snapshot.partitions, INFINITE)
             for item in snapshot.running:
-                self._caps.add(item.tenant.partition, cpus_of(item.nodes))
+                self._caps.add(item.tenant.partition, item.nodes)
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
@@ -652,13 +652,13 @@ class NodePlan:
         if node is None:
             node = self._free[node_id] = free_node(self._snapshot, node_id)
             if self._caps is not None:
-                node.partition_cpus = self._caps.on(node_id)
+                node.partition_cores = self._caps.on(node_id)
         if self._trial is not None and node_id not in self._trial.free:
             self._trial.free[node_id] = replace(
                 node,
                 gres_busy=dict(node.gres_busy),
                 gres_used=dict(node.gres_used),
-                partition_cpus=dict(node.partition_cpus or {}),
+                partition_cores=dict(node.partition_cores or {}),
             )
         return node
 

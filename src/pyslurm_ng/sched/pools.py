@@ -14,7 +14,6 @@ from operator import itemgetter
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.demand import Demand
@@ -119,7 +118,7 @@ class Pools:
         need = demand.need
         if need.required_nodes or need.gres_total or need.is_choosy or need.is_ranged:
             return 0
-        if need.sharing or need.max_cpus_per_node < INFINITE:
+        if need.sharing or need.is_capped:
             return 0
         pool = self._pools.get(demand.mask)
         if pool is None:

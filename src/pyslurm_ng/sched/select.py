@@ -42,7 +42,7 @@ class FreeNode:
     weight: int = 1
     is_idle: bool = True
     features: tuple[str, ...] = ()
-    partition_cpus: dict[str, int] | None = None  # in use, of partitions with MaxCPUsPerNode
+    partition_cores: dict[str, int] | None = None  # in use, of partitions with a limit on them
 
     def cpus(self) -> int:
         """Return the free CPUs: all threads of the free cores."""
@@ -165,9 +165,24 @@ def open_cores(need: Need, node: FreeNode) -> int:
         usable = _sockets(usable_cores(node.spec), node.spec)
         free = _sockets(cores, node.spec)
         cores = sum(part for part, whole in zip(free, usable, strict=False) if part == whole)
+    if need.max_cpus_per_socket < INFINITE:
+        cores = _capped(need, node, cores)
     if need.gres_binding == "ENFORCE":
         cores &= _near_free_devices(need, node)
     return cores
+
+
+def _capped(need: Need, node: FreeNode, cores: int) -> int:
+    """Return free cores, of each socket as many as the partition may still have of it."""
+    most = need.max_cpus_per_socket // max(1, node.spec.threads_per_core)
+    used = (node.partition_cores or {}).get(need.partition, 0)
+    per_socket = max(1, node.spec.cores_per_socket)
+    whole = (1 << per_socket) - 1
+    left = 0
+    for place, part in enumerate(_sockets(cores, node.spec)):
+        taken = (used >> place * per_socket & whole).bit_count()
+        left |= lowest_bits(part, max(0, most - taken))
+    return left
 
 
 def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
@@ -219,8 +234,8 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     cores = open_cores(need, node) if need.is_particular else node.cores
     cpus = cores.bit_count() * node.spec.threads_per_core
     if need.max_cpus_per_node < INFINITE:
-        used = (node.partition_cpus or {}).get(need.partition, 0)
-        cpus = min(cpus, need.max_cpus_per_node - used)
+        used = (node.partition_cores or {}).get(need.partition, 0).bit_count()
+        cpus = min(cpus, need.max_cpus_per_node - used * max(1, node.spec.threads_per_core))
     if need.is_exclusive and not node.is_idle:
         return 0
     if cpus < max(need.cpus_min_per_node, need.cpus_per_task, 1):
@@ -511,9 +526,9 @@ def _allot_node(
     else:
         mem_mib = 0
     node.cores &= ~cores
-    if need.max_cpus_per_node < INFINITE:
-        capped = node.partition_cpus = node.partition_cpus or {}
-        capped[need.partition] = capped.get(need.partition, 0) + cpus
+    if need.is_capped:
+        capped = node.partition_cores = node.partition_cores or {}
+        capped[need.partition] = capped.get(need.partition, 0) | cores
     node.mem_mib -= mem_mib
     node.is_idle = False
     size = (cores.bit_length() + 7) // 8

@@ -89,7 +89,7 @@ class Hardware:
         # CPUs that the jobs of a partition may have of a node together are one more to count.
         self.caps: dict[str, int] = {}
         for name, partition in snapshot.partitions.items():
-            if partition.max_cpus_per_node < INFINITE:
+            if min(partition.max_cpus_per_node, partition.max_cpus_per_socket) < INFINITE:
                 self.caps[name] = self.resources
                 self.resources += 1
         self._partitions = snapshot.partitions
@@ -101,7 +101,9 @@ class Hardware:
         totals[CPUS] = empty_node(0, spec).cpus()
         totals[MEM] = schedulable_mem_mib(spec)
         for name, resource in self.caps.items():
-            totals[resource] = min(totals[CPUS], self._partitions[name].max_cpus_per_node)
+            partition = self._partitions[name]
+            of_sockets = max(1, spec.sockets) * partition.max_cpus_per_socket
+            totals[resource] = min(totals[CPUS], partition.max_cpus_per_node, of_sockets)
         for item in spec.gres:
             if item.name in self.endless:
                 continue

@@ -18,6 +18,7 @@ from pyslurm_ng.model.job import (
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
     JobRequest,
+    NodeAlloc,
 )
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
@@ -125,22 +126,25 @@ class Neighbours:
         return all(may_share(tenant, guest.tenant) for guest in self._guests.get(node_id, ()))
 
 
-class CpuCaps:
-    """CPUs that the jobs of partitions with MaxCPUsPerNode have of each node."""
+class PartitionCores:
+    """Cores that jobs of partitions with MaxCPUsPerNode or MaxCPUsPerSocket have of each node."""
 
     def __init__(self, partitions: Mapping[str, Partition], unlimited: int) -> None:
         self._capped = {
-            name for name, item in partitions.items() if item.max_cpus_per_node < unlimited
+            name
+            for name, item in partitions.items()
+            if min(item.max_cpus_per_node, item.max_cpus_per_socket) < unlimited
         }
         self._used: dict[int, dict[str, int]] = {}
 
-    def add(self, partition_name: str, cpus: Mapping[int, int]) -> None:
-        """Enter a job; `cpus` are those it has of each of its nodes."""
+    def add(self, partition_name: str, allocs: Iterable[NodeAlloc]) -> None:
+        """Enter what a job has of its nodes."""
         if partition_name in self._capped:
-            for node_id, count in cpus.items():
-                used = self._used.setdefault(node_id, {})
-                used[partition_name] = used.get(partition_name, 0) + count
+            for alloc in allocs:
+                used = self._used.setdefault(alloc.node_id, {})
+                cores = int.from_bytes(alloc.cores, "little")
+                used[partition_name] = used.get(partition_name, 0) | cores
 
     def on(self, node_id: int) -> dict[str, int]:
-        """Return how many CPUs of a node each of those partitions uses."""
+        """Return masks of the cores of a node that each of those partitions uses."""
         return dict(self._used.get(node_id, {}))

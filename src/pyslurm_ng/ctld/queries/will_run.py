@@ -18,12 +18,13 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
-from pyslurm_ng.sched.sharing import CpuCaps, Neighbours, Tenant, Units, tenant_of
+from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000
@@ -120,10 +121,10 @@ def _free_nodes(
     """Return what the nodes in service that suit the request have left now."""
     found = {}
     columns = cluster.columns
-    caps = CpuCaps(cluster.partitions, INFINITE)
+    caps = PartitionCores(cluster.partitions, INFINITE)
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
-        caps.add(job.partition, {alloc.node_id: alloc.cpus for alloc in job.nodes})
+        caps.add(job.partition, job.nodes)
     for node_id in partition.node_ids:
         if not columns.usable[node_id] or node_id in need.excluded_nodes:
             continue
@@ -132,7 +133,7 @@ def _free_nodes(
             continue
         found[node_id] = FreeNode(
             node_id=node_id,
-            spec=node.spec,
+            spec=spec_as_found(node),
             cores=usable_cores(node.spec) & ~use.cores,
             mem_mib=columns.mem_free_mib[node_id],
             gres_busy=dict(use.gres),
@@ -140,7 +141,7 @@ def _free_nodes(
             weight=node.weight,
             is_idle=not use.allocs,
             features=node.features_active,
-            partition_cpus=caps.on(node_id),
+            partition_cores=caps.on(node_id),
         )
     return found
 
@@ -185,8 +186,8 @@ def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:
             node.gres_used[key] = node.gres_used.get(key, 0) - held.count
         left[alloc.node_id] -= 1
         node.is_idle = not left[alloc.node_id]
-        if node.partition_cpus and job.partition in node.partition_cpus:
-            node.partition_cpus[job.partition] -= alloc.cpus
+        if node.partition_cores and job.partition in node.partition_cores:
+            node.partition_cores[job.partition] &= ~int.from_bytes(alloc.cores, "little")
 
 
 # So that pytest does not take the query for a test.
