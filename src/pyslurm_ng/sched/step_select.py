@@ -12,11 +12,15 @@ from enum import Enum
 
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import STEP_OVERLAP, GresAlloc, Job, NodeAlloc, Step
+from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.sched.devices import choose_devices, near_cores
 from pyslurm_ng.sched.layout import Distribution, spread, spread_by_list
 from pyslurm_ng.sched.need import GresNeed
-from pyslurm_ng.sched.select import MANY
+from pyslurm_ng.sched.select import MANY, lowest_bits
 
 GresKey = tuple[str, str]
+_UNKNOWN = NodeSpec("")
+_NO_PLACES = NodeGres("", "", 0)  # of which nobody knows where they lie
 
 
 class Lack(Enum):
@@ -70,11 +74,16 @@ class NodeShare:
 
     position: int
     alloc: NodeAlloc
-    threads: int
+    spec: NodeSpec
     cores: int
     mem_mib: int
     gres: dict[GresKey, tuple[int, int]]  # free count, free device mask
     is_busy: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of each core."""
+        return max(1, self.spec.threads_per_core)
 
     def free_cpus(self) -> int:
         """Return the CPUs not held by other steps."""
@@ -84,18 +93,18 @@ class NodeShare:
         return min(self.alloc.cpus, self.cores.bit_count() * self.threads)
 
 
-def shares_of(job: Job, threads_of: Mapping[int, int], *, ignore_steps: bool) -> list[NodeShare]:
+def shares_of(job: Job, specs: Mapping[int, NodeSpec], *, ignore_steps: bool) -> list[NodeShare]:
     """Return what each node of a job has left, in job order.
 
     Args:
-        threads_of: threads per core by node id.
+        specs: by node id; for a node that is gone, one that knows nothing but a thread per core.
         ignore_steps: as if nothing ran, to see whether a request could ever be met.
     """
     shares = [
         NodeShare(
             position,
             alloc,
-            max(1, threads_of.get(alloc.node_id, 1)),
+            specs.get(alloc.node_id, _UNKNOWN),
             int.from_bytes(alloc.cores, "little"),
             alloc.mem_mib,
             {
@@ -241,7 +250,7 @@ def _allot(need: StepNeed, shares: list[NodeShare], tasks: list[list[int]]) -> S
     allocs = []
     for index, (share, given) in enumerate(used):
         gres = _node_gres(need, share, len(given), left, len(used) - index - 1)
-        cores, cpus = _node_cores(need, share, len(given))
+        cores, cpus = _node_cores(need, share, len(given), gres)
         allocs.append(
             NodeAlloc(
                 share.alloc.node_id,
@@ -257,19 +266,23 @@ def _allot(need: StepNeed, shares: list[NodeShare], tasks: list[list[int]]) -> S
     return StepPlace(tuple(allocs), [given for _, given in used])
 
 
-def _node_cores(need: StepNeed, share: NodeShare, tasks: int) -> tuple[int, int]:
-    """Return (core mask, CPUs) of a step on one node."""
+def _cores_wanted(need: StepNeed, share: NodeShare, tasks: int) -> int:
+    per_core = min(share.threads, need.threads_per_core or share.threads)
+    return 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
+
+
+def _node_cores(
+    need: StepNeed, share: NodeShare, tasks: int, gres: tuple[GresAlloc, ...]
+) -> tuple[int, int]:
+    """Return (core mask, CPUs) of a step on one node: cores near its devices first."""
     held = int.from_bytes(share.alloc.cores, "little")
     if not need.is_exact:
         return held, share.alloc.cpus
     free = held if need.is_overlapping else share.cores
     per_core = min(share.threads, need.threads_per_core or share.threads)
-    wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
-    picked = 0
-    while free and picked.bit_count() < wanted:
-        low = free & -free
-        picked |= low
-        free ^= low
+    wanted = _cores_wanted(need, share, tasks)
+    picked = lowest_bits(free & near_cores(share.spec, gres), wanted) if gres else 0
+    picked |= lowest_bits(free & ~picked, wanted - picked.bit_count())
     return picked, min(picked.bit_count() * per_core, share.alloc.cpus)
 
 
@@ -291,20 +304,30 @@ def _node_gres(
         held = ((key, *free) for key, free in share.gres.items())
         return tuple(_gres(name, kind, count, mask) for (name, kind), count, mask in held if count)
     taken: list[GresAlloc] = []
+    # With all of the job's cores no device is nearer than another.
+    near = share.cores, _cores_wanted(need, share, tasks) if need.is_exact else 0
     for name, kind, count in need.gres_per_node or ():
-        taken += _take_gres(share, name, kind, count)
+        taken += _take_gres(share, name, kind, count, near)
     for name, kind, count in need.gres_per_task:
-        taken += _take_gres(share, name, kind, count * tasks)
+        taken += _take_gres(share, name, kind, count * tasks, near)
     for (name, kind), count in left.items():
         # One at least for each node still to come, as far as this node can bear the rest.
         part = min(max(0, count - after), _gres_count(share, name, kind))
         if part:
-            taken += _take_gres(share, name, kind, part)
+            taken += _take_gres(share, name, kind, part, near)
             left[(name, kind)] = count - part
     return tuple(taken)
 
 
-def _take_gres(share: NodeShare, name: str, kind: str, wanted: int) -> list[GresAlloc]:
+def _take_gres(
+    share: NodeShare, name: str, kind: str, wanted: int, near: tuple[int, int]
+) -> list[GresAlloc]:
+    """Take devices of a job's share, those that go best together.
+
+    Args:
+        near: mask of the cores left to the job here, and how many of them the step takes.
+    """
+    items = {(item.name, item.type): item for item in share.spec.gres}
     taken = []
     for (held_name, held_kind), (count, mask) in list(share.gres.items()):
         if held_name != name or (kind and held_kind != kind):
@@ -312,14 +335,10 @@ def _take_gres(share: NodeShare, name: str, kind: str, wanted: int) -> list[Gres
         part = min(count, wanted)
         if part <= 0:
             continue
-        picked = 0
-        rest = mask
-        while rest and picked.bit_count() < part:
-            low = rest & -rest
-            picked |= low
-            rest ^= low
+        item = items.get((held_name, held_kind), _NO_PLACES)
+        picked = choose_devices(item, mask, part, *near)
         taken.append(_gres(held_name, held_kind, part, picked))
-        share.gres[(held_name, held_kind)] = (count - part, rest)
+        share.gres[(held_name, held_kind)] = (count - part, mask & ~picked)
         wanted -= part
     return taken
 

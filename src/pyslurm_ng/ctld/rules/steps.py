@@ -21,6 +21,7 @@ from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import SIGNAL_CANCELLED, SIGNAL_TIME_LIMIT
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, Step
+from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.sched.layout import LayoutError, parse_distribution
@@ -209,7 +210,11 @@ def _gres(
     if not any(texts):
         return None, (), ()
     per_node = _needs(message.gres) + _needs(_gpus(message.gpus_per_node))
-    return per_node, _needs(_gpus(message.gpus_per_task)), _needs(_gpus(message.gpus))
+    per_task, in_all = _needs(_gpus(message.gpus_per_task)), _needs(_gpus(message.gpus))
+    # GPUs of nodes or tasks are those of the whole step, not more of them.
+    if any(name == "gpu" for name, _, _ in per_node):
+        return per_node, (), ()
+    return per_node, per_task, () if per_task else in_all
 
 
 def _gpus(text: str) -> str:
@@ -222,14 +227,14 @@ def _needs(text: str) -> tuple[GresNeed, ...]:
 
 def _place(cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]) -> StepPlace | Reject:
     """Return where the step goes; busy if it could go there once other steps are over."""
-    threads = {
-        alloc.node_id: node.spec.threads_per_core
+    specs = {
+        alloc.node_id: spec_as_found(node)
         for alloc in job.nodes
         if (node := cluster.nodes[alloc.node_id]) is not None
     }
 
     def ordered(*, ignore_steps: bool) -> list[NodeShare]:
-        shares = shares_of(job, threads, ignore_steps=ignore_steps)
+        shares = shares_of(job, specs, ignore_steps=ignore_steps)
         return [shares[position] for position in candidates]
 
     found = place(need, ordered(ignore_steps=need.is_overlapping))
