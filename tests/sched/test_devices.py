@@ -145,3 +145,13 @@ def test_where_devices_lie_is_what_the_node_says() -> None:
     fewer = spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=lines[:3])))
     assert fewer.gres == spec.gres
     assert near_cores(found, ()) == 0
+
+
+def test_devices_have_the_numbers_that_the_node_gives_them() -> None:
+    """gres.conf names the types in another order than slurm.conf."""
+    counted = (NodeGres("gpu", "a100", 2), NodeGres("gpu", "h200", 2, first_index=2))
+    lines = (NodeGres("gpu", "h200", 2), NodeGres("gpu", "a100", 2, first_index=2))
+    spec = NodeSpec("g", cpus=16, gres=counted)
+    found = spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
+    assert [item.first_index for item in found.gres] == [2, 0]
+    assert spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=counted))) is spec

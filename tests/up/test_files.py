@@ -64,6 +64,14 @@ def test_gpus_are_files_that_exist(layout: Layout) -> None:
     assert sorted(path.name for path in layout.devices.iterdir()) == ["nvidia0", "nvidia1"]
 
 
+def test_gpus_are_near_a_socket_and_linked_there(layout: Layout) -> None:
+    text = write(dataclasses.replace(REQUEST, nodes=1, sockets=2), layout)
+    assert " SocketsPerBoard=2 CoresPerSocket=4 " in text
+    first, second = (layout.etc / "gres.conf").read_text().splitlines()
+    assert first.endswith("/dev/nvidia0 Cores=0-3 Links=-1,1")
+    assert second.endswith("/dev/nvidia1 Cores=4-7 Links=1,-1")
+
+
 def test_no_gpus_leave_no_gres_conf_behind(layout: Layout) -> None:
     """A directory may be used again with another shape."""
     write(REQUEST, layout)

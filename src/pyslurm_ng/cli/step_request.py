@@ -155,8 +155,14 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
 
 
 def _settle_gres(options: "Options", fields: "dict[str, Any]") -> None:
+    """Devices asked for of this step take the place of those that the job's variables name."""
     if "gres" in options.given:
         fields["gres"] = options.request.get("gres") or "none"
+    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
+    if any(_came_from(options, name) == COMMAND_LINE for name in names):
+        for name in names:
+            if _came_from(options, name) != COMMAND_LINE:
+                fields.pop(name.replace("-", "_"), None)
     for name in ("gpus", "gpus_per_node", "gpus_per_task"):
         if fields.get(name) == "0":
             # No devices at all, not even those of the job.

@@ -109,20 +109,29 @@ class Node(Struct, array_like=True):
     features: tuple[str, ...] = ()  # available now, from the specification or an update
 
 
+_found: dict[int, tuple[NodeSpec, NodeFacts, NodeSpec]] = {}  # the last answers, by node id
+
+
 def spec_as_found(node: Node) -> NodeSpec:
     """Return a node's specification with what its daemon knows of where devices lie.
 
     gres.conf and drivers are the node's: slurm.conf only counts devices. Where the two do not agree
     in number, nothing is added.
     """
-    found = node.facts.gres
-    if not any(item.cores or item.links for item in found):
-        return node.spec
-    gres = tuple(_located(item, found) for item in node.spec.gres)
-    return replace(node.spec, gres=gres)
+    spec, facts = node.spec, node.facts
+    if not facts.gres or not spec.gres:
+        return spec
+    known = _found.get(node.node_id)
+    if known is not None and known[0] is spec and known[1] is facts:
+        return known[2]
+    gres = tuple(_located(item, facts.gres) for item in spec.gres)
+    made = spec if gres == spec.gres else replace(spec, gres=gres)
+    _found[node.node_id] = spec, facts, made
+    return made
 
 
 def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
+    """Return a resource with the numbers, cores and links of its devices on the node."""
     cores: dict[int, bytes] = {}
     links: dict[int, tuple[int, ...]] = {}
     for other in found:
@@ -130,13 +139,14 @@ def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
             for place in range(other.count):
                 cores[other.first_index + place] = other.cores[place] if other.cores else b""
                 links[other.first_index + place] = other.links[place] if other.links else ()
-    numbers = list(range(item.first_index, item.first_index + item.count))
-    if sorted(cores) != numbers:
+    numbers = sorted(cores)
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + item.count)):
         return item
     return replace(
         item,
         cores=tuple(cores[number] for number in numbers) if all(cores.values()) else (),
         links=tuple(links[number] for number in numbers) if all(links.values()) else (),
+        first_index=numbers[0],
     )
 
 

@@ -82,6 +82,13 @@ def commands() -> None:
     help="CPUs of each node.",
 )
 @click.option(
+    "--sockets",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Sockets of each node, which share its CPUs and GPUs evenly.",
+)
+@click.option(
     "--memory",
     "memory_mib",
     type=click.IntRange(1, 2**31),
@@ -114,6 +121,7 @@ def commands() -> None:
 def up(
     nodes: int,
     cpus: int,
+    sockets: int,
     memory_mib: int | None,
     gpus: int,
     database: str,
@@ -131,7 +139,10 @@ def up(
         database=database,
         extra_lines=extra.read_text() if extra else "",
         cluster_name=cluster_name,
+        sockets=sockets,
     )
+    if cpus % sockets:
+        raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")
     # One line for each daemon, the other, and the nodes at last.
     with click.progressbar(
         length=nodes + 3, label="starting", file=sys.stderr, item_show_func=lambda item: item

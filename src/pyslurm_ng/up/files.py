@@ -31,6 +31,7 @@ class Request:
     database: str
     extra_lines: str
     cluster_name: str
+    sockets: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,11 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
     lines = ["# Written by `pyslurm-ng up`; your own lines are at the end."]
     lines += [f"{key}={value}" for key, value in base.items() if key.lower() not in taken]
     gres = f" Gres=gpu:{request.gpus}" if request.gpus else ""
+    cores = request.cpus // request.sockets
     lines.append(
         f"NodeName=n{numbers(1, request.nodes)} NodeHostname={host} NodeAddr=127.0.0.1"
         f" Port={numbers(ports.slurmd, request.nodes)}"
-        f" CPUs={request.cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={request.cpus}"
+        f" CPUs={request.cpus} Boards=1 SocketsPerBoard={request.sockets} CoresPerSocket={cores}"
         f" ThreadsPerCore=1 RealMemory={request.memory_mib}{gres} State=UNKNOWN"
     )
     if "partitionname" not in taken:
@@ -120,8 +122,25 @@ def keys_of(lines: str) -> set[str]:
 
 
 def gres_conf(request: Request, layout: Layout) -> str:
+    """Return the text of gres.conf: with several sockets GPUs are near one, and linked there."""
+    nodes = f"NodeName=n{numbers(1, request.nodes)} Name=gpu"
+    if request.sockets > 1:
+        cores = request.cpus // request.sockets
+        home = [gpu * request.sockets // request.gpus for gpu in range(request.gpus)]
+        lines = []
+        for gpu, socket in enumerate(home):
+            links = (
+                -1 if other == gpu else 4 if there == socket else 1
+                for other, there in enumerate(home)
+            )
+            lines.append(
+                f"{nodes} File={layout.devices}/nvidia{gpu}"
+                f" Cores={socket * cores}-{socket * cores + cores - 1}"
+                f" Links={','.join(map(str, links))}\n"
+            )
+        return "".join(lines)
     files = f"{layout.devices}/nvidia{numbers(0, request.gpus)}"
-    return f"NodeName=n{numbers(1, request.nodes)} Name=gpu File={files}\n"
+    return f"{nodes} File={files}\n"
 
 
 def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Reject
@@ -13,7 +14,7 @@ from pyslurm_ng.ctld.rules.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state
-from pyslurm_ng.model.node import Node, is_consumed
+from pyslurm_ng.model.node import Node, NodeGres, is_consumed, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.wire.query_messages import (
@@ -230,6 +231,30 @@ def _typed(name: str, kind: str) -> str:
     return f"gres/{name}:{kind}" if kind else f"gres/{name}"
 
 
+def _gres_shown(node: Node) -> str:
+    """Return Gres as configured, with the sockets that devices are near: `gpu:tesla:2(S:0-1)`."""
+    spec = spec_as_found(node)
+    if not any(item.cores for item in spec.gres):
+        return spec.gres_text
+    return _with_sockets(spec.gres_text, spec.gres, max(1, spec.cores_per_socket))
+
+
+@lru_cache(maxsize=256)
+def _with_sockets(text: str, resources: tuple[NodeGres, ...], per_socket: int) -> str:
+    words = []
+    for word, item in zip(text.split(","), resources, strict=False):
+        sockets = 0
+        for cores in item.cores:
+            mask = int.from_bytes(cores, "little")
+            for core in range(mask.bit_length()):
+                if mask >> core & 1:
+                    sockets |= 1 << (core // per_socket)
+        size = (sockets.bit_length() + 7) // 8
+        shown = ids_of_mask(sockets.to_bytes(size, "little"))
+        words.append(f"{word}(S:{shown})" if shown and "(" not in word else word)
+    return ",".join(words)
+
+
 def gres_used_text(cluster: Cluster, node: Node) -> str:
     """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:0(IDX:N/A)`, `r1:1`."""
     use = cluster.use[node.node_id]
@@ -275,7 +300,7 @@ def _node_values(
         node.weight,
         ",".join(node.features),
         ",".join(node.features_active),
-        spec.gres_text,
+        _gres_shown(node),
         gres_used_text(cluster, node),
         spec.hostname or spec.name,
         facts.addr or spec.addr or spec.hostname or spec.name,

@@ -1,0 +1,96 @@
+"""GPUs and the cores near them on real daemons: one node of two sockets, two GPUs near each."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import LiveCluster, missing_programs, start
+
+pytestmark = pytest.mark.daemons
+
+STEPS = """
+for number in 1 2; do
+  srun --exact -n1 --gpus=1 --mem=10 \
+    bash -c 'echo "step $SLURM_STEP_GPUS $CUDA_VISIBLE_DEVICES"; touch $1.$0; \
+             until [ -e $1.1 ] && [ -e $1.2 ]; do sleep 0.1; done' $number {both} &
+done
+wait
+srun -n2 --gpus-per-task=1 bash -c 'echo "task $SLURM_PROCID $CUDA_VISIBLE_DEVICES"'
+srun -n1 --gres=none bash -c 'echo "none ($CUDA_VISIBLE_DEVICES)"'
+echo "job $SLURM_JOB_GPUS"
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LiveCluster]:
+    missing = missing_programs()
+    if missing:
+        pytest.skip(f"not built: {' '.join(missing)}")
+    with tempfile.TemporaryDirectory(prefix="psng-", ignore_cleanup_errors=True) as name:
+        os.chmod(name, 0o755)
+        found = start(
+            Path(name) / "c", "--nodes", "1", "--cpus", "8", "--sockets", "2", "--gpus", "4",
+            "--memory", "2048",
+        )  # fmt: skip
+        try:
+            yield found
+        finally:
+            found.down()
+
+
+def held(cluster: LiveCluster, job_id: int) -> tuple[str, str]:
+    """Return the CPU ids and devices that `scontrol show job -d` names."""
+    text = cluster.out("scontrol", "show", "job", "-d", str(job_id))
+    found = re.search(r"Nodes=n1 CPU_IDs=(\S+) Mem=\d+ GRES=(\S*)", text)
+    assert found is not None, text
+    return found[1], found[2]
+
+
+def running(cluster: LiveCluster, *words: str) -> int:
+    job_id = cluster.submit("--mem=100", "-o", "/dev/null", *words, "--wrap", "sleep 600")
+    cluster.wait_until(
+        f"job {job_id} runs",
+        lambda: "RUNNING" in cluster.run("squeue", "-h", "-o", "%T", "-j", str(job_id)).stdout,
+    )
+    return job_id
+
+
+def test_jobs_have_gpus_near_their_cores(cluster: LiveCluster) -> None:
+    """One GPU is left on each side; a job that insists on three cores near one gets them."""
+    assert "Gres=gpu:4(S:0-1)" in cluster.out("scontrol", "show", "node", "n1")
+    one = running(cluster, "-n1", "--gpus=1")
+    two = running(cluster, "-n2", "--gpus=2")
+    near = running(cluster, "-c3", "--gpus=1", "--gres-flags=enforce-binding")
+    assert held(cluster, one) == ("0", "gpu:1(IDX:0)")
+    assert held(cluster, two) == ("4-5", "gpu:2(IDX:2-3)")
+    assert held(cluster, near) == ("1-3", "gpu:1(IDX:1)")
+    node = cluster.out("scontrol", "show", "node", "-d", "n1")
+    assert "GresUsed=gpu:4(IDX:0-3)" in node
+    assert "gres/gpu=4" in node.partition("AllocTRES=")[2]
+    assert "gres/gpu=2" in cluster.out("squeue", "-h", "-O", "tres-alloc:60", "-j", str(two))
+    cluster.out("scancel", *map(str, (one, two, near)))
+    cluster.wait_for_jobs(one, two, near)
+    assert "gres/gpu=2" in cluster.accounted(two, "AllocTRES")
+
+
+def test_steps_side_by_side_see_gpus_of_their_own(cluster: LiveCluster) -> None:
+    """Each of two steps has one of the job's two GPUs, as has each of two tasks."""
+    other = running(cluster, "-n1", "--gpus=2")
+    output = cluster.directory / "steps.out"
+    script = STEPS.format(both=cluster.directory / "both")
+    job_id = cluster.submit(
+        "-n2", "--gpus=2", "--mem=100", "-o", str(output), "--wrap", script
+    )  # fmt: skip
+    cluster.wait_for_jobs(job_id)
+    cluster.out("scancel", str(other))
+    cluster.wait_for_jobs(other)
+    lines = output.read_text().splitlines()
+    assert sorted(lines) == [
+        "job 2,3", "none ()", "step 2 2", "step 3 3", "task 0 2", "task 1 3"
+    ]  # fmt: skip
