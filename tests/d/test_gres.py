@@ -7,6 +7,7 @@ import pytest
 from pyslurm_ng.conf.gres_conf import empty_gres_conf, parse_gres_conf
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.d import gres
+from pyslurm_ng.d.device_filter import device_node
 from pyslurm_ng.d.nvml import DetectedGpu, type_name
 from pyslurm_ng.model.job import GresAlloc
 
@@ -91,3 +92,35 @@ def test_confined_devices_are_renumbered() -> None:
     assert gres.visible(held, [3], confined=True) == [1]
     assert gres.visible(held, [3], confined=False) == [3]
     assert gres.gpu_environment([0, 1])["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_lines_of_slurmd_g() -> None:
+    """A line for what is alike, one for each device that has cores or links of its own."""
+    conf = parse_gres_conf(
+        "Name=gpu Type=a100 File=/dev/x[0-1] Cores=0-3\n"
+        "Name=gpu Type=h100 MultipleFiles=/dev/y0,/dev/y1 Links=0,0,-1\n",
+        CONF.gres_types,
+        CONF.nodes,
+    )
+    assert gres.conf_lines(gres.node_gres(NODE, conf, []), 8) == [
+        "Gres Name=gpu Type=a100 Count=2 Index=0 ID=7696487 File=/dev/x[0-1] Cores=0-3 CoreCnt=8 "
+        "Links=(null) Flags=HAS_FILE,HAS_TYPE",
+        "Gres Name=gpu Type=h100 Count=1 Index=2 ID=7696487 File=/dev/y0,/dev/y1 Links=0,0,-1 "
+        "Flags=HAS_FILE,HAS_TYPE",
+        "Gres Name=fpga Type=(null) Count=3 Index=0 ID=1634168934 Links=(null) Flags=",
+    ]
+    detections = [detected("nvidia_a100", 0), detected("h100", 1), detected("nvidia_a100", 2)]
+    lines = gres.conf_lines(gres.node_gres(NODE, empty_gres_conf(), detections), 8)
+    assert lines[1].startswith("Gres Name=gpu Type=h100 Count=1 Index=2 ")
+
+
+def test_the_files_of_one_device_belong_together() -> None:
+    """MultipleFiles: the holder of the device may open all of its files, others none."""
+    conf = parse_gres_conf(
+        "Name=gpu Type=a100 MultipleFiles=/dev/null,/dev/zero\nName=gpu File=/dev/full\n",
+        CONF.gres_types,
+    )
+    found = [gres._from_line(line, place) for place, line in enumerate(conf.lines)]
+    full, null, zero = (device_node(f"/dev/{name}") for name in ("full", "null", "zero"))
+    assert gres.denied_devices(found, [GresAlloc("gpu", "a100", 1, b"\x01")]) == (full,)
+    assert gres.denied_devices(found, [GresAlloc("gpu", "", 1, b"\x02")]) == (null, zero)

@@ -22,6 +22,7 @@ Usage: slurmd [OPTIONS]
   -d STEPD        Accepted as Slurm does; slurmstepd lies beside slurmd.
   -D              Run in the foreground.
   -f FILE         Read configuration from FILE.
+  -G              Print the generic resources of this node, and end.
   -h, --help      Print this help message.
   -L LOGFILE      Log messages to the file LOGFILE.
   -M              Accepted as Slurm does; pages are not locked.
@@ -33,10 +34,10 @@ Usage: slurmd [OPTIONS]
   -v              Log more; may be repeated.
   -V, --version   Print version information and end.
 """
-_SHORT = "bcCd:Df:hL:Mn:N:qsvV"
+_SHORT = "bcCd:Df:GhL:Mn:N:qsvV"
 _LONG = ["help", "systemd", "version"]
 _REFUSED = {"-Z": "dynamic nodes", "-F": "dynamic future nodes", "--conf": "dynamic nodes",
-            "-G": "printing generic resources", "--conf-server": "configless nodes"}  # fmt: skip
+            "--conf-server": "configless nodes"}  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
@@ -80,6 +81,8 @@ def main(argv: list[str]) -> int:
         quiet=names.count("-q"),
         boot_id=os.urandom(16).hex() if "-b" in names else "",
     )
+    if "-G" in names:
+        return print_resources(options)
     return _run(options, nice=int(nice), changes_directory="-s" in names)
 
 
@@ -95,16 +98,48 @@ def _as_getopt_says(error: getopt.GetoptError) -> str:
 def print_hardware() -> int:
     """Print the NodeName line of this host, and how long it has been up."""
     host = sensors.host_facts()
+    found = _gpus_found()
     print(
         f"NodeName={host.hostname} CPUs={host.cpus} Boards={host.boards} "
         f"SocketsPerBoard={host.sockets} CoresPerSocket={host.cores_per_socket} "
         f"ThreadsPerCore={host.threads_per_core} RealMemory={host.real_memory_mib}"
+        f"{' Gres=' + found if found else ''}"
     )
+    if found:
+        print(f"Found {found} with Autodetect=nvml (Substring of gpu name may be used instead)")
     with open("/proc/uptime", encoding="ascii") as file:
         seconds = int(float(file.read().split()[0]))
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)
     print(f"UpTime={days}-{hours:02d}:{rest // 60:02d}:{rest % 60:02d}")
+    return 0
+
+
+def _gpus_found() -> str:
+    """Return this host's NVIDIA GPUs as for Gres=; nothing where there are none."""
+    from pyslurm_ng.d import nvml
+
+    try:
+        types = [gpu.type_name for gpu in nvml.detect()]
+    except nvml.DetectionError:
+        return ""
+    return ",".join(f"gpu:{name}:{types.count(name)}" for name in dict.fromkeys(types))
+
+
+def print_resources(options: Options) -> int:
+    """Print the generic resources of this node as gres.conf and drivers tell of them."""
+    from pyslurm_ng.d.gres import conf_lines
+
+    try:
+        setup = load_setup(options)
+    except BadSetup as error:
+        for line in error.lines:
+            sys.stderr.write(f"slurmd: error: {line}\n")
+        sys.stderr.write("slurmd: fatal: Unable to process configuration file\n")
+        return 1
+    cores = setup.line.sockets * setup.line.cores_per_socket
+    for line in conf_lines(setup.node.devices, cores):
+        print(f"slurmd: {line}")
     return 0
 
 

@@ -63,6 +63,7 @@ class GpuView:
     job: Sequence[int] = ()
     step: Sequence[int] = ()
     visible: Sequence[int] = ()
+    names: Sequence[str] = ()  # in place of these numbers for CUDA, of MIG slices
 
 
 def parse_environment(blob: bytes) -> dict[str, str]:
@@ -217,6 +218,8 @@ def gpu_variables(view: GpuView, *, is_step: bool) -> dict[str, str]:
     if not view.job:
         return {}
     variables = dict.fromkeys(_GPU_VARIABLES, _list(view.visible))
+    if view.names:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(view.names)
     variables["SLURM_JOB_GPUS"] = _list(view.job)
     if is_step:
         variables["SLURM_STEP_GPUS"] = _list(view.step)

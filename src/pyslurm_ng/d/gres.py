@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.gres_conf import GresConf, GresLine
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.d.device_filter import DeviceNode, device_node
@@ -55,7 +56,7 @@ def node_gres(
 
 
 def _from_line(line: GresLine, first: int) -> NodeGres:
-    files = line.files or line.multiple_files
+    files = line.files or ((",".join(line.multiple_files),) if line.multiple_files else ())
     cores = _mask(line.cores)
     return NodeGres(
         name=line.name,
@@ -82,21 +83,79 @@ def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int
         raise GresError(f"gres/gpu:{sorted(missing)[0]} is configured but {have} was found")
     found = []
     first = 0
+    # Links are told in the order of detection, devices are numbered type by type.
+    places = {id(gpu): place for place, gpu in enumerate(detected)}
+    order = [places[id(gpu)] for gpus in groups.values() for gpu in gpus]
     for name, gpus in groups.items():
         found.append(
             NodeGres(
                 name="gpu",
                 type=name,
                 count=len(gpus),
-                files=tuple(gpu.file for gpu in gpus),
+                files=tuple(",".join((gpu.file, *gpu.extra_files)) for gpu in gpus),
                 cores=tuple(_mask(sorted({cpu // threads for cpu in gpu.cpus})) for gpu in gpus),
-                links=tuple(gpu.links for gpu in gpus),
+                links=tuple(_links_in(order, gpu.links) for gpu in gpus),
                 first_index=first,
                 unique_ids=tuple(gpu.unique_id for gpu in gpus),
             )
         )
         first += len(gpus)
     return found
+
+
+def _links_in(order: Sequence[int], links: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(links[place] for place in order) if len(links) == len(order) else ()
+
+
+def names_of(available: Sequence[NodeGres], numbers: Sequence[int]) -> tuple[str, ...]:
+    """Return the names by which CUDA knows these GPUs if one is a MIG slice; else nothing.
+
+    The driver numbers whole GPUs only; a slice is named by its UUID.
+    """
+    names = {
+        item.first_index + place: unique_id
+        for item in available
+        if item.name == "gpu"
+        for place, unique_id in enumerate(item.unique_ids)
+    }
+    chosen = tuple(names.get(number, "") for number in numbers)
+    return chosen if any(name.startswith("MIG-") for name in chosen) and all(chosen) else ()
+
+
+def conf_lines(available: Sequence[NodeGres], core_count: int) -> list[str]:
+    """Return what `slurmd -G` prints: a line for each resource, or for each device by itself."""
+    lines = []
+    for item in available:
+        alike = len(set(item.cores)) <= 1 and len(set(item.links)) <= 1
+        parts = [range(item.count)] if alike else [range(n, n + 1) for n in range(item.count)]
+        for part in parts:
+            first = part.start
+            files = [path for place in part for path in item.files[place : place + 1]]
+            words = [
+                f"Gres Name={item.name} Type={item.type or '(null)'} Count={len(part)}",
+                f"Index={item.first_index + first} ID={_plugin_id(item.name)}",
+            ]
+            if files:
+                words.append(f"File={','.join(files) if ',' in files[0] else fold(files)}")
+            if item.cores:
+                shown = _ranges(int.from_bytes(item.cores[first], "little"))
+                words.append(f"Cores={shown} CoreCnt={core_count}")
+            links = item.links[first] if item.links else ()
+            words.append(f"Links={','.join(map(str, links)) or '(null)'}")
+            flags = [*(["HAS_FILE"] if files else []), *(["HAS_TYPE"] if item.type else [])]
+            words.append(f"Flags={','.join(flags + [f for f in item.flags.split(',') if f])}")
+            lines.append(" ".join(words))
+    return lines
+
+
+def _plugin_id(name: str) -> int:
+    """Return the number that stands for a resource: its letters, a byte each, as Slurm does."""
+    return sum(ord(letter) << 8 * (place % 4) for place, letter in enumerate(name)) & 0xFFFFFFFF
+
+
+def _ranges(mask: int) -> str:
+    bits = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+    return fold([f"c{bit}" for bit in bits]).removeprefix("c").strip("[]")
 
 
 def _mask(cores: Sequence[int]) -> bytes:
@@ -140,14 +199,12 @@ def denied_devices(
     denied: dict[DeviceNode, None] = {}
     allowed: set[DeviceNode] = set()
     for item in available:
-        for place, path in enumerate(item.files):
-            node = device_node(path)
-            if node is None:
-                continue
-            if item.first_index + place in kept[item.name]:
-                allowed.add(node)
-            else:
-                denied[node] = None
+        for place, paths in enumerate(item.files):
+            for node in filter(None, map(device_node, paths.split(","))):
+                if item.first_index + place in kept[item.name]:
+                    allowed.add(node)
+                else:
+                    denied[node] = None
     return tuple(node for node in denied if node not in allowed)
 
 

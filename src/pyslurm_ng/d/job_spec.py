@@ -109,7 +109,7 @@ def gpu_view(
     step = gres.indexes(step_alloc.gres) if step_alloc is not None else []
     chosen = step if seen is None else list(seen)
     visible = gres.visible(step, chosen, setup.confines_devices)
-    return environment.GpuView(job, chosen, visible)
+    return environment.GpuView(job, chosen, visible, gres.names_of(setup.devices, chosen))
 
 
 # Common parts ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ does not come back is left behind and said so.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 DEADLINE_S = 20.0
@@ -62,7 +62,15 @@ def _ask() -> list[DetectedGpu]:
         import pynvml
     except ImportError as error:
         raise DetectionError("the Python package nvidia-ml-py is not installed") from error
-    nvml: Any = pynvml
+    return ask(pynvml)
+
+
+def ask(nvml: Any) -> list[DetectedGpu]:
+    """Return the GPUs and MIG slices that NVML's Python binding tells of.
+
+    Raises:
+        DetectionError: it refuses.
+    """
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -70,14 +78,31 @@ def _ask() -> list[DetectedGpu]:
     try:
         count = nvml.nvmlDeviceGetCount()
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        gpus = []
-        for place, handle in enumerate(handles):
-            links = tuple(
-                -1 if other == place else _links(nvml, handle, handles[other])
-                for other in range(count)
+        cards = sorted(
+            (nvml.nvmlDeviceGetMinorNumber(handle), place) for place, handle in enumerate(handles)
+        )
+        gpus: list[DetectedGpu] = []
+        homes: list[int] = []  # the card of each
+        for _, place in cards:
+            found = _slices(nvml, handles[place]) or [_whole(nvml, handles[place])]
+            gpus += found
+            homes += [place] * len(found)
+        joined = {
+            (one, other): _links(nvml, handles[one], handles[other])
+            for one in set(homes)
+            for other in set(homes)
+            if one != other
+        }
+        return [
+            replace(
+                gpu,
+                links=tuple(
+                    -1 if other == number else joined.get((homes[number], home), 0)
+                    for other, home in enumerate(homes)
+                ),
             )
-            gpus += _slices(nvml, handle, links) or [_whole(nvml, handle, links)]
-        return sorted(gpus, key=lambda gpu: gpu.file)
+            for number, gpu in enumerate(gpus)
+        ]
     except nvml.NVMLError as error:
         raise DetectionError(f"NVML: {error}") from error
     finally:
@@ -93,19 +118,19 @@ def type_name(product: str) -> str:
     return "_".join(product.lower().split())
 
 
-def _whole(nvml: Any, handle: Any, links: tuple[int, ...]) -> DetectedGpu:
+def _whole(nvml: Any, handle: Any) -> DetectedGpu:
     minor = nvml.nvmlDeviceGetMinorNumber(handle)
     return DetectedGpu(
         type_name=type_name(_text(nvml.nvmlDeviceGetName(handle))),
         file=f"/dev/nvidia{minor}",
         cpus=_near_cpus(nvml, handle),
-        links=links,
+        links=(),
         unique_id=_text(nvml.nvmlDeviceGetUUID(handle)),
         memory_mib=int(nvml.nvmlDeviceGetMemoryInfo(handle).total) >> 20,
     )
 
 
-def _slices(nvml: Any, handle: Any, links: tuple[int, ...]) -> list[DetectedGpu]:
+def _slices(nvml: Any, handle: Any) -> list[DetectedGpu]:
     """Return a GPU's MIG slices; none where MIG is off or unknown to the card."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
@@ -132,7 +157,7 @@ def _slices(nvml: Any, handle: Any, links: tuple[int, ...]) -> list[DetectedGpu]
                 type_name=f"{product}_{attributes.gpuInstanceSliceCount}g.{gib}gb",
                 file=f"/dev/nvidia{minor}",
                 cpus=_near_cpus(nvml, handle),
-                links=links,
+                links=(),
                 unique_id=_text(nvml.nvmlDeviceGetUUID(slice_handle)),
                 memory_mib=int(attributes.memorySizeMB),
                 extra_files=files,

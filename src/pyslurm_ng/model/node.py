@@ -14,7 +14,7 @@ class NodeGres(Struct, array_like=True, frozen=True, gc=False):
     name: str
     type: str
     count: int
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # of a device with several of them, joined by commas
     cores: tuple[bytes, ...] = ()  # core mask near each device
     links: tuple[tuple[int, ...], ...] = ()
     flags: str = ""
@@ -133,17 +133,20 @@ def spec_as_found(node: Node) -> NodeSpec:
 def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
     """Return a resource with the numbers, cores and links of its devices on the node."""
     cores: dict[int, bytes] = {}
+    files: dict[int, str] = {}
     links: dict[int, tuple[int, ...]] = {}
     for other in found:
         if other.name == item.name and item.type in ("", other.type):
             for place in range(other.count):
                 cores[other.first_index + place] = other.cores[place] if other.cores else b""
                 links[other.first_index + place] = other.links[place] if other.links else ()
+                files[other.first_index + place] = other.files[place] if other.files else ""
     numbers = sorted(cores)
     if not numbers or numbers != list(range(numbers[0], numbers[0] + item.count)):
         return item
     return replace(
         item,
+        files=tuple(files[number] for number in numbers) if all(files.values()) else (),
         cores=tuple(cores[number] for number in numbers) if all(cores.values()) else (),
         links=tuple(links[number] for number in numbers) if all(links.values()) else (),
         first_index=numbers[0],

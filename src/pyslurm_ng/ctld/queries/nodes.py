@@ -259,7 +259,7 @@ def gres_used_text(cluster: Cluster, node: Node) -> str:
     """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:0(IDX:N/A)`, `r1:1`."""
     use = cluster.use[node.node_id]
     words = []
-    for gres in node.spec.gres:
+    for gres in spec_as_found(node).gres:
         key = f"{gres.name}:{gres.type}"
         count = use.gres_count.get(key, 0) if is_consumed(gres) else 0
         name = key if gres.type else gres.name
