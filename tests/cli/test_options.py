@@ -36,6 +36,26 @@ def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
     assert "nodes_min" not in parsed("-n2", "-w", "n[1-3]", "-m", "arbitrary").request
 
 
+def test_an_arbitrary_distribution_needs_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In -w or a file; a step of a job has the job's."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.delenv("SLURM_HOSTFILE", raising=False)
+    for command in COMMANDS:
+        with pytest.raises(op.OptionError, match="you need to specify a nodelist or hostfile"):
+            parsed("-m", "arbitrary", "-n2", command=command)
+    assert parsed("-m", "arbitrary", "-w", "n[1-2]").request["distribution"] == "arbitrary"
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert parsed("-m", "arbitrary", command="srun").request["distribution"] == "arbitrary"
+
+
+def test_a_priority_ends_below_the_one_that_means_unset() -> None:
+    """As Slurm 22.05 refuses it."""
+    assert parsed("--priority=4294967293").request["priority"] == 4294967293
+    for value in ("4294967294", "5000000000"):
+        with pytest.raises(op.OptionError, match=r"^Priority must be < 4294967294$"):
+            parsed(f"--priority={value}")
+
+
 # The table --------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,12 @@ _NICE_LIMIT = 2147483645
 _COUNT_LIMIT = 2147483647
 
 
+NO_HOSTS = (
+    "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
+)
+_LARGEST_PRIORITY = 4294967294
+
+
 class OptionError(Exception):
     """An option that cannot be used: the lines for stderr, without the command's name.
 
@@ -253,7 +259,10 @@ def priority(options: "Options", name: str, value: str) -> None:
     """A fixed priority, for operators."""
     if value.lower() == "top":
         raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
-    options.request["priority"] = number(name, value, 0)
+    wanted = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
+    if wanted >= _LARGEST_PRIORITY:
+        raise OptionError(f"Priority must be < {_LARGEST_PRIORITY}", 1)
+    options.request["priority"] = wanted
 
 
 def signal(options: "Options", name: str, value: str) -> None:

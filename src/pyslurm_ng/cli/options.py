@@ -6,6 +6,8 @@ Slurm's texts. What comes of it is the map of a `model.job.JobRequest` and, apar
 settings that only the command needs.
 """
 
+import os
+
 from pyslurm_ng.cli import option_values as ov
 from pyslurm_ng.cli.option_table import OPTIONS
 from pyslurm_ng.cli.option_values import OptionError
@@ -286,6 +288,7 @@ class Options:
         self._settle_memory()
         self._check_hint()
         self._settle_gpus()
+        self._check_hosts()
         warnings: list[str] = []
         request = self.request
         tasks = request.get("ntasks", 0)
@@ -297,6 +300,15 @@ class Options:
             request["nodes_min"] = tasks
             request["nodes_max"] = tasks
         return warnings
+
+    def _check_hosts(self) -> None:
+        """An arbitrary distribution is a list of hosts; a step may have its job's."""
+        layout = self.request.get("distribution", "").lower()
+        is_step = self.command == "srun" and "SLURM_JOB_ID" in os.environ
+        if not layout.startswith("arbitrary") or is_step:
+            return
+        if not self.request.get("node_list") and not os.environ.get("SLURM_HOSTFILE"):
+            raise OptionError(ov.NO_HOSTS, 1)
 
     def _named_nodes(self, tasks: int) -> int:
         """Return how many nodes --nodelist names, for a job whose tasks may be fewer."""

@@ -256,7 +256,7 @@ def _test(client: "Client", request: "dict[str, Any]", quiet: bool) -> int:
     try:
         found = client.call("TestJob", {"request": request})
     except SlurmError as problem:
-        return submission.refusal("sbatch", problem, "allocation failure")
+        return submission.refusal("sbatch", problem, "allocation failure", is_plain=True)
     if not quiet:
         from pyslurm_ng.base.dates import format_date
 

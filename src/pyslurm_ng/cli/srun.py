@@ -194,7 +194,7 @@ def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     try:
         found = client.call("TestJob", {"request": options.request})
     except SlurmError as problem:
-        return submission.refusal("srun", problem, "Unable to allocate resources")
+        return submission.refusal("srun", problem, "allocation failure", is_plain=True)
     from pyslurm_ng.base.dates import format_date
 
     when = format_date(found["start_us"] // 1_000_000)

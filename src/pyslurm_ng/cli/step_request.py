@@ -3,7 +3,7 @@
 import os
 
 from pyslurm_ng.cli import option_values as ov
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_values import NO_HOSTS, OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, ENVIRONMENT
 
 TYPE_CHECKING = False
@@ -205,7 +205,7 @@ def _arbitrary(fields: "dict[str, Any]") -> None:
 
         names = expand(fields["node_list"])
     if not names:
-        raise OptionError("Arbitrary distribution needs SLURM_HOSTFILE or --nodelist", 1)
+        raise OptionError(NO_HOSTS, 1)
     ntasks = fields.get("ntasks", len(names))
     if ntasks > len(names):
         raise OptionError(f"hostfile names {len(names)} tasks' nodes, {ntasks} are wanted", 1)

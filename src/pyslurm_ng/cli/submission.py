@@ -282,10 +282,14 @@ def told(problem: "Told") -> int:
     return 0
 
 
-def refusal(command: str, problem: "SlurmError", lead: str) -> int:
-    """Print why the controller refused: its details, then the error behind `lead`."""
+def refusal(command: str, problem: "SlurmError", lead: str, *, is_plain: bool = False) -> int:
+    """Print why the controller refused: its details, then the error behind `lead`.
+
+    Args:
+        is_plain: the last line is without the command's name, as tests of requests print it.
+    """
     *details, last = problem.text.split("\n")
     for line in details:
         say(f"{command}: error: {line}")
-    say(f"{command}: error: {lead}: {last}")
+    say(f"{lead}: {last}" if is_plain else f"{command}: error: {lead}: {last}")
     return 1

@@ -184,7 +184,6 @@ def test_limits_of_a_partition_refuse_or_make_wait(
         {"nodes_min": 3, "nodes_max": 3, "gres": "gpu:1"},
         {"gpus": "9"},
         {"gres": "gpu:a100:5"},
-        {"node_list": "n1", "exclude": "n1"},
         {"node_list": "n4", "partition": "gpu"},
         {"constraint": "gpunode&cpunode"},
         {"tmp_mib": 10},
@@ -194,6 +193,14 @@ def test_limits_of_a_partition_refuse_or_make_wait(
 def test_requests_that_no_node_could_ever_serve(request_fields: dict[str, object]) -> None:
     code = Room().refused(**request_fields)
     assert code == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+
+
+def test_a_node_both_asked_for_and_excluded() -> None:
+    """The names are what is wrong; of more names than nodes the others will do."""
+    code = Room().refused(node_list="n1", exclude="n1")
+    assert code == Errno.ESLURM_INVALID_NODE_NAME
+    job = Room().job(node_list="n[1-2]", exclude="n1", nodes_min=1, nodes_max=1)
+    assert job.state == JobState.PENDING
 
 
 def test_a_changed_node_changes_the_answer() -> None:

@@ -98,7 +98,7 @@ def _judge(
     if need.required_nodes and not need.required_nodes <= set(partition.node_ids):
         return refusal
     if need.required_nodes & need.excluded_nodes:
-        return refusal
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     detail = _too_much_for_any(request, need, examples)
     if detail:
         return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
