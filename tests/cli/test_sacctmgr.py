@@ -70,6 +70,18 @@ def commands(
     return found
 
 
+def test_a_dump_is_as_recorded(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QOS, then accounts and users below their parents, with what each was given itself."""
+    monkeypatch.chdir(tmp_path)
+    assert commands.run("sacctmgr", "dump", "demo", "File=demo.dump").code == 0
+    lines = (tmp_path / "demo.dump").read_text().splitlines(keepends=True)
+    found = "".join(line for line in lines if not line.startswith("#"))
+    golden = Path(__file__).resolve().parents[1] / "golden" / "cli" / "sacctmgr" / "dump.txt"
+    assert found == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
+
+
 def test_lists_are_as_recorded(commands: Commands) -> None:
     """Headers, widths, order, inherited QOS."""
     for name in SHOWN:
@@ -159,7 +171,10 @@ def test_formats(commands: Commands, words: str, expected: str) -> None:
         ("add frob", "No valid entity in add command"),
         ("--frob", "sacctmgr: unrecognized option '--frob'"),
         ("list federation", " list federation is not implemented yet"),
-        ("dump demo", "sacctmgr: error: dump is not implemented yet"),
+        ("dump", " We need a cluster to dump."),
+        ("dump mars", " No cluster by name 'mars' found."),
+        ("dump demo file=/no/such/dir/x", "sacctmgr: error: Can't write /no/such/dir/x: No such"),
+        ("load x", "sacctmgr: error: load is not implemented yet"),
         ("-r -i add account x", "sacctmgr: error: Can't run this command in readonly mode."),
     ],
 )

@@ -152,7 +152,11 @@ class Manager:
         if not verb:
             say(f"sacctmgr: error: invalid keyword: {words[0]}")
             return 1
-        if verb in ("dump", "load", "archive", "roll"):
+        if verb == "dump":
+            from pyslurm_ng.cli import sacctmgr_dump
+
+            return sacctmgr_dump.run(self, words[1:])
+        if verb in ("load", "archive", "roll"):
             fail(f"sacctmgr: error: {verb} is not implemented yet")
         if verb in ("ping", "reconfigure", "shutdown", "version"):
             return self._daemon(verb)

@@ -7,7 +7,7 @@ A value is a text, a number, a list of names, or nil where nothing is set. Colum
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 ASSOCIATION_FIELDS = (
     "Cluster", "Account", "User", "Partition", "Share", "Priority", "QOSLevel", "DefaultQOS", "ID",
     "ParentID", "ParentName", "Lineage", "Comment", "depth", "is_default", "limits", "qos_ids",
-    "QOSRAWLevel",
+    "QOSRAWLevel", "QOSGiven",
     *[spec.name for spec in limits.ASSOCIATION_LIMITS],
     *[name for name in limits.SINGLE_TRES if not name.endswith("PerUser")],
 )  # fmt: skip
@@ -94,6 +94,14 @@ def list_entities(
     return EntityRows(asked.now_us, list(fields), records, {})
 
 
+def _qos_given(row: Row, names: Mapping[int, str]) -> str:
+    """Return the QOS that an association itself names: a list, or what it adds and takes away."""
+    if row["qos"]:
+        return ",".join(sorted(names[int(one)] for one in row["qos"].split(",") if one))
+    words = [word for word in row["delta_qos"].split(",") if word]
+    return ",".join(sorted(word[0] + names[int(word[1:])] for word in words))
+
+
 def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
     """Return one association's values by field."""
     stored = row["limits"] if own_only else tree.limits_of(row)
@@ -112,6 +120,7 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
         "Priority": stored.get("Priority"),
         "QOSLevel": ",".join(sorted(names[one] for one in ids)),
         "QOSRAWLevel": ",".join(map(str, ids)),
+        "QOSGiven": _qos_given(row, names),
         "DefaultQOS": tree.default_qos(row),
         "ID": row["id"],
         "ParentID": row["parent_id"],
