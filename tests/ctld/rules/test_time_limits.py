@@ -1,0 +1,60 @@
+"""When a running job's time is over, and when a waiting one's begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.timers import begin_times, end_limit_us
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+
+MINUTE_US = 60_000_000
+CONF = """
+ClusterName=times
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+OverTimeLimit=3
+NodeName=n[1-4] CPUs=4
+PartitionName=main Nodes=ALL Default=YES
+PartitionName=strict Nodes=ALL OverTimeLimit=0
+PartitionName=lenient Nodes=ALL OverTimeLimit=7
+PartitionName=endless Nodes=ALL OverTimeLimit=UNLIMITED
+"""
+
+
+@pytest.mark.parametrize(
+    ("partition", "minutes"), [("main", 13), ("strict", 10), ("lenient", 17), ("endless", 0)]
+)
+def test_a_job_may_run_over_its_limit_as_its_partition_says(partition: str, minutes: int) -> None:
+    """Ten minutes and OverTimeLimit, the partition's before the cluster's; 0: for ever."""
+    conf = conf_of(CONF)
+    cluster = cluster_of(conf)
+    job_id = submit(cluster, JobRequest(partition=partition), time_limit_min=10)
+    for start in Planner()(snapshot(cluster, START_US), policy(conf)).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    job = cluster.jobs[job_id]
+    expected_us = job.start_us + minutes * MINUTE_US if minutes else 0
+    assert end_limit_us(cluster, conf, job) == expected_us
+    assert expected_us == 0 or job.start_us >= START_US
+
+
+def test_a_job_is_looked_at_from_its_begin_time_on() -> None:
+    """Until then no pass sees it; a new begin time counts at once."""
+    conf = conf_of(CONF)
+    cluster = cluster_of(conf)
+    begin_us = START_US + 5 * MINUTE_US
+    job_id = submit(cluster, JobRequest(partition="main"), time_limit_min=10)
+    fields = {"begin_us": begin_us, "eligible_us": 0}
+    apply(cluster, ev.JobUpdated(START_US, job_id, fields))
+    assert not begin_times(cluster, begin_us - 1)
+    assert not snapshot(cluster, begin_us - 1).waiting
+    assert begin_times(cluster, begin_us) == [ev.JobEligible(time_us=begin_us, job_id=job_id)]
+    apply_all(cluster, begin_times(cluster, begin_us))
+    assert [job.job_id for job in snapshot(cluster, begin_us).waiting] == [job_id]
