@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.live import LiveCluster, missing_programs, start
+from tests.daemons.live import BIN, LiveCluster, missing_programs, start
 
 pytestmark = pytest.mark.daemons
 STEPS = 20
@@ -152,6 +152,28 @@ def _parent_of_script(name: str, cluster: LiveCluster, job_id: int) -> bool:
         )
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def test_a_health_check_drains_its_node(tmp_path: Path) -> None:
+    """HealthCheckProgram runs as slurmd starts and again; what it does by scontrol happens."""
+    said, sick = tmp_path / "said", tmp_path / "sick"
+    program = tmp_path / "health"
+    program.write_text(
+        f"#!/bin/sh\necho $SLURMD_NODENAME >> {said}\n[ -e {sick} ] || exit 0\n"
+        f"{BIN}/scontrol update NodeName=$SLURMD_NODENAME State=DRAIN Reason=sick\n"
+    )
+    program.chmod(0o755)
+    lines = f"HealthCheckProgram={program}\nHealthCheckInterval=1\nHealthCheckNodeState=IDLE\n"
+    extra = tmp_path / "extra.conf"
+    extra.write_text(lines)
+    live = start(tmp_path / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
+    try:
+        live.wait_until("runs", lambda: len(said.read_text().split()) > 2)
+        assert set(said.read_text().split()) == {"n1"}
+        sick.touch()
+        live.wait_until("drain", lambda: "sick" in live.out("sinfo", "-R", "-h"))
+    finally:
+        live.down()
 
 
 def test_hooks(cluster: LiveCluster) -> None:

@@ -20,6 +20,7 @@ from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.d import core as co, environment, sensors, step_record
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controllers import Controllers
+from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.hooks import run_hook
 from pyslurm_ng.d.job_spec import (
     NodeSetup,
@@ -158,6 +159,11 @@ class Daemon:
         self._loop.add_signal_handler(signal.SIGUSR2, self.log.reopen)
         gc.collect()
         gc.freeze()
+        self._health = HealthCheck(
+            self.log, self.node.node_name, lambda: self.node.conf, self._state,
+            {"SLURM_CONF": self.node.conf.path, "SLURMD_NODENAME": self.node.node_name},
+        )  # fmt: skip
+        await self._health.at_start()
         self._tell_ready()
         self._controllers.begin()
         self._loop.call_later(_SWEEP_S, self._sweep)
@@ -186,6 +192,7 @@ class Daemon:
         bg.tell_systemd("STOPPING=1")
         if self.node.tree is not None:
             self.node.tree.remove_empty()
+        self._health.stop()
         self.runner.close()
         await self._streams.close()
         self._controllers.close()
@@ -517,6 +524,22 @@ class Daemon:
                 self.log.error(f"epilog failed: {result.text}")
         self.spool.forget_prolog(action.job_id, action.attempt)
         self.act(self.core.epilog_ended(action.job_id, action.attempt, status))
+
+    def _state(self) -> str:
+        """Return how the node is used, as far as it knows itself."""
+        used = sum(
+            alloc.cpus
+            for job in self.core.jobs.values()
+            if job.credential is not None
+            for name, alloc in zip(job.credential.nodes, job.credential.allocs, strict=False)
+            if name == self.node.node_name
+        )
+        if not used:
+            return "IDLE"
+        total = next(
+            (node.cpus for node in self.node.conf.nodes if node.name == self.node.node_name), 1
+        )
+        return "ALLOC" if used >= total else "MIXED"
 
     def _hook_variables(self, credential: nm.JobCredential, context: str) -> dict[str, str]:
         place = place_of(self.node, credential)
