@@ -94,6 +94,8 @@ def _with_qos(
         return Reject(Errno.ESLURM_INVALID_QOS)
     if "qos" in enforce and assoc is not None and assoc.qos and name not in assoc.qos:
         return Reject(Errno.ESLURM_INVALID_QOS)
+    if record is not None and "RequiresReservation" in record.flags and not request.reservation:
+        return Reject(Errno.ESLURM_INVALID_QOS)
     return Standing(account, name, assoc, record)
 
 

@@ -6,7 +6,7 @@ everything else makes a job wait with a reason, which is the scheduler's to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from pyslurm_ng.base.errors import Errno, Reject
@@ -14,9 +14,9 @@ from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submit_account import Standing, enforced, lineage
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.amounts import requested_tres
-from pyslurm_ng.model.assoc import Limits
+from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.partition import Partition
 
@@ -40,15 +40,14 @@ def check(
     """
     if "limits" not in enforced(context.conf):
         return None
-    if _too_many_submitted(cluster, standing, context.caller.uid, tasks):
+    qualities = _qualities(cluster, standing, partition)
+    if _too_many_submitted(cluster, standing, qualities, context.caller.uid, tasks):
         return _POLICY
-    record = standing.qos_record
-    denies = record is not None and "DenyOnLimit" in record.flags
+    denies = any("DenyOnLimit" in one.flags for one in qualities)
     if not denies and context.conf.enforce_part_limits == "NO":
         return None
-    holders = [assoc.limits for assoc in lineage(cluster, standing.assoc)]
-    if record is not None:
-        holders.insert(0, record.limits)
+    holders = [one.limits for one in qualities]
+    holders += [assoc.limits for assoc in lineage(cluster, standing.assoc)]
     wanted = requested_tres(request, partition, context.conf.tracked_tres())
     wanted["node"] = max(wanted["node"], 1)
     return (
@@ -56,44 +55,92 @@ def check(
     )
 
 
+def _qualities(cluster: Cluster, standing: Standing, partition: Partition) -> list[Qos]:
+    """Return the QOS of the partition and of the job, the one whose limits come first before."""
+    own, other = standing.qos_record, cluster.qos.get(partition.qos)
+    both = [own, other] if own is not None and "OverPartQOS" in own.flags else [other, own]
+    return [one for place, one in enumerate(both) if one is not None and one not in both[:place]]
+
+
 def _too_large(limits: Limits, wanted: Mapping[str, int], time_limit_min: int) -> bool:
     """Return whether one job alone is beyond what a job, a group or a user may have."""
     if limits.max_wall_min != INFINITE and time_limit_min > limits.max_wall_min:
         return True
-    for most in (limits.max_tres_per_job, limits.grp_tres, limits.max_tres_per_user):
+    for most in (
+        limits.max_tres_per_job,
+        limits.grp_tres,
+        limits.max_tres_per_user,
+        limits.max_tres_per_account,
+    ):
         if any(wanted.get(name, 0) > amount for name, amount in most.items()):
             return True
+    nodes = max(1, wanted.get("node", 1))
+    if any(
+        -(-wanted.get(name, 0) // nodes) > amount
+        for name, amount in limits.max_tres_per_node.items()
+    ):
+        return True
+    if time_limit_min < NO_VAL and any(
+        wanted.get(name, 0) * time_limit_min > amount
+        for name, amount in limits.max_tres_mins_per_job.items()
+    ):
+        return True
     return any(wanted.get(name, 0) < amount for name, amount in limits.min_tres_per_job.items())
 
 
-def _too_many_submitted(cluster: Cluster, standing: Standing, uid: int, tasks: int) -> bool:
+def _too_many_submitted(
+    cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int, tasks: int
+) -> bool:
     """Return whether `tasks` more jobs are more than may be queued and running at once."""
     return any(
         limit != INFINITE and _count(cluster, whose, applies) + tasks > limit
-        for limit, whose, applies in _submit_limits(cluster, standing, uid)
+        for limit, whose, applies in _submit_limits(cluster, standing, qualities, uid)
     )
 
 
 def _submit_limits(
-    cluster: Cluster, standing: Standing, uid: int
+    cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int
 ) -> Iterator[tuple[int, int | None, Applies]]:
-    """Yield each limit with whose jobs count against it (None: everybody's), and which of them."""
-    for assoc in lineage(cluster, standing.assoc):
-        if assoc is standing.assoc:
-            yield assoc.limits.max_submit, uid, _in_assocs(frozenset((assoc.assoc_id,)))
+    """Yield each limit with whose jobs count against it (None: everybody's), and which of them.
+
+    Of limits on a user or account the first one set counts; those of groups all do.
+    """
+    account = standing.account
+    of_user = of_account = False  # a QOS has set it
+    for record in qualities:
+        limits, applies = record.limits, _in_qos(cluster, record.name)
+        yield limits.grp_submit, None, applies
+        if not of_user:
+            yield limits.max_submit, uid, applies
+        if not of_account:
+            yield limits.max_submit_per_account, None, _of_account(applies, account)
+        of_user = of_user or limits.max_submit != INFINITE
+        of_account = of_account or limits.max_submit_per_account != INFINITE
+    above = lineage(cluster, standing.assoc)
+    most = next((one.limits.max_submit for one in above if one.limits.max_submit != INFINITE),
+                INFINITE)  # fmt: skip
+    if above and not of_user:
+        yield most, uid, _in_assocs(frozenset((above[0].assoc_id,)))
+    for assoc in above:
         if assoc.limits.grp_submit != INFINITE:
             below = _below(cluster, assoc.assoc_id)
             yield assoc.limits.grp_submit, None, _in_assocs(below)
-    record = standing.qos_record
-    if record is not None:
-        name, account, limits = record.name, standing.account, record.limits
-        yield limits.max_submit, uid, lambda job: job.qos == name
-        yield limits.grp_submit, None, lambda job: job.qos == name
-        yield (
-            limits.max_submit_per_account,
-            None,
-            lambda job: job.qos == name and job.account == account,
-        )
+
+
+def _in_qos(cluster: Cluster, name: str) -> Applies:
+    """Return whether a job counts in a QOS: its own, or that of a partition it may use."""
+    names = frozenset(one.name for one in cluster.partitions.values() if one.qos == name)
+
+    def applies(job: Job) -> bool:
+        if job.qos == name:
+            return True
+        return bool(names) and not names.isdisjoint(job.partition.split(","))
+
+    return applies
+
+
+def _of_account(applies: Applies, account: str) -> Applies:
+    return lambda job: job.account == account and applies(job)
 
 
 def _in_assocs(ids: frozenset[int]) -> Applies:
