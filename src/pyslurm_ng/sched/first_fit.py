@@ -80,6 +80,7 @@ class _Pass:
         self.closed: dict[tuple[str, str], Wait] = {}  # by partition, or by reservation
         self.shut: set[int] = set()  # nodes of the partitions closed
         self.licenses = dict(snapshot.licenses_free)
+        self.inside = {name: dict(one.left) for name, one in snapshot.licenses_inside.items()}
         self.components: dict[int, dict[int, tuple[Waiting, list[Partition]]]] = {}  # by leader
         self.layouts: dict[str, Layout] = {}
         self.neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
@@ -233,8 +234,7 @@ class _Pass:
             allocs = allot(need, chosen)
             self._unhide()
             self.neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in allocs}, 0)
-            for name, count in license_counts(job.request.licenses):
-                self.licenses[name] = self.licenses.get(name, 0) - count
+            self._take_licenses(job)
             self.plan.starts.append(
                 Start(
                     job_id=job.job_id,
@@ -326,10 +326,23 @@ class _Pass:
         self._hidden.clear()
 
     def _missing_license(self, job: Waiting) -> str:
+        own = self._licenses_inside(job)
         for name, count in license_counts(job.request.licenses):
-            if self.licenses.get(name, 0) < count:
+            if self.licenses.get(name, 0) + own.get(name, 0) < count:
                 return name
         return ""
+
+    def _licenses_inside(self, job: Waiting) -> dict[str, int]:
+        """Return what the first reservation that a job asks for keeps for it; changes count."""
+        return self.inside.get(job.request.reservation.partition(",")[0], {})
+
+    def _take_licenses(self, job: Waiting) -> None:
+        own = self._licenses_inside(job)
+        for name, count in license_counts(job.request.licenses):
+            kept = min(count, own.get(name, 0))
+            if kept:
+                own[name] -= kept
+            self.licenses[name] = self.licenses.get(name, 0) - count + kept
 
     def _candidates(self, job: Waiting, partition: Partition, need: Need) -> list[FreeNode]:
         snapshot, constraint = self.snapshot, job.request.constraint

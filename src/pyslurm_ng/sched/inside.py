@@ -16,6 +16,7 @@ from pyslurm_ng.sched import first_fit, reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Plan, Start
 from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.reserved_licenses import LicensesInside
 from pyslurm_ng.sched.snapshot import Running, Snapshot, Waiting
 
 
@@ -87,6 +88,8 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
         running=snapshot.running[:],
         licenses_free=dict(snapshot.licenses_free),
     )
+    inside = dict(snapshot.licenses_inside)
+    fresh = dataclasses.replace(fresh, licenses_inside=inside)
     for start in starts:
         job = jobs[start.job_id]
         for alloc in start.nodes:
@@ -101,8 +104,7 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
                 used[key] = used.get(key, 0) + held.count
                 busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
             fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
-        for name, count in license_counts(job.request.licenses):
-            fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count
+        _take_licenses(fresh, inside, job)
         end_us = snapshot.now_us + limit_us(
             job.time_limit_min, snapshot.partitions[start.partition]
         )
@@ -110,3 +112,16 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
             Running(job.job_id, end_us, start.nodes, job.request.licenses, tenant=start.tenant)
         )
     return fresh
+
+
+def _take_licenses(fresh: Snapshot, inside: dict[str, LicensesInside], job: Waiting) -> None:
+    """Take licences out of the job's reservation as far as that has some, else of all."""
+    place = job.request.reservation.partition(",")[0]
+    one = inside.get(place)
+    for name, count in license_counts(job.request.licenses):
+        kept = min(count, one.left.get(name, 0)) if one is not None else 0
+        fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count + kept
+        if one is not None and kept:
+            left = one.left | {name: one.left[name] - kept}
+            taken = one.taken | {name: one.taken.get(name, 0) + count}
+            one = inside[place] = LicensesInside(left, taken, one.job_ids | {job.job_id})

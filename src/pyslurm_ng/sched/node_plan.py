@@ -35,6 +35,7 @@ from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.promises import Promises
 from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times, kept_cores
+from pyslurm_ng.sched.reserved_licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.select import (
     FreeNode,
     allot,
@@ -463,11 +464,33 @@ class NodePlan:
             return
         free = [snapshot.licenses_free.get(name, 0) for name in names]
         self._profile = Profile(snapshot.now_us, free)
-        for _, end_us, _, text, *_ in snapshot.running:
+        of_reservations = self._keep_reserved_licenses()
+        for job_id, end_us, _, text, *_ in snapshot.running:
+            if job_id in of_reservations:
+                continue  # back to the reservation, not to everybody
             for name, count in license_counts(text) if text else ():
                 if name in self._license and end_us < NO_END_US:
                     at_us = end_us if end_us > snapshot.now_us else snapshot.now_us + SOON_US
                     self._profile.release(at_us, self._license[name], count)
+
+    def _keep_reserved_licenses(self) -> frozenset[int]:
+        """Keep licences of reservations from others; return the jobs that hold such."""
+        snapshot, profile = self._snapshot, self._profile
+        assert profile is not None
+        now_us, job_ids = snapshot.now_us, set()
+        for item in snapshot.reservations:
+            inside = snapshot.licenses_inside.get(item.name, NOTHING_INSIDE)
+            job_ids.update(inside.job_ids)
+            for name, most in license_counts(item.licenses):
+                place = self._license.get(name)
+                for begin_us, end_us in item.occurrences() if place is not None else ():
+                    assert place is not None
+                    if begin_us <= now_us < end_us:
+                        held = inside.left.get(name, 0) + inside.taken.get(name, 0)
+                        profile.release(end_us, place, held)
+                    elif begin_us > now_us:
+                        profile.take(begin_us, end_us - begin_us, (place,), (most,))
+        return frozenset(job_ids)
 
     def _license_need(self, demand: Demand) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (

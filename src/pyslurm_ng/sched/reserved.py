@@ -117,7 +117,7 @@ def allowed_nodes(
         if "FLEX" in item.flags:
             return None
         if any(begin <= begin_us and end_us <= end for begin, end in item.occurrences()):
-            return frozenset(item.node_ids)
+            return None if "ANY_NODES" in item.flags else frozenset(item.node_ids)
     return frozenset()
 
 

@@ -24,6 +24,7 @@ from pyslurm_ng.model.rows import Load
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.history import History
+from pyslurm_ng.sched.reserved_licenses import LicensesInside, kept_from, licenses_inside
 from pyslurm_ng.sched.sharing import NOBODY, Tenant, tenant_of
 
 if TYPE_CHECKING:  # it builds on this file
@@ -141,6 +142,7 @@ class Snapshot:
     assoc_priority: Mapping[int, int] = field(default_factory=dict)  # of those that have one
     fairshare: Mapping[int, float] = field(default_factory=dict)  # factors by association
     features_available: tuple[tuple[str, ...], ...] = ()
+    licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
 
 
@@ -237,6 +239,8 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         static = cluster.memo["snapshot"] = _static(cluster)
     columns = cluster.columns
     waiting, running = (views or Views()).renew(cluster, now_us)
+    inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
+    kept = kept_from(inside, ())
     view = Snapshot(
         now_us=now_us,
         specs=static.specs,
@@ -254,12 +258,13 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         waiting=waiting,
         running=running,
         licenses_free={
-            name: total - cluster.licenses_used.get(name, 0)
+            name: total - cluster.licenses_used.get(name, 0) - kept.get(name, 0)
             for name, total in cluster.licenses.items()
         },
         qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
         total_cpus=static.total_cpus,
         total_nodes=static.total_nodes,
+        licenses_inside=inside,
         reservations=tuple(cluster.reservations.values()),
         topologies=cluster.topologies,
         qos=dict(cluster.qos),

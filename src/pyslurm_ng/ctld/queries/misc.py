@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base import hostlist
@@ -15,6 +16,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.reserved import may_use
+from pyslurm_ng.sched.reserved_licenses import in_force
 from pyslurm_ng.wire.query_messages import (
     ConfigText,
     Diagnostics,
@@ -65,11 +67,16 @@ def show_licenses(
 ) -> Records | Reject:
     """Return licences by name."""
     packed = []
+    kept: Counter[str] = Counter()
+    for _, counts in in_force(cluster.reservations.values(), now_us):
+        kept.update(counts)
     for name in sorted(cluster.licenses):
         if request.names and name not in request.names:
             continue
         total, used = cluster.licenses[name], cluster.licenses_used.get(name, 0)
-        packed.append(bytes([0x96]) + elements((name, total, used, total - used, 0, False)))
+        packed.append(
+            bytes([0x96]) + elements((name, total, used, total - used, kept[name], False))
+        )
     return Records(
         now_us=now_us,
         fields=LICENSE_FIELDS,

@@ -18,6 +18,7 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Start
+from pyslurm_ng.sched.reserved_licenses import kept_from, licenses_inside
 from pyslurm_ng.sched.snapshot import is_free_now, may_be_considered
 
 
@@ -32,7 +33,7 @@ def dispatch(
         runs_prolog: PrologFlags=Alloc: every node prepares before the job counts as started.
     """
     job = cluster.jobs.get(start.job_id)
-    if job is None or not _may_start(cluster, job, start):
+    if job is None or not _may_start(cluster, job, start, now_us):
         return []
     reservation = reservation_of(cluster, job, start, now_us)
     if reservation is None:
@@ -183,14 +184,18 @@ def may_start_in(cluster: Cluster, job: Job, partition_name: str) -> bool:
     return not job.array_limit or running < job.array_limit
 
 
-def _may_start(cluster: Cluster, job: Job, start: Start) -> bool:
+def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
     if job.het_job_id != start.het_job_id:
         return False  # a component never starts alone
     if not may_start_in(cluster, job, start.partition):
         return False
-    for name, count in license_counts(job.request.licenses):
-        if cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0) < count:
-            return False
+    if job.request.licenses:
+        inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
+        kept = kept_from(inside, job.request.reservation.split(","))
+        for name, count in license_counts(job.request.licenses):
+            left = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
+            if left - kept.get(name, 0) < count:
+                return False
     if cluster.claims and not _leaves_claims(cluster, start):
         return False
     rows = rows_of(cluster.partitions.get(start.partition), job.request)

@@ -10,7 +10,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.calendar import DAY_US
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.reservation_times import PERIOD_US
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.reservation import REPEATS, SHOWN_FLAGS, Reservation
 from pyslurm_ng.sched import features
 
@@ -27,11 +27,10 @@ _DERIVED = ("SPEC_NODES", "ALL_NODES")
 NOT_YET = {
     "allowedpartitions": "AllowedPartitions",
     "burstbuffer": "BurstBuffer",
-    "licenses": "Licenses",
     "maxstartdelay": "MaxStartDelay",
     "trespernode": "TRESPerNode",
 }
-_FLAGS_NOT_YET = ("TIME_FLOAT", "FIRST_CORES", "ANY_NODES")
+_FLAGS_NOT_YET = ("TIME_FLOAT", "FIRST_CORES")
 _LISTS = ("users", "accounts", "groups", "qos")
 
 
@@ -46,6 +45,7 @@ class Draft:
         self.nodes = ""  # a list or ALL
         self.sign = ""  # of that list: + adds, - takes away
         self.node_count = 0
+        self.wants_no_nodes = False  # NodeCnt=0: for licences alone
         self.core_counts: tuple[int, ...] = ()  # of each node, or the total
         self.cpu_count = 0  # the total
         self.duration_us = 0
@@ -228,7 +228,8 @@ def _node_count(draft: Draft, value: str, sign: str) -> Reject | None:
         draft.node_count = units.parse_count(value)
     except units.UnitError:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
-    return None if draft.node_count else Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    draft.wants_no_nodes = not draft.node_count
+    return None
 
 
 def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
@@ -245,6 +246,19 @@ def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
         else:
             detail = f"TRES {name} of reservations is not implemented yet: cpu and node are"
             return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    return None
+
+
+def _licenses(draft: Draft, value: str, sign: str) -> Reject | None:
+    """Keep licences; that there are enough is looked at when all times are known."""
+    try:
+        counts = license_counts(value)
+    except ValueError:
+        return Reject(Errno.ESLURM_INVALID_LICENSES)
+    known = draft.cluster.licenses
+    if any(count < 1 or count > known.get(name, 0) for name, count in counts):
+        return Reject(Errno.ESLURM_INVALID_LICENSES)
+    draft.fields["licenses"] = ",".join(f"{name}:{count}" for name, count in counts)
     return None
 
 
@@ -275,6 +289,7 @@ _SETTERS: dict[str, Setter] = {
     "features": _features,
     "flags": _flags,
     "groups": _names("groups"),
+    "licenses": _licenses,
     "nodecnt": _node_count,
     "nodes": _nodes,
     "partitionname": _partition,

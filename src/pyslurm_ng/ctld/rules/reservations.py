@@ -5,15 +5,17 @@ Source: Slurm's manual of scontrol and its guide to advance reservations.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.reservation_settings import Draft, read_settings
-from pyslurm_ng.ctld.rules.reservation_times import moved_to, next_occurrence, with_times
+from pyslurm_ng.ctld.rules.reservation_times import meet, moved_to, next_occurrence, with_times
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.reservation import SHOWN_FLAGS, Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
@@ -55,15 +57,22 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
     name = request.name or _free_name(cluster, draft, number)
     draft.fields |= {"name": name, "reservation_id": number}
     if not (draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count):
-        if "PART_NODES" not in draft.get("flags") or not draft.get("partition"):
-            return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
-        draft.nodes = "ALL"
+        is_for_licenses = draft.get("licenses") and "ANY_NODES" in draft.get("flags")
+        if not is_for_licenses:
+            if "PART_NODES" not in draft.get("flags") or not draft.get("partition"):
+                return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+            draft.nodes = "ALL"
     if draft.nodes and draft.node_count:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     fresh = _timed(draft)
     if isinstance(fresh, Reject):
         return fresh
-    found = _with_nodes(draft, fresh)
+    refusal = _check_licenses(cluster, fresh, context)
+    if refusal is not None:
+        return refusal
+    found: Reservation | Reject = fresh
+    if draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count:
+        found = _with_nodes(draft, fresh)
     if isinstance(found, Reject):
         return found
     created = ev.ReservationCreated(time_us=context.now_us, reservation=found)
@@ -79,6 +88,20 @@ def _check_access(draft: Draft) -> Reject | None:
     if groups and "MAGNETIC" in draft.get("flags"):
         detail = "Groups with flag MAGNETIC of reservations is not implemented yet"
         return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    return None
+
+
+def _check_licenses(cluster: Cluster, fresh: Reservation, context: Context) -> Reject | None:
+    """Refuse more licences than there are, with those of reservations at the same time."""
+    wanted = Counter(dict(license_counts(fresh.licenses)))
+    if not wanted:
+        return None
+    for other in cluster.reservations.values():
+        if other.name != fresh.name and meet(fresh, other, context.calendar):
+            wanted.update(dict(license_counts(other.licenses)))
+    own = dict(license_counts(fresh.licenses))
+    if any(count > cluster.licenses.get(name, 0) for name, count in wanted.items() if name in own):
+        return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None
 
 
@@ -212,6 +235,11 @@ def _update(
         fresh = timed
     if draft.nodes and draft.node_count:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if draft.wants_no_nodes and "ANY_NODES" not in fresh.flags:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    refusal = _check_licenses(cluster, fresh, context)
+    if refusal is not None:
+        return refusal
     if draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count:
         found = _with_nodes(draft, fresh)
         if isinstance(found, Reject):
