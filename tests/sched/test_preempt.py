@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 from hypothesis import given, settings, strategies as st
 
@@ -10,15 +12,16 @@ from pyslurm_ng.ctld.rules import preempt, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.assoc import Qos
+from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import SIGNAL_PREEMPTED, DutyKind
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.quotas import Quotas
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
@@ -490,3 +493,18 @@ def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], 
             site.run()
             for item in plan.preemptions:
                 assert site.state(item.start.job_id) == JobState.RUNNING
+
+
+def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
+    """It asks for one CPU and would get a whole node of four, which is more than it may have."""
+    for most, leaves in ((3, False), (4, True)):
+        site = Site(TIERS % "CANCEL")
+        for _ in range(4):
+            site.job("low", 4)
+        site.run()
+        job_id = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
+        tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": most}))
+        view = replace(snapshot(site.cluster, site.now_us), limits=Quotas({}, {"tight": tight}))
+        plan = Planner()(view, site.policy)
+        assert bool(plan.preemptions) is leaves
+        assert job_id in plan.waits

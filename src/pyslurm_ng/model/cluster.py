@@ -545,9 +545,9 @@ def id_ranges(text: str) -> list[int]:
 
 
 def license_counts(text: str) -> list[tuple[str, int]]:
-    """Return names and counts of `matlab:2,ansys`."""
+    """Return names and counts of `matlab:2,ansys`; of alternatives joined by | the first."""
     counts = []
-    for part in text.split(","):
+    for part in text.partition("|")[0].split(","):
         if part:
             name, _, count = part.replace("=", ":").partition(":")
             counts.append((name, int(count or 1)))

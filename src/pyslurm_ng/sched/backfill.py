@@ -12,7 +12,7 @@ in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from pyslurm_ng._select import NEVER
@@ -22,7 +22,7 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import elastic, first_fit, het, reason
-from pyslurm_ng.sched.backfill_asks import given_ask, least_ask
+from pyslurm_ng.sched.backfill_asks import chosen_licenses, given_ask, least_ask
 from pyslurm_ng.sched.backfill_limits import BackfillLimits
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.inside import plan_inside
@@ -298,9 +298,9 @@ class Planner:
             if partition is None:
                 continue
             fixed, is_all = ranking.fixed_part(job, partition)
-            demand = self._demands.of(job, shape_id, partition)
             first = partition.priority_tier * _TIER + self._qos_ranks.get(job.qos, 0) * _ABLE
-            prepared.append((-first, fixed, is_all, demand))
+            for demand in self._demands.each(job, shape_id, partition):
+                prepared.append((-first, fixed, is_all, demand))
         return tuple(prepared)
 
     def _planner(
@@ -464,7 +464,7 @@ class _Pass:
             return None
         ask = self._asks.get(id(demand))
         if ask is None:
-            ask = self._asks[id(demand)] = least_ask(job, demand)
+            ask = self._asks[id(demand)] = least_ask(demand)
         return self.quotas.may_start(job, ask, self.snapshot.now_us)
 
     def _stop(self, demand: Demand, wait: Wait) -> Wait:
@@ -481,7 +481,7 @@ class _Pass:
         """Return the limit that a start on these nodes, with all they have, would break."""
         if self.quotas is None:
             return None
-        return self.quotas.may_start(job, given_ask(job, demand, nodes), self.snapshot.now_us)
+        return self.quotas.may_start(job, given_ask(demand, nodes), self.snapshot.now_us)
 
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
@@ -501,16 +501,16 @@ class _Pass:
         assert isinstance(self.planner, NodePlan)
         self.planner.give(demand, own_part(start.nodes, sharing))
         if self.quotas is not None:
-            self.quotas.took(job, given_ask(job, demand, start.nodes))
+            self.quotas.took(job, given_ask(demand, start.nodes))
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
-        self.plan.starts.append(start)
+        self.plan.starts.append(replace(start, licenses=chosen_licenses(job, demand)))
         return True
 
     def _start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
         """Start a job on what it has preempted others for."""
         if self.quotas is not None:
-            self.quotas.took(job, given_ask(job, demand, claim.nodes))
+            self.quotas.took(job, given_ask(demand, claim.nodes))
         self.plan.starts.append(
             Start(
                 job_id=job.job_id,
@@ -519,6 +519,7 @@ class _Pass:
                 nodes=claim.nodes,
                 batch_node_id=claim.nodes[0].node_id,
                 total_tasks=claim.total_tasks,
+                licenses=chosen_licenses(job, demand),
             )
         )
 
@@ -536,13 +537,21 @@ class _Pass:
         if not preempting.is_able(job, demand):
             return None
         closed = self._promised_nodes(self.snapshot.now_us + demand.duration_us)
-        found = preempting.find(job, demand, task_id, self.licenses, closed)
-        if found is None or self._breaks_limits(job, demand, found.start.nodes) is not None:
-            return None  # nobody leaves for a job that could not start even then
+        found = preempting.find(
+            job,
+            demand,
+            task_id,
+            self.licenses,
+            closed,
+            # Nobody leaves for a job that a limit would keep from starting even then.
+            lambda nodes: self._breaks_limits(job, demand, nodes) is None,
+        )
+        if found is None:
+            return None
         assert isinstance(self.planner, NodePlan)
         self.planner.give(demand, found.start.nodes)
         if self.quotas is not None:
-            self.quotas.took(job, given_ask(job, demand, found.start.nodes))
+            self.quotas.took(job, given_ask(demand, found.start.nodes))
         if task_id < 0:
             self.done.add(job.job_id)
         for name, count in demand.licenses:
@@ -605,7 +614,7 @@ class _Pass:
         asked = []
         for item in placed:
             job = item.part.job
-            asked.append((job, given_ask(job, item.demand, item.nodes or ())))
+            asked.append((job, given_ask(item.demand, item.nodes or ())))
         self.over = self.quotas.may_start_all(asked, self.snapshot.now_us)
         return self.over is None
 
@@ -704,7 +713,7 @@ class _Pass:
     ) -> None:
         """Note a start on what the planner has given."""
         if self.quotas is not None:
-            self.quotas.took(job, given_ask(job, demand, allocs))
+            self.quotas.took(job, given_ask(demand, allocs))
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
         is_behind = demand.partition.name in self.behind
@@ -720,6 +729,7 @@ class _Pass:
                 total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
                 scheduler="Backfill" if is_behind else "Main",
                 time_limit_min=demand.limit_min,
+                licenses=chosen_licenses(job, demand),
                 het_job_id=job.het_job_id,
                 tenant=tenant_of(job.request, demand.partition, job.uid),
             )

@@ -9,16 +9,25 @@ from pyslurm_ng.sched.limits import Ask, given, least
 from pyslurm_ng.sched.snapshot import NO_END_US, Waiting
 
 
-def least_ask(job: Waiting, demand: Demand) -> Ask:
+def least_ask(demand: Demand) -> Ask:
     """Return the least that a job would take."""
-    amounts = least(demand.need, job.request.licenses, demand.partition)
+    amounts = least(demand.need, _text(demand), demand.partition)
     return Ask(amounts, demand.partition, _limit_min(demand))
 
 
-def given_ask(job: Waiting, demand: Demand, nodes: tuple[NodeAlloc, ...]) -> Ask:
+def given_ask(demand: Demand, nodes: tuple[NodeAlloc, ...]) -> Ask:
     """Return what a job gets."""
-    return given(nodes, job.request.licenses, demand.partition, _limit_min(demand))
+    return given(nodes, _text(demand), demand.partition, _limit_min(demand))
 
 
 def _limit_min(demand: Demand) -> int:
     return INFINITE if demand.duration_us >= NO_END_US else demand.duration_us // MINUTE_US
+
+
+def chosen_licenses(job: Waiting, demand: Demand) -> str:
+    """Return which alternative of `--licenses=a|b` a start is for, "" where there is no choice."""
+    return _text(demand) if "|" in job.request.licenses else ""
+
+
+def _text(demand: Demand) -> str:
+    return ",".join(f"{name}:{count}" for name, count in demand.licenses)

@@ -166,22 +166,34 @@ class Demands:
             found = self._shapes[id(request)] = (request, number)
         return found[1]
 
-    def of(self, job: Waiting, shape_id: int, partition: Partition) -> Demand:
-        """Return the demand of a job in one of its partitions."""
+    def each(self, job: Waiting, shape_id: int, partition: Partition) -> list[Demand]:
+        """Return a demand for each alternative of `--licenses=a|b`; one for other jobs."""
+        if "|" not in job.request.licenses:
+            return [self.of(job, shape_id, partition)]
+        return [self.of(job, shape_id, partition, text) for text in job.request.licenses.split("|")]
+
+    def of(self, job: Waiting, shape_id: int, partition: Partition, licenses: str = "") -> Demand:
+        """Return the demand of a job in one of its partitions.
+
+        Args:
+            licenses: the alternative of those it names; empty: the first.
+        """
         key: tuple[object, ...] = (shape_id, partition.name, job.time_limit_min, job.switches)
         if partition.exclusive == USER or job.request.flags & _OWNED:
             key = (*key, job.uid, job.request.mcs_label)
         if names_who_may(partition):
             key = (*key, job.account, job.qos)
+        if licenses:
+            key = (*key, licenses)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._judge(job, partition)
+            found = self._known[key] = self._judge(job, partition, licenses)
             if job.switches:
                 found.loose = self.of(replace(job, switches=0), shape_id, partition)
                 found.is_plain = False
         return found
 
-    def _judge(self, job: Waiting, partition: Partition) -> Demand:
+    def _judge(self, job: Waiting, partition: Partition, licenses: str) -> Demand:
         assert self._snapshot is not None and self._policy is not None
         snapshot, request = self._snapshot, job.request
         need = need_of(
@@ -202,7 +214,7 @@ class Demands:
             partition,
             need,
             duration_us,
-            tuple(license_counts(request.licenses)),
+            tuple(license_counts(licenses or request.licenses)),
             mask,
             verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
             tenant_of(request, partition, job.uid) if need.sharing else NOBODY,

@@ -234,7 +234,8 @@ class _Pass:
             allocs = allot(need, chosen)
             self._unhide()
             self.neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in allocs}, 0)
-            self._take_licenses(job)
+            licenses = self._licenses_of(job)
+            self._take_licenses(job, licenses)
             self.plan.starts.append(
                 Start(
                     job_id=job.job_id,
@@ -244,6 +245,7 @@ class _Pass:
                     batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                     total_tasks=max(need.tasks, sum(alloc.tasks for alloc in allocs)),
                     tenant=tenant,
+                    licenses=licenses if "|" in job.request.licenses else "",
                 )
             )
         if job.array_pending and task_ranges.count(job.array_pending) > job.tasks_left:
@@ -327,18 +329,30 @@ class _Pass:
 
     def _missing_license(self, job: Waiting) -> str:
         own = self._licenses_inside(job)
-        for name, count in license_counts(job.request.licenses):
+        for name, count in license_counts(self._licenses_of(job)):
             if self.licenses.get(name, 0) + own.get(name, 0) < count:
                 return name
         return ""
+
+    def _licenses_of(self, job: Waiting) -> str:
+        """Return what a job asks for, of alternatives the first that is free or else the first."""
+        ways = job.request.licenses.split("|")
+        own = self._licenses_inside(job)
+        for way in ways if len(ways) > 1 else ():
+            if all(
+                self.licenses.get(name, 0) + own.get(name, 0) >= count
+                for name, count in license_counts(way)
+            ):
+                return way
+        return ways[0]
 
     def _licenses_inside(self, job: Waiting) -> dict[str, int]:
         """Return what the first reservation that a job asks for keeps for it; changes count."""
         return self.inside.get(job.request.reservation.partition(",")[0], {})
 
-    def _take_licenses(self, job: Waiting) -> None:
+    def _take_licenses(self, job: Waiting, licenses: str) -> None:
         own = self._licenses_inside(job)
-        for name, count in license_counts(job.request.licenses):
+        for name, count in license_counts(licenses):
             kept = min(count, own.get(name, 0))
             if kept:
                 own[name] -= kept

@@ -104,21 +104,24 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
                 used[key] = used.get(key, 0) + held.count
                 busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
             fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
-        _take_licenses(fresh, inside, job)
+        licenses = start.licenses or job.request.licenses
+        _take_licenses(fresh, inside, job, licenses)
         end_us = snapshot.now_us + limit_us(
             job.time_limit_min, snapshot.partitions[start.partition]
         )
         fresh.running.append(
-            Running(job.job_id, end_us, start.nodes, job.request.licenses, tenant=start.tenant)
+            Running(job.job_id, end_us, start.nodes, licenses, tenant=start.tenant)
         )
     return fresh
 
 
-def _take_licenses(fresh: Snapshot, inside: dict[str, LicensesInside], job: Waiting) -> None:
+def _take_licenses(
+    fresh: Snapshot, inside: dict[str, LicensesInside], job: Waiting, licenses: str
+) -> None:
     """Take licences out of the job's reservation as far as that has some, else of all."""
     place = job.request.reservation.partition(",")[0]
     one = inside.get(place)
-    for name, count in license_counts(job.request.licenses):
+    for name, count in license_counts(licenses):
         kept = min(count, one.left.get(name, 0)) if one is not None else 0
         fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count + kept
         if one is not None and kept:

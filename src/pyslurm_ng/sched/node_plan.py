@@ -477,7 +477,7 @@ class NodePlan:
         """Keep licences of reservations from others; return the jobs that hold such."""
         snapshot, profile = self._snapshot, self._profile
         assert profile is not None
-        now_us, job_ids = snapshot.now_us, set()
+        now_us, job_ids = snapshot.now_us, set[int]()
         for item in snapshot.reservations:
             inside = snapshot.licenses_inside.get(item.name, NOTHING_INSIDE)
             job_ids.update(inside.job_ids)

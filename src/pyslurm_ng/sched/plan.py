@@ -27,6 +27,7 @@ class Start:
     scheduler: str = "Main"
     time_limit_min: int = NO_VAL  # what its limit is cut to; NO_VAL: it stays
     tenant: Tenant = NOBODY
+    licenses: str = ""  # of several alternatives the one it gets; empty: what it asks for
     het_job_id: int = 0  # starts of one heterogeneous job follow one another and stand together
 
 

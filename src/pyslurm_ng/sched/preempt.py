@@ -8,7 +8,7 @@ gets is a claim: nobody else may use it until the job has started.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyslurm_ng.model.assoc import Qos
@@ -17,6 +17,7 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import REQ_EXCLUSIVE_USER, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched import reserved
+from pyslurm_ng.sched.backfill_asks import chosen_licenses
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
@@ -370,12 +371,14 @@ class Preempting:
         task_id: int,
         licenses_free: Mapping[str, int],
         closed: frozenset[int] = frozenset(),
+        accepts: Callable[[tuple[NodeAlloc, ...]], bool] | None = None,
     ) -> Preemption | None:
         """Return a start with the victims it needs, None if no victims would let it start.
 
         Args:
             licenses_free: as they are after the starts of this pass.
             closed: nodes that others were promised for the time that the job would run.
+            accepts: whether the job may have what it would get; nobody leaves if not.
         """
         key = (id(demand), job.qos, len(closed))
         if key in self._failed or not self.is_able(job, demand):
@@ -393,6 +396,8 @@ class Preempting:
         gone = frozenset(one for unit in chosen_units for one in unit.job_ids)
         fresh = [(self._node(node.node_id, gone), tasks) for node, tasks in chosen]
         allocs = allot(demand.need, fresh)
+        if accepts is not None and not accepts(allocs):
+            return None
         start = Start(
             job_id=job.job_id,
             task_id=task_id,
@@ -400,6 +405,7 @@ class Preempting:
             nodes=allocs,
             batch_node_id=batch_node(job.request, allocs, self._snapshot.features),
             total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
+            licenses=chosen_licenses(job, demand),
         )
         return self._found(start, chosen_units)
 

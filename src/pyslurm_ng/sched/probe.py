@@ -158,7 +158,7 @@ class _Prober:
         quotas = self._snapshot.limits
         if quotas is None:
             return None
-        return quotas.may_start(job, least_ask(job, demand), self._snapshot.now_us)
+        return quotas.may_start(job, least_ask(demand), self._snapshot.now_us)
 
     def _look_for_job(self, own: list[Demand]) -> tuple[Demand, int, tuple[int, ...], Wait | None]:
         """Return where and when the job itself starts, on which nodes, or what limits it."""

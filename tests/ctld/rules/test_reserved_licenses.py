@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill import Planner
-from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US, Room
+from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US, PlanFunction, Room
 
 LICENSES = "Licenses=matlab:5,ansys:2"
+PLANS = [Planner(), first_fit.plan]
 
 
 def room() -> Room:
@@ -76,3 +80,23 @@ def test_what_cannot_be_kept_is_refused() -> None:
     assert scene.not_changed("s", licenses="matlab:3") == Errno.ESLURM_INVALID_LICENSES
     later = scene.now_us + 3 * HOUR_US
     scene.make("t", nodes="n2", licenses="matlab:5", starttime=later)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["backfill", "builtin"])
+def test_one_of_several_licences(plan: PlanFunction) -> None:
+    """The first that is free in the order given; it alone is taken, and given back."""
+    scene = Room(LICENSES, plan=plan)
+    jobs = [scene.job(BOB, licenses="matlab:3|ansys:2") for _ in range(3)]
+    plan_made = scene.run_pass()
+    assert [job.licenses_alloc for job in jobs[:2]] == ["matlab:3", "ansys:2"]
+    assert jobs[2].state == JobState.PENDING
+    assert plan_made.waits[jobs[2].job_id].reason is Reason.Licenses
+    assert scene.cluster.licenses_used == {"matlab": 3, "ansys": 2}
+    assert jobs[0].request.licenses == "matlab:3|ansys:2"
+
+
+def test_alternatives_that_cannot_be() -> None:
+    """Each must exist, and , and | do not mix."""
+    scene = room()
+    for text in ("matlab|nastran", "matlab:6|ansys", "matlab,ansys|matlab:2"):
+        assert scene.submit(BOB, licenses=text) == Errno.ESLURM_INVALID_LICENSES

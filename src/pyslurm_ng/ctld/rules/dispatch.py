@@ -58,7 +58,7 @@ def dispatch(
             total_tasks=start.total_tasks,
             first_duty_id=cluster.next_duty_id,
             scheduler=start.scheduler,
-            licenses=job.request.licenses,
+            licenses=start.licenses or job.request.licenses,
             time_limit_min=start.time_limit_min,
             duty=int(duty),
             prepare_all=runs_prolog,
@@ -78,7 +78,7 @@ def dispatch_het(
 ) -> list[ev.AnyEvent]:
     """Return the events that start all components of a heterogeneous job, or none at all."""
     jobs = [cluster.jobs.get(start.job_id) for start in starts]
-    if not _may_start_together(cluster, jobs, starts):
+    if not _may_start_together(cluster, jobs, starts, now_us):
         return []
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
@@ -106,7 +106,7 @@ def _component(event: ev.JobAllocated, *, is_leader: bool, first_duty_id: int) -
 
 
 def _may_start_together(
-    cluster: Cluster, jobs: Sequence[Job | None], starts: Sequence[Start]
+    cluster: Cluster, jobs: Sequence[Job | None], starts: Sequence[Start], now_us: int
 ) -> bool:
     """Return whether these are all components there are, and what they take is free at once."""
     first = jobs[0]
@@ -116,10 +116,13 @@ def _may_start_together(
     if [job.job_id for job in left] != [start.job_id for start in starts]:
         return False
     wanted: Counter[str] = Counter()
-    for job in left:
-        wanted.update(dict(license_counts(job.request.licenses)))
+    for job, start in zip(left, starts, strict=True):
+        wanted.update(dict(license_counts(start.licenses or job.request.licenses)))
+    inside = licenses_inside(cluster, now_us) if wanted and cluster.reservations else {}
+    kept = kept_from(inside, first.request.reservation.split(","))
     for name, count in wanted.items():
-        if cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0) < count:
+        free = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
+        if free - kept.get(name, 0) < count:
             return False
     merged: dict[int, NodeAlloc] = {}
     for start in starts:
@@ -192,7 +195,7 @@ def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
     if job.request.licenses:
         inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
         kept = kept_from(inside, job.request.reservation.split(","))
-        for name, count in license_counts(job.request.licenses):
+        for name, count in license_counts(start.licenses or job.request.licenses):
             left = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
             if left - kept.get(name, 0) < count:
                 return False

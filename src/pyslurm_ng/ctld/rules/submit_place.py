@@ -190,10 +190,10 @@ def _gpus_contradict(request: JobRequest) -> bool:
 def _check_licenses(cluster: Cluster, request: JobRequest) -> Reject | None:
     if not request.licenses:
         return None
-    if "|" in request.licenses:
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, "licenses joined by | are not implemented yet")
+    if "|" in request.licenses and "," in request.licenses:
+        return Reject(Errno.ESLURM_INVALID_LICENSES, "names are joined by , or by |, not by both")
     try:
-        wanted = license_counts(request.licenses)
+        wanted = license_counts(request.licenses.replace("|", ","))
     except ValueError:
         return Reject(Errno.ESLURM_INVALID_LICENSES)
     for name, count in wanted:

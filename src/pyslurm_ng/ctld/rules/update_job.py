@@ -385,7 +385,9 @@ def _reservation(change: Change, value: str) -> int:
 def _licenses(change: Change, value: str) -> int:
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
-    for part in value.split(","):
+    if "|" in value and "," in value:
+        return Errno.ESLURM_INVALID_LICENSES
+    for part in value.replace("|", ",").split(","):
         name, _, count = part.replace("=", ":").partition(":")
         if part and (name not in change.cluster.licenses or (count and not count.isdigit())):
             return Errno.ESLURM_INVALID_LICENSES
