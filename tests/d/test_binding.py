@@ -55,3 +55,12 @@ def test_what_the_environment_says() -> None:
 
 def test_masks_for_the_kernel_are_whole_words() -> None:
     assert cpu_mask((0, 65)) == b"\x01" + bytes(7) + b"\x02" + bytes(7)
+
+
+def test_tasks_by_socket_are_bound_to_their_sockets() -> None:
+    """--ntasks-per-socket: no more in a socket even in block order, with all cores held there."""
+    left, right = (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 12, 13)
+    assert bind(0b0011_1111, 2, tasks_per_socket=1) == [left, right]
+    assert bind(0b0011_1111, 4, distribution="cyclic", tasks_per_socket=2) == [left, right] * 2
+    assert bind(0b0011_1111, 2, how="cores", tasks_per_socket=1) == [(0, 8), (4, 12)]
+    assert bind(0b0011_1111, 2, how="none", tasks_per_socket=1) == [(), ()]

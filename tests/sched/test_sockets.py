@@ -50,6 +50,16 @@ def test_a_socket_has_no_more_tasks_than_allowed() -> None:
     assert not cores(node(busy=0b1111), ntasks=3, cpus_per_task=2, ntasks_per_socket=2)
 
 
+def test_threads_of_a_core_are_no_way_around_the_limit_of_a_socket() -> None:
+    """Two tasks of one thread would fit a core; with one task a socket they have one in each."""
+    assert cores(node(), ntasks=2, ntasks_per_socket=1) == 0b0001_0001
+    assert cores(node(), ntasks=4, ntasks_per_socket=2) == 0b0001_0001
+    assert cores(node(), ntasks=4, ntasks_per_socket=2, distribution="block:block") == 0b0001_0001
+    assert cores(node(), ntasks=4, ntasks_per_socket=3).bit_count() == 3
+    assert cores(node(), SOCKETS, ntasks=2, ntasks_per_socket=1) == 0xFF
+    assert cores(node(), ntasks=2, ntasks_per_socket=2) == 0b0000_0001
+
+
 def test_whole_sockets() -> None:
     """CR_Socket: who gets a core gets its socket, and a socket in use is no one else's."""
     assert cores(node(), SOCKETS) == 0b0000_1111
@@ -124,5 +134,8 @@ def test_no_core_is_given_twice_and_each_task_has_its_own(
         if selection.whole_sockets:
             assert got in (0x0F, 0xF0, 0xFF)
         elif per_socket:
-            most = per_socket * -(-per_task // 2)
+            parts = (got & 0x0F).bit_count(), (got >> 4).bit_count()
+            if per_task == 1 or per_task % 2 == 0:  # else tasks may share a core between sockets
+                assert sum(min(per_socket, 2 * part // per_task) for part in parts) >= tasks
+            most = -(-per_socket * per_task // 2)
             assert max((got & 0x0F).bit_count(), (got >> 4).bit_count()) <= most

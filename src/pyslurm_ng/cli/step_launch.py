@@ -128,6 +128,7 @@ def launch_fields(
         "task_prolog": settings.get("task-prolog", ""),
         "task_epilog": settings.get("task-epilog", ""),
         "nice": 0,
+        "tasks_per_socket": request.get("ntasks_per_socket", 0),
         "acctg_freq": request.get("acctg_freq", ""),
         **std,
     }

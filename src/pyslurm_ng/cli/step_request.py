@@ -137,7 +137,7 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
         "time_limit_min": request.get("time_limit_min", INFINITE),
     }
     for name in (
-        "ntasks", "ntasks_per_node", "nodes_min", "nodes_max", "cpus_per_task",
+        "ntasks", "ntasks_per_node", "ntasks_per_socket", "nodes_min", "nodes_max", "cpus_per_task",
         "threads_per_core", "mem_per_node_mib", "mem_per_cpu_mib", "gpus", "gpus_per_node",
         "gpus_per_task", "node_list", "exclude", "distribution", "plane_size", "tres_bind",
     ):  # fmt: skip

@@ -72,6 +72,7 @@ def bind_tasks(
     distribution: str,
     *,
     automatic: bool,
+    tasks_per_socket: int = 0,
 ) -> list[CpuIds]:
     """Return for each local task the CPUs it is bound to; empty for a task that is not bound.
 
@@ -79,6 +80,8 @@ def bind_tasks(
         cores: mask of abstract cores that the step holds here.
         bind: --cpu-bind without `quiet,` and `verbose,`.
         automatic: TaskPlugin=task/affinity: bind to cores unless told otherwise.
+        tasks_per_socket: at most so many in a socket, each bound to all of the step's cores there
+            unless told otherwise; 0: any number.
 
     Raises:
         BindError: a word or number that cannot be used.
@@ -99,8 +102,22 @@ def bind_tasks(
         return [allowed] * tasks
     threads = max(1, len(allowed) // max(1, cores.bit_count()))
     per_task = max(1, -(-max(1, cpus_per_task) // threads))
-    masks = task_cores(cores, tasks, per_task, host.per_socket, _distribution(distribution))
+    masks = task_cores(
+        cores, tasks, per_task, host.per_socket, _distribution(distribution), tasks_per_socket
+    )
+    if tasks_per_socket and not kind:
+        masks = [_whole_sockets(mask, cores, host.per_socket) for mask in masks]
     return [host.of_mask(mask) or allowed for mask in masks]
+
+
+def _whole_sockets(mask: int, cores: int, per_socket: int) -> int:
+    """Return all `cores` of the sockets that a mask touches."""
+    whole = (1 << per_socket) - 1
+    found = 0
+    for first in range(0, mask.bit_length(), per_socket):
+        if mask >> first & whole:
+            found |= cores & whole << first
+    return found
 
 
 def _distribution(text: str) -> Distribution:

@@ -348,7 +348,7 @@ def step_spec(
         variables |= environment.het_step_variables(task_ids, first, count)
     total = sum(len(tasks) for tasks in credential.step_tasks)
     try:
-        masks, bind_words = _bindings(setup, credential, request.cpu_bind, len(task_ids))
+        masks, bind_words = _bindings(setup, credential, request, len(task_ids))
         tasks = [
             _task(setup, credential, request, local, task_id, masks[local])
             for local, task_id in enumerate(task_ids)
@@ -387,9 +387,10 @@ def step_spec(
 
 
 def _bindings(
-    setup: NodeSetup, credential: nm.JobCredential, bind: str, count: int
+    setup: NodeSetup, credential: nm.JobCredential, request: nm.LaunchStep, count: int
 ) -> tuple[list[binding.CpuIds], dict[str, str]]:
     """Return the CPUs of each task, and what SLURM_CPU_BIND says of them."""
+    bind = request.cpu_bind
     if not setup.uses("task/affinity"):
         # As with Slurm's task plugins nobody binds then; what srun said of it stays to be read.
         return [()] * count, {}
@@ -401,6 +402,7 @@ def _bindings(
         bind,
         credential.step_distribution,
         automatic=True,
+        tasks_per_socket=request.tasks_per_socket,
     )
     if not bind and not any(masks):
         return masks, {}

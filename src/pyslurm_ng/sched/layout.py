@@ -179,6 +179,7 @@ def task_cores(
     cores_per_task: int,
     cores_per_socket: int,
     distribution: Distribution,
+    tasks_per_socket: int = 0,
 ) -> list[int]:
     """Return a core mask for each task of a node.
 
@@ -191,7 +192,10 @@ def task_cores(
         tasks: how many tasks run here.
         cores_per_task: how many each is to have, at least 1.
         cores_per_socket: cores of one socket.
+        tasks_per_socket: of each socket only the cores of so many tasks are dealt; 0: all.
     """
+    if tasks_per_socket:
+        cores = _capped(cores, max(1, cores_per_socket), tasks_per_socket * cores_per_task)
     order = _core_order(cores, max(1, cores_per_socket), cores_per_task, distribution.socket)
     if not order:
         return [0] * tasks
@@ -203,6 +207,16 @@ def task_cores(
             mask |= 1 << order[index % len(order)]
         masks.append(mask)
     return masks
+
+
+def _capped(cores: int, per_socket: int, most: int) -> int:
+    """Return the lowest cores of each socket, at most so many."""
+    left, given = 0, [0] * (cores.bit_length() // per_socket + 1)
+    for index in range(cores.bit_length()):
+        if cores >> index & 1 and given[index // per_socket] < most:
+            given[index // per_socket] += 1
+            left |= 1 << index
+    return left
 
 
 def _core_order(cores: int, per_socket: int, group: int, word: str) -> list[int]:

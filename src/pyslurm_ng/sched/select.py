@@ -143,7 +143,7 @@ def has_shape(need: Need, spec: NodeSpec) -> bool:
     )
 
 
-def _sockets(cores: int, spec: NodeSpec) -> list[int]:
+def by_socket(cores: int, spec: NodeSpec) -> list[int]:
     """Return the cores of a mask by socket."""
     per_socket = max(1, spec.cores_per_socket)
     whole = (1 << per_socket) - 1
@@ -162,8 +162,8 @@ def open_cores(need: Need, node: FreeNode) -> int:
     if special:
         cores = usable_cores(node.spec, special) if node.is_idle else 0
     if need.whole_sockets:
-        usable = _sockets(usable_cores(node.spec), node.spec)
-        free = _sockets(cores, node.spec)
+        usable = by_socket(usable_cores(node.spec), node.spec)
+        free = by_socket(cores, node.spec)
         cores = sum(part for part, whole in zip(free, usable, strict=False) if part == whole)
     if need.max_cpus_per_socket < INFINITE:
         cores = _capped(need, node, cores)
@@ -179,7 +179,7 @@ def _capped(need: Need, node: FreeNode, cores: int) -> int:
     per_socket = max(1, node.spec.cores_per_socket)
     whole = (1 << per_socket) - 1
     left = 0
-    for place, part in enumerate(_sockets(cores, node.spec)):
+    for place, part in enumerate(by_socket(cores, node.spec)):
         taken = (used >> place * per_socket & whole).bit_count()
         left |= lowest_bits(part, max(0, most - taken))
     return left
@@ -215,13 +215,18 @@ def _tasks_near_devices(need: Need, node: FreeNode, cores: int, most: int) -> in
 
 def _tasks_by_socket(need: Need, cores: int, spec: NodeSpec) -> int:
     """Return how many tasks fit with at most so many of them in a socket."""
-    per_task = 1 if need.overcommit else cores_wanted(need, spec, 1)
-    return sum(
-        need.tasks_per_socket
-        if need.overcommit and part
-        else min(need.tasks_per_socket, part.bit_count() // per_task)
-        for part in _sockets(cores, spec)
-    )
+    parts = [part for part in by_socket(cores, spec) if part]
+    if need.overcommit:
+        return need.tasks_per_socket * len(parts)
+    threads = max(1, spec.threads_per_core)
+    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    return sum(_tasks_of_socket(need, part, per_core) for part in parts)
+
+
+def _tasks_of_socket(need: Need, cores: int, per_core: int) -> int:
+    count = cores.bit_count()
+    most = min(need.tasks_per_socket, count * per_core // need.cpus_per_task)
+    return min(most, count * need.tasks_per_core) if need.tasks_per_core else most
 
 
 def tasks_that_fit(need: Need, node: FreeNode) -> int:
@@ -497,15 +502,26 @@ def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
     """Return how many cores of a node some tasks and GPUs take, when it is not taken whole."""
     threads = max(1, spec.threads_per_core)
     per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
-    wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
-    if need.tasks_per_core:
-        wanted = max(wanted, -(-tasks // need.tasks_per_core))
+    most = need.tasks_per_socket
+    if most and tasks > most and not need.overcommit:
+        # Threads of one core are not shared over sockets: each is counted by itself.
+        wanted = tasks // most * _cores_of(need, most, per_core)
+        wanted += _cores_of(need, tasks % most, per_core)
+    else:
+        wanted = _cores_of(need, tasks, per_core)
     cpus = max(need.cpus_min_per_node, gpus * need.cpus_per_gpu)
     wanted = max(wanted, -(-cpus // threads), 1)
     if need.whole_sockets:
         per_socket = max(1, spec.cores_per_socket)
-        wanted = -(-wanted // per_socket) * per_socket
+        sockets = -(-wanted // per_socket)
+        wanted = (max(sockets, -(-tasks // most)) if most else sockets) * per_socket
     return wanted
+
+
+def _cores_of(need: Need, tasks: int, per_core: int) -> int:
+    """Return the cores of some tasks that may share cores with each other."""
+    wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
+    return max(wanted, -(-tasks // need.tasks_per_core)) if need.tasks_per_core else wanted
 
 
 def _allot_node(
@@ -549,8 +565,10 @@ def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAll
     if need.whole_sockets:
         return lowest_bits(free, wanted)
     if need.tasks_per_socket and not need.overcommit:
-        most = need.tasks_per_socket * cores_wanted(need, spec, 1)
-        free = sum(lowest_bits(part, most) for part in _sockets(free, spec))
+        free = sum(
+            lowest_bits(part, _cores_of(need, _tasks_of_socket(need, part, per_core), per_core))
+            for part in by_socket(free, spec)
+        )
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
     if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
         free = near
@@ -576,7 +594,7 @@ def pick_cores(
         per_task: cores of one task.
         is_block: fill socket after socket.
     """
-    free = _sockets(cores, spec)
+    free = by_socket(cores, spec)
     picked, left = 0, wanted
     while left > 0:
         size = min(left, per_task)

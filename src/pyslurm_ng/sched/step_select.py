@@ -16,7 +16,7 @@ from pyslurm_ng.model.node import NodeGres, NodeSpec
 from pyslurm_ng.sched.devices import choose_devices, near_cores
 from pyslurm_ng.sched.layout import Distribution, spread, spread_by_list
 from pyslurm_ng.sched.need import GresNeed
-from pyslurm_ng.sched.select import MANY, lowest_bits
+from pyslurm_ng.sched.select import MANY, by_socket, lowest_bits
 
 GresKey = tuple[str, str]
 _UNKNOWN = NodeSpec("")
@@ -58,6 +58,7 @@ class StepNeed:
     gres_per_task: tuple[GresNeed, ...] = ()
     gres_total: tuple[GresNeed, ...] = ()
     task_positions: tuple[int, ...] = ()
+    tasks_per_socket: int = 0  # at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,8 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
         limit = cpus // need.cpus_per_task
     if need.tasks_per_node:
         limit = min(limit, need.tasks_per_node)
+    if need.tasks_per_socket:
+        limit = min(limit, _tasks_by_socket(need, share))
     if alloc.mem_mib:
         if need.mem_per_node_mib > share.mem_mib or (need.mem_all and share.mem_mib <= 0):
             return Lack.MEMORY
@@ -231,6 +234,21 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
         if not limit:
             return Lack.GRES
     return max(0, limit)
+
+
+def _tasks_by_socket(need: StepNeed, share: NodeShare) -> int:
+    """Return how many tasks a node could take with at most so many of them in a socket."""
+    held = int.from_bytes(share.alloc.cores, "little")
+    parts = by_socket(share.cores if need.is_exact else held, share.spec)
+    return sum(_tasks_of_socket(need, share, part) for part in parts)
+
+
+def _tasks_of_socket(need: StepNeed, share: NodeShare, cores: int) -> int:
+    """Return how many tasks some cores of one socket could take."""
+    if need.overcommit:
+        return need.tasks_per_socket if cores else 0
+    per_core = min(share.threads, need.threads_per_core or share.threads)
+    return min(need.tasks_per_socket, cores.bit_count() * per_core // need.cpus_per_task)
 
 
 def _gres_count(share: NodeShare, name: str, kind: str) -> int:
@@ -267,8 +285,14 @@ def _allot(need: StepNeed, shares: list[NodeShare], tasks: list[list[int]]) -> S
 
 
 def _cores_wanted(need: StepNeed, share: NodeShare, tasks: int) -> int:
+    if need.overcommit:
+        return 1
     per_core = min(share.threads, need.threads_per_core or share.threads)
-    return 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
+    most = need.tasks_per_socket or tasks
+    full, rest = divmod(tasks, max(1, most))
+    # Threads of one core are not shared over sockets: each is counted by itself.
+    wanted = full * -(-most * need.cpus_per_task // per_core)
+    return wanted + -(-rest * need.cpus_per_task // per_core)
 
 
 def _node_cores(
@@ -281,6 +305,11 @@ def _node_cores(
     free = held if need.is_overlapping else share.cores
     per_core = min(share.threads, need.threads_per_core or share.threads)
     wanted = _cores_wanted(need, share, tasks)
+    if need.tasks_per_socket and not need.overcommit:
+        free = sum(
+            lowest_bits(part, _cores_wanted(need, share, _tasks_of_socket(need, share, part)))
+            for part in by_socket(free, share.spec)
+        )
     picked = lowest_bits(free & near_cores(share.spec, gres), wanted) if gres else 0
     picked |= lowest_bits(free & ~picked, wanted - picked.bit_count())
     return picked, min(picked.bit_count() * per_core, share.alloc.cpus)

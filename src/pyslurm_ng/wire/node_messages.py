@@ -454,6 +454,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     host_ip: _Text = ""  # srun's, for SLURM_LAUNCH_NODE_IPADDR
     first_rank: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # of several components' steps
     all_ranks: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # 0: the step is alone
+    tasks_per_socket: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # at most; 0: any number
 
 
 @reply("StepLaunched")

@@ -39,6 +39,7 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     name: _Text = ""
     ntasks: _Count = 0
     ntasks_per_node: _Count = 0
+    ntasks_per_socket: _Count = 0
     nodes_min: _Count = 0
     nodes_max: _Count = 0
     cpus_per_task: _Count = 0

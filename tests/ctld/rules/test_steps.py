@@ -335,3 +335,39 @@ def test_cr_pack_nodes_fills_node_after_node(words: str, tasks: list[list[int]])
     assert isinstance(outcome, Decision)
     assert isinstance(outcome.reply, StepGranted)
     assert outcome.reply.tasks == tasks
+
+
+TWO_SOCKETS = """
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters=CR_Core
+NodeName=n Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=1000
+PartitionName=main Nodes=n Default=YES
+"""
+
+
+@pytest.mark.parametrize(
+    ("job", "step", "cores"),
+    [
+        ({"ntasks": 16}, {"ntasks": 2, "ntasks_per_socket": 1}, 0b0001_0001),
+        ({"ntasks": 16}, {"ntasks": 4, "ntasks_per_socket": 2}, 0b0001_0001),
+        ({"ntasks": 16}, {"ntasks": 4, "ntasks_per_socket": 2, "cpus_per_task": 2}, 0b0011_0011),
+        ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 2, "cpus_per_task": 2}, 0b0001_0011),
+        ({"ntasks": 4, "ntasks_per_socket": 2}, {"ntasks": 4, "ntasks_per_socket": 2}, 0b0001_0001),
+        ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 1}, None),
+    ],
+)
+def test_steps_have_so_many_tasks_in_a_socket(
+    job: dict[str, Any], step: dict[str, Any], cores: int | None
+) -> None:
+    """--ntasks-per-socket of srun --exact: cores of each socket for no more tasks than that."""
+    cluster = cluster_of(conf_of(TWO_SOCKETS))
+    one = running(cluster, **job)
+    reply = ask(cluster, one, flags=EXACT, **step)
+    if cores is None:
+        assert isinstance(reply, Reject)
+        return
+    assert isinstance(reply, StepGranted)
+    assert int.from_bytes(step_of(one, reply).nodes[0].cores, "little") == cores

@@ -181,6 +181,7 @@ def _need(
         gres_per_task=gres[1],
         gres_total=gres[2],
         task_positions=positions,
+        tasks_per_socket=message.ntasks_per_socket,
     )
 
 
