@@ -94,3 +94,22 @@ def test_steps_side_by_side_see_gpus_of_their_own(cluster: LiveCluster) -> None:
     assert sorted(lines) == [
         "job 2,3", "none ()", "step 2 2", "step 3 3", "task 0 2", "task 1 3"
     ]  # fmt: skip
+
+
+def test_tasks_are_kept_to_so_many_in_a_socket(cluster: LiveCluster) -> None:
+    """-B asks for hardware, --ntasks-per-socket spreads a job over it; its steps keep to that."""
+    by_socket = running(cluster, "-B", "2:4:1", "-n2", "--ntasks-per-socket=1")
+    assert held(cluster, by_socket)[0] == "0,4"
+    shown = cluster.out("scontrol", "show", "job", str(by_socket))
+    assert "ReqB:S:C:T=0:2:4:1" in shown
+    assert "NtasksPerN:B:S:C=0:0:1:" in shown
+    step = ("srun", "--jobid", str(by_socket), "--ntasks-per-socket=1", "--overlap")
+    assert cluster.out(*step, "-n2", "bash", "-c", "echo $SLURM_NTASKS") == "2\n2\n"
+    refused = cluster.run(*step, "-n3", "true")
+    assert refused.returncode != 0
+    assert "More processors requested than permitted" in refused.stderr
+    cluster.out("scancel", str(by_socket))
+    cluster.wait_for_jobs(by_socket)
+    too_large = cluster.run("sbatch", "-B", "3", "--wrap", "true")
+    assert too_large.returncode == 1
+    assert "Requested node configuration is not available" in too_large.stderr

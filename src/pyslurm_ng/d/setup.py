@@ -89,7 +89,7 @@ def load_setup(options: Options) -> Setup:
         cgroup_conf=groups,
         devices=_devices(line, gres_conf, warnings),
         tree=_tree(conf, groups, _group_name(line), warnings),
-        host=binding.host_cores(),
+        host=_host(line, is_pretended=pretended),
     )
     return Setup(
         node=node,
@@ -101,6 +101,14 @@ def load_setup(options: Options) -> Setup:
         is_pretended=pretended,
         warnings=tuple(warnings),
     )
+
+
+def _host(line: NodeConf, *, is_pretended: bool) -> binding.HostCores:
+    """Return the host's CPUs by core, in the sockets that a pretended node is to have."""
+    found = binding.host_cores()
+    if not is_pretended:
+        return found
+    return binding.HostCores(found.cpus, max(1, line.cores_per_socket))
 
 
 def find_node(conf: SlurmConf, name: str, host: str) -> NodeConf:
