@@ -239,6 +239,15 @@ def test_a_job_that_cannot_run_is_not_in_a_queue() -> None:
     assert look(cluster, job_id).ahead == -1
 
 
+def test_without_backfill_no_start_is_told() -> None:
+    cluster = full_but_one()
+    job_id = submit(cluster, whole(4), time_limit_min=60)
+    rules = policy(conf_of(FOUR_NODES + "SchedulerType=sched/builtin\n"))
+    found = outlook(snapshot(cluster, START_US), rules, job_id)
+    assert found is not None
+    assert (found.start_us, found.ahead) == (0, -1) and "in order" in found.note
+
+
 # Claims and what then happens -----------------------------------------------------------------
 
 Size = tuple[int, int, int, bool]  # nodes, tasks of each, minutes, whole nodes

@@ -95,6 +95,7 @@ class Outlook:
     is_estimate: bool = False
     limit: Wait | None = None
     is_late: bool = False
+    note: str = ""  # a sentence more
 
 
 def outlook(
@@ -116,6 +117,9 @@ def outlook(
     job = next((item for item in snapshot.waiting if item.job_id == job_id), None)
     if job is None:
         return None
+    if not policy.backfills:
+        note = "sched/builtin starts the jobs of a partition in order and plans no starts ahead"
+        return Outlook(job.partitions[0], -1, 0, (), note=note)
     without: list[Sooner] = []
     is_inside = bool(job.request.reservation)
     if job.request.reservation:

@@ -5,11 +5,14 @@ A scenario ends with a job that shows its reason. Waiting jobs must also have a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import pyslurm_ng
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.queries.explained import explained
 from pyslurm_ng.ctld.queries.job_fields import soft_values
@@ -614,6 +617,15 @@ def test_every_code_arises_or_cannot() -> None:
     known = [*ARISE, *LIMITS, *CANNOT]
     assert len(known) == len(set(known))
     assert [reason.name for reason in Reason if reason not in set(known)] == []
+
+
+def test_nothing_gives_a_reason_that_cannot_arise() -> None:
+    """Whoever makes one of them arise moves it to the table of those that do."""
+    sources = Path(pyslurm_ng.__file__).parent.rglob("*.py")
+    text = "\n".join(path.read_text() for path in sources if path.name != "limit_reasons.py")
+    # The prolog of the controller is about to come.
+    names = {reason.name for reason in CANNOT} - {"Prolog"}
+    assert {name for name in re.findall(r"\bReason\.(\w+)", text) if name in names} == set()
 
 
 @pytest.mark.parametrize("reason", ARISE, ids=lambda reason: reason.name)

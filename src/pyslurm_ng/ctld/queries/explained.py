@@ -73,6 +73,8 @@ def explained(
         is_said = bool(is_pending and _nodes_away(cluster, job))
     if is_pending and text and not is_said:
         waits_for.append(text)
+    if outlook is not None and outlook.note:
+        waits_for.append(outlook.note)
     holders = list(outlook.holders) if outlook is not None else []
     if is_pending and reason:
         holders += limit_holders(cluster, job, Reason(reason), text)
