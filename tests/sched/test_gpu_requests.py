@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from pyslurm_ng.model.job import REQ_GRES_ENFORCE_BIND, JobRequest
-from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.model.node import NodeGres, NodeSpec, restricted_cores
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.need import Selection, need_of
 from pyslurm_ng.sched.select import FreeNode, allot, choose, empty_node
@@ -116,3 +117,15 @@ def test_enforced_binding_counts_the_cores_near_each_tasks_gpus() -> None:
         (1, 9, 3, 0)
     ]
     assert given_to(nodes()[:1], ntasks=1, cpus_per_task=9, gpus="2", **enforced) == [(1, 9, 2, 0)]
+
+
+def test_restricted_cores_are_for_jobs_with_gpus() -> None:
+    """RestrictedCoresPerGPU=2: the first two near each of four GPUs, 0-3 and 8-11."""
+    free = nodes()[:1]
+    spec = free[0].spec = replace(free[0].spec, restricted_cores_per_gpu=2)
+    assert restricted_cores(spec) == 0x0F0F
+    assert given_to([empty_node(0, spec)], ntasks=9, nodes_max=1) == []
+    assert given_to(free, ntasks=8) == [(8, 8, 0, 0)]
+    assert free[0].cores == 0x0F0F
+    assert given_to(free, ntasks=1) == []
+    assert given_to(free, ntasks=4, gpus="2") == [(4, 4, 2, 0)]

@@ -523,6 +523,7 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
         ("CoreSpecCount", "core_spec_count"),
         ("CPUSpecList", "cpu_spec_list"),
         ("MemSpecLimit", "mem_spec_limit_mib"),
+        ("RestrictedCoresPerGPU", "restricted_cores"),
     ):
         if row[field]:
             special.append(f"{key}={row[field]}")

@@ -60,6 +60,7 @@ class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
     topology: str = ""
     tres_weights: str = ""
     bcast_addr: str = ""
+    restricted_cores_per_gpu: int = 0  # kept for jobs with GPUs
 
 
 class NodeFacts(Struct, array_like=True, frozen=True, gc=False):
@@ -130,6 +131,18 @@ def spec_as_found(node: Node) -> NodeSpec:
     return made
 
 
+def restricted_cores(spec: NodeSpec) -> int:
+    """Return the mask of cores that only jobs with GPUs may have: the first ones near each GPU."""
+    mask = 0
+    for item in spec.gres if spec.restricted_cores_per_gpu else ():
+        for cores in item.cores if item.name == "gpu" else ():
+            left = int.from_bytes(cores, "little") & ~mask
+            for _ in range(spec.restricted_cores_per_gpu):
+                mask |= left & -left
+                left &= left - 1 if left else 0
+    return mask
+
+
 def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
     """Return a resource with the numbers, cores and links of its devices on the node."""
     cores: dict[int, bytes] = {}
@@ -138,9 +151,10 @@ def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
     for other in found:
         if other.name == item.name and item.type in ("", other.type):
             for place in range(other.count):
-                cores[other.first_index + place] = other.cores[place] if other.cores else b""
-                links[other.first_index + place] = other.links[place] if other.links else ()
-                files[other.first_index + place] = other.files[place] if other.files else ""
+                number = other.first_index + place
+                cores[number] = other.cores[place] if place < len(other.cores) else b""
+                links[number] = other.links[place] if place < len(other.links) else ()
+                files[number] = other.files[place] if place < len(other.files) else ""
     numbers = sorted(cores)
     if not numbers or numbers != list(range(numbers[0], numbers[0] + item.count)):
         return item

@@ -108,6 +108,12 @@ class Need:
         return bool(self.features) or self.contiguous or self.spread or self.least_loaded
 
     @property
+    def has_gpus(self) -> bool:
+        """Return whether it asks for GPUs or gets all there are."""
+        wanted = (*self.gres_per_node, *self.gres_per_task, *self.gres_total)
+        return self.is_exclusive or any(name == "gpu" for name, _, _ in wanted)
+
+    @property
     def is_particular(self) -> bool:
         """Return whether not any free cores of a node will do."""
         return (

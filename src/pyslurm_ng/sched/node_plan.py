@@ -300,6 +300,8 @@ class NodePlan:
         cap = self.hardware.caps.get(tenant.partition)
         if cap is not None:
             held.append((cap, alloc.cpus))
+        if self.hardware.without_gpus and all(item.name != "gpu" for item in alloc.gres):
+            held.append((self.hardware.without_gpus, alloc.cpus))
         if alloc.mem_mib:
             held.append((MEM, alloc.mem_mib))
         if alloc.gres:
@@ -634,7 +636,8 @@ class NodePlan:
             need, shares = demand.need, self._uneven
         else:
             _, variant, found = self._chosen
-            need = variant.need
+            # Devices that do not go up evenly are dealt to the nodes found, not given to each.
+            need = demand.need if variant.need.gres_total else variant.need
             shares = self._filled(demand, variant, found)
         order = self.hardware.order
         nodes = [

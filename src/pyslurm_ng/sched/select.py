@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyslurm_ng.model.cluster import id_ranges, schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
+from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed, restricted_cores
 from pyslurm_ng.sched.choosers import (
     Chooser,
     Picker,
@@ -131,7 +131,7 @@ def _gpus_here(need: Need, node: FreeNode) -> int:
     for name, kind, whole in need.gres_total:
         if name == "gpu":
             count += min(whole, usable_devices(need, node, name, kind))
-    return count
+    return min(count, _count(node, "gpu", "")) if need.gres_total else count
 
 
 def has_shape(need: Need, spec: NodeSpec) -> bool:
@@ -158,6 +158,10 @@ def open_cores(need: Need, node: FreeNode) -> int:
     jobs just have all that are free.
     """
     cores = node.cores
+    if node.spec.restricted_cores_per_gpu and not need.has_gpus:
+        cores &= ~restricted_cores(node.spec)
+    if not need.is_particular:
+        return cores
     special = need.special_cores or -(-need.special_threads // max(1, node.spec.threads_per_core))
     if special:
         cores = usable_cores(node.spec, special) if node.is_idle else 0
@@ -236,7 +240,7 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     """
     if not has_shape(need, node.spec):
         return 0
-    cores = open_cores(need, node) if need.is_particular else node.cores
+    cores = open_cores(need, node)
     cpus = cores.bit_count() * node.spec.threads_per_core
     if need.max_cpus_per_node < INFINITE:
         used = (node.partition_cores or {}).get(need.partition, 0).bit_count()
@@ -492,7 +496,7 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
     allocs = []
     for position, (node, tasks) in enumerate(chosen):
         after = len(chosen) - position - 1
-        free = open_cores(need, node) if need.is_particular else node.cores
+        free = open_cores(need, node)
         gres = _allot_gres(need, node, tasks, free, left, after)
         allocs.append(_allot_node(need, node, tasks, free, gres))
     return tuple(allocs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyslurm_ng.model.cluster import schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
-from pyslurm_ng.model.node import NodeSpec, is_consumed
+from pyslurm_ng.model.node import NodeSpec, is_consumed, restricted_cores
 from pyslurm_ng.sched.choosers import node_counts
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.need import GresNeed, Need
@@ -20,6 +20,7 @@ from pyslurm_ng.sched.select import (
     empty_node,
     gpus_on_each,
     tasks_that_fit,
+    usable_cores,
     usable_devices,
 )
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -92,6 +93,11 @@ class Hardware:
             if min(partition.max_cpus_per_node, partition.max_cpus_per_socket) < INFINITE:
                 self.caps[name] = self.resources
                 self.resources += 1
+        # So are CPUs for jobs without GPUs where cores are kept for those with; 0: nowhere.
+        self.without_gpus = 0
+        if any(spec.restricted_cores_per_gpu for spec in self.kinds):
+            self.without_gpus = self.resources
+            self.resources += 1
         self._partitions = snapshot.partitions
         self.totals = [self._totals(spec) for spec in self.kinds]
         self._masks: dict[tuple[bytes, bytes], bytes] = {}
@@ -104,6 +110,9 @@ class Hardware:
             partition = self._partitions[name]
             of_sockets = max(1, spec.sockets) * partition.max_cpus_per_socket
             totals[resource] = min(totals[CPUS], partition.max_cpus_per_node, of_sockets)
+        if self.without_gpus:
+            others = (usable_cores(spec) & ~restricted_cores(spec)).bit_count()
+            totals[self.without_gpus] = others * spec.threads_per_core
         for item in spec.gres:
             if item.name in self.endless:
                 continue
@@ -164,6 +173,8 @@ class Hardware:
         cap = self.caps.get(need.partition)
         if cap is not None:
             amounts[cap] = min(wanted, totals[cap]) if need.is_exclusive else wanted
+        if self.without_gpus and not need.has_gpus:
+            amounts[self.without_gpus] = wanted
         if need.mem_per_node_mib:
             amounts[MEM] = need.mem_per_node_mib
         elif need.mem_per_cpu_mib:
@@ -272,4 +283,5 @@ def _hardware(spec: NodeSpec) -> tuple[object, ...]:
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,
         schedulable_mem_mib(spec), spec.tmp_disk_mib, spec.core_spec_count, spec.cpu_spec_list,
+        spec.restricted_cores_per_gpu,
     )  # fmt: skip

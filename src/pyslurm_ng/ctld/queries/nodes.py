@@ -14,7 +14,7 @@ from pyslurm_ng.ctld.rules.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state
-from pyslurm_ng.model.node import Node, NodeGres, is_consumed, spec_as_found
+from pyslurm_ng.model.node import Node, NodeGres, is_consumed, restricted_cores, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.wire.query_messages import (
@@ -78,6 +78,7 @@ NODE_FIXED = (
     "registered_us",
     "gres_drain",
     "reservation",
+    "restricted_cores",
 )
 NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned")
 NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
@@ -231,6 +232,13 @@ def _typed(name: str, kind: str) -> str:
     return f"gres/{name}:{kind}" if kind else f"gres/{name}"
 
 
+def _restricted_shown(node: Node) -> str:
+    """Return RestrictedCoresPerGPU with the cores it means: `2(0-3,6-9)`."""
+    mask = restricted_cores(spec_as_found(node))
+    cores = ids_of_mask(mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+    return f"{node.spec.restricted_cores_per_gpu}({cores})"
+
+
 def _gres_shown(node: Node) -> str:
     """Return Gres as configured, with the sockets that devices are near: `gpu:tesla:2(S:0-1)`."""
     spec = spec_as_found(node)
@@ -331,6 +339,7 @@ def _node_values(
         node.registered_us,
         "",
         cluster.reserved.get(node.node_id, ""),
+        _restricted_shown(node) if spec.restricted_cores_per_gpu else "",
     )
     assert len(values) == len(NODE_FIXED)
     return values

@@ -115,6 +115,7 @@ def node_spec(node: NodeConf) -> NodeSpec:
         reason=node.reason,
         topology=node.topology,
         bcast_addr=node.bcast_address,
+        restricted_cores_per_gpu=node.restricted_cores_per_gpu,
     )
 
 

@@ -64,7 +64,7 @@ def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
                 spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core,
                 spec.real_memory_mib, spec.tmp_disk_mib, spec.core_spec_count,
                 spec.cpu_spec_list, spec.mem_spec_limit_mib, spec.gres, node.weight,
-                node.features_active,
+                node.features_active, spec.restricted_cores_per_gpu,
             )  # fmt: skip
             groups.setdefault(kind, []).append(node)
         known = list(groups.values())

@@ -20,6 +20,7 @@ from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched import features
 from pyslurm_ng.sched.policy import policy
 
+_PARTS_OF_GPUS = ("mps", "shard")
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 
 
@@ -163,6 +164,9 @@ def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_GRES)
     if any(resource.name not in conf.gres_types for resource in resources):
         return Reject(Errno.ESLURM_INVALID_GRES)
+    shared = [resource.name for resource in resources if resource.name in _PARTS_OF_GPUS]
+    if shared:
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, f"gres/{shared[0]} is not implemented yet")
     if request.gpus and _gpus_contradict(request):
         return Reject(Errno.ESLURM_INVALID_GRES)
     if request.gpus_per_node and any(item.name == "gpu" for item in parse_gres(request.gres)):
