@@ -119,6 +119,10 @@ def test_no_device_twice_and_every_job_has_what_it_asked_for(
         if not request.flags & REQ_EXCLUSIVE:
             wanted = sum(int(part.rpartition(":")[2]) for part in request.gpus.split(",") if part)
             assert not wanted or gpus == wanted
+        if request.gpus_per_socket and not request.flags & REQ_EXCLUSIVE and not request.gpus:
+            for alloc in job.nodes:
+                mask = sum(int.from_bytes(item.indexes, "little") for item in alloc.gres)
+                assert (mask & 0b0011).bit_count() == (mask & 0b1100).bit_count() == 1
         cpus = sum(alloc.cpus for alloc in job.nodes)
         assert cpus >= gpus * request.cpus_per_gpu
         if not gpus:

@@ -58,6 +58,18 @@ def test_gpus_by_node_and_in_all_are_the_same_gpus(wants: dict[str, object]) -> 
     assert given_to(nodes(8), **wants) == [(1, 1, 2, 0), (1, 1, 2, 0)]
 
 
+def test_gpus_of_each_socket_are_near_it() -> None:
+    """One of each of two sockets, not two of one; where no socket has two, the job waits."""
+    wants = {"gpus_per_socket": "1", "sockets_per_node": 2, "nodes_max": 1}
+    free = nodes()[:1]
+    assert given_to(free, **wants) == [(1, 1, 2, 0)]
+    assert free[0].gres_busy["gpu:"] == 0b0101
+    assert given_to(nodes()[:1], **{**wants, "gpus_per_socket": "3"}) == []
+    busy = nodes()[:1]
+    busy[0].gres_busy["gpu:"] = 0b0011
+    assert given_to(busy, **wants) == []
+
+
 def test_gpus_by_task_are_the_gpus_of_the_job() -> None:
     assert given_to(nodes(8), gpus_per_task="1", gpus="4") == [(4, 4, 4, 0)]
     assert given_to(nodes(8), gpus_per_task="2", gpus="8", ntasks=4) == [(4, 4, 8, 0)]

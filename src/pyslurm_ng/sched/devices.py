@@ -50,6 +50,16 @@ def choose_devices(item: NodeGres, free: int, count: int, cores: int, wanted: in
     return _mask(best)
 
 
+def devices_near(item: NodeGres, cores: int) -> int:
+    """Return the mask of devices whose first near core is one of some cores."""
+    found = []
+    for place, mask in enumerate(item.cores):
+        near = int.from_bytes(mask, "little")
+        if near & -near & cores:
+            found.append(item.first_index + place)
+    return _mask(found)
+
+
 def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
     """Return the cores near any of the devices held; 0 when that is not known."""
     near = 0

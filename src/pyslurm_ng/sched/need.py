@@ -98,6 +98,7 @@ class Need:
     # Set aside for the system in place of what the node's configuration says; 0: as that says.
     special_cores: int = 0
     special_threads: int = 0
+    gpus_per_socket: tuple[GresNeed, ...] = ()  # of `sockets_min` sockets; per node they add up
     tasks_per_gpu: int = 0  # no more for each of a node's GPUs
     cpus_per_gpu: int = 0  # at least so many go with each GPU of a node
     gres_binding: str = ""  # ENFORCE: cores only near the devices; DISABLE: cores anywhere
@@ -211,6 +212,7 @@ def need_of(
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
         special_cores=request.core_spec if selection.allows_special else 0,
         special_threads=request.thread_spec if selection.allows_special else 0,
+        gpus_per_socket=_gpus(request.gpus_per_socket),
         tasks_per_gpu=request.ntasks_per_gpu,
         cpus_per_gpu=sizes.cpus_per_gpu,
         gres_binding=_binding(request, selection, exclusive),

@@ -20,7 +20,7 @@ from pyslurm_ng.sched.choosers import (
     node_counts,
     ways_of,
 )
-from pyslurm_ng.sched.devices import choose_devices, near_cores, reachable_cores
+from pyslurm_ng.sched.devices import choose_devices, devices_near, near_cores, reachable_cores
 from pyslurm_ng.sched.features import matches
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -132,6 +132,32 @@ def _gpus_here(need: Need, node: FreeNode) -> int:
         if name == "gpu":
             count += min(whole, usable_devices(need, node, name, kind))
     return min(count, _count(node, "gpu", "")) if need.gres_total else count
+
+
+def _by_socket(need: Need, node: FreeNode, kind: str, count: int) -> dict[int, int]:
+    """Return how many GPUs to take near which core masks: `count` of each socket.
+
+    Where nobody knows where GPUs are, they are near all cores.
+    """
+    wanted = max(1, need.sockets_min)
+    per_socket = max(1, node.spec.cores_per_socket)
+    whole = (1 << per_socket) - 1
+    free = sum(mask for _, _, mask in free_devices(node, "gpu", kind))
+    places: list[int] = []  # the first core near each
+    for item in node.spec.gres:
+        if item.name == "gpu" and kind in ("", item.type):
+            for place in range(item.count):
+                if free >> (item.first_index + place) & 1:
+                    if not item.cores:
+                        return {-1: min(free.bit_count(), count * wanted)}
+                    near = int.from_bytes(item.cores[place], "little")
+                    places.append(near & -near)
+    found: dict[int, int] = {}
+    for socket in range(max(1, node.spec.sockets)):
+        cores = whole << (socket * per_socket)
+        if len(found) < wanted and sum(bool(core & cores) for core in places) >= count:
+            found[cores] = count
+    return found
 
 
 def has_shape(need: Need, spec: NodeSpec) -> bool:
@@ -269,6 +295,9 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         return 0
     for name, kind, count in need.gres_per_node:
         if _count(node, name, kind) < count:
+            return 0
+    for _, kind, count in need.gpus_per_socket:
+        if sum(_by_socket(need, node, kind, count).values()) < count * max(1, need.sockets_min):
             return 0
     for name, kind, count in need.gres_per_task:
         limit = min(limit, _count(node, name, kind) // count)
@@ -660,8 +689,12 @@ def _allot_gres(
                 if name == "gpu"
             )
         near = cores, cores_wanted(need, node.spec, tasks, gpus)
+    for _, kind, count in need.gpus_per_socket:
+        for socket, here in _by_socket(need, node, kind, count).items():
+            held += _take(node, "gpu", kind, here, near, socket)
     for name, kind, count in need.gres_per_node:
-        held += _take(node, name, kind, count, near)
+        if not need.gpus_per_socket or name != "gpu":
+            held += _take(node, name, kind, count, near)
     for name, kind, count in need.gres_per_task:
         held += _take(node, name, kind, count * tasks, near)
     for (name, kind), count in left.items():
@@ -679,12 +712,13 @@ def _allot_gres(
 
 
 def _take(
-    node: FreeNode, name: str, kind: str, count: int, near: tuple[int, int]
+    node: FreeNode, name: str, kind: str, count: int, near: tuple[int, int], socket: int = -1
 ) -> list[GresAlloc]:
     """Take devices of a node.
 
     Args:
         near: mask of the free cores, and how many of them the job takes.
+        socket: mask of cores that each device has to be near one of.
     """
     held = []
     for item in node.spec.gres:
@@ -696,6 +730,8 @@ def _take(
         if is_indexed(item):
             mask = ((1 << item.count) - 1) << item.first_index
             mask &= ~node.gres_busy.get(key, 0)
+            if socket >= 0:
+                mask &= devices_near(item, socket)
             take = min(mask.bit_count(), count)
             picked = choose_devices(item, mask, take, *near) if take else 0
         else:

@@ -247,6 +247,17 @@ def test_bad_requests_get_slurms_number(request_fields: dict[str, object], code:
     assert Room("Licenses=matlab:3").refused(**request_fields) == code
 
 
+def test_parts_of_gpus_are_refused_by_name() -> None:
+    room = Room("GresTypes=gpu,shard,mps")
+    for name in ("shard", "mps"):
+        answer = room.answer(gres=f"{name}:1")
+        assert isinstance(answer, Reject)
+        assert (answer.code, answer.detail) == (
+            Errno.ESLURM_NOT_SUPPORTED,
+            f"gres/{name} is not implemented yet",
+        )
+
+
 def test_choices_of_nodes_that_can_never_be() -> None:
     """Counts no cluster of these nodes meets, and sizes beyond it, are refused as Slurm does."""
     unavailable = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
