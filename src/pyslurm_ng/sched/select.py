@@ -266,7 +266,9 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     """
     if not has_shape(need, node.spec):
         return 0
-    cores = open_cores(need, node)
+    cores = node.cores
+    if need.is_particular or node.spec.restricted_cores_per_gpu:
+        cores = open_cores(need, node)
     cpus = cores.bit_count() * node.spec.threads_per_core
     if need.max_cpus_per_node < INFINITE:
         used = (node.partition_cores or {}).get(need.partition, 0).bit_count()
