@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from pyslurm_ng.up.ports import free_row
 from pyslurm_ng.wire.client import Client
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 LIMIT_S = 30.0
-
-
-def free_ports() -> int:
-    """Return a port that is free, and the one ten thousand above it (ZeroMQ's) too."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            if port >= 55_000:
-                continue
-            try:
-                other.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-            return port
 
 
 class Controller:
@@ -46,7 +31,7 @@ class Controller:
         key = directory / "slurm.key"
         key.write_bytes(os.urandom(48))
         key.chmod(0o600)
-        self.port = free_ports()
+        self.port = free_row(1)
         self.text = (
             f"ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={self.port}\n"
             f"SlurmUser={os.geteuid()}\nAuthType=auth/slurm\nCredType=cred/slurm\n"

@@ -81,7 +81,7 @@ def test_nothing_escapes(cluster: LiveCluster, work: Path) -> None:
         + f"\nuntil [ $(pgrep -fc 'sleep.{marker}') -ge {len(ESCAPES)} ]; do sleep 0.1; done\n"
         "echo all\n"
     )  # fmt: skip
-    job_id = submit_as(cluster, "nobody", "-t", "1", "-o", "out", str(script), cwd=work)
+    job_id = submit_as(cluster, "nobody", "-t", "10", "-o", "out", str(script), cwd=work)
     cluster.wait_for_jobs(job_id)
     assert (work / "out").read_text() == "all\n"
     assert nothing_left(f"sleep.{marker}")
@@ -107,7 +107,13 @@ def test_every_exit_code_and_signal(cluster: LiveCluster, work: Path) -> None:
     job_id = cluster.submit("--array", chosen, "-o", "none", str(script), cwd=work)
     cluster.wait_for_jobs(job_id, limit_s=120)
     words = ("sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", "JobID,State,ExitCode")
-    cluster.wait_until("accounting", lambda: cluster.out(*words).count("RUNNING") == 0)
+
+    def ended() -> list[str]:
+        lines = cluster.out(*words).splitlines()
+        return [line for line in lines if line.split("|")[1] in ("COMPLETED", "FAILED")]
+
+    # Accounting may still know none of the last tasks: their lines are counted.
+    cluster.wait_until("accounting", lambda: len(ended()) == len(tasks))
     found = {}
     for line in cluster.out(*words).splitlines():
         name, state, code = line.split("|")

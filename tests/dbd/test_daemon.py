@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,15 +15,10 @@ import pytest
 
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, load_configuration, parse_options
+from pyslurm_ng.up.ports import free_row
 from pyslurm_ng.wire.client import Client
 
 pytestmark = pytest.mark.daemons
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Place:
@@ -32,7 +26,7 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.port = free_port()
+        self.port = free_row(1)
         self.user = pwd.getpwuid(os.geteuid()).pw_name
         path.joinpath("state").mkdir()
         path.joinpath("slurm.key").write_bytes(os.urandom(64))
