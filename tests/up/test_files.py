@@ -8,6 +8,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from pyslurm_ng.up import files, ports
 from pyslurm_ng.up.__main__ import layout_of, main
+from pyslurm_ng.up.cluster import remove_abandoned_runs
 from pyslurm_ng.up.layout import SOCKET_PATH_LIMIT, Layout
 
 REQUEST = files.Request(
@@ -178,3 +180,22 @@ def test_free_row_avoids_ports_in_use() -> None:
 def test_too_many_ports_are_refused() -> None:
     with pytest.raises(ports.NoPorts, match="more than there are"):
         ports.free_row(20_000)
+
+
+def test_run_directories_of_deleted_clusters_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of clusters that still have their directory stay."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    long = "x" * SOCKET_PATH_LIMIT
+    kept, deleted = Layout(tmp_path / f"{long}1"), Layout(tmp_path / f"{long}2")
+    for layout in (kept, deleted):
+        write(REQUEST, layout)
+        write(REQUEST, layout)  # as `up` does for a cluster that was stopped
+    (deleted.run / "slurmctld.pid").write_text("no number")
+    shutil.rmtree(deleted.directory)
+    remove_abandoned_runs()
+    assert kept.run.parent == temporary
+    assert list(temporary.iterdir()) == [kept.run]

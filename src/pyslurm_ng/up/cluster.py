@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyslurm_ng.up import files, ports, programs
-from pyslurm_ng.up.layout import Layout, environment
+from pyslurm_ng.up.layout import Layout, abandoned_runs, environment
 
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 15.0
@@ -38,6 +38,7 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
     directories = programs.program_directories()
     found = {name: programs.find_program(name, directories) for name in programs.DAEMONS}
     sinfo = programs.find_program("sinfo", directories)
+    remove_abandoned_runs()
     first = ports.free_row(request.nodes + 2)
     host = socket.gethostname().split(".")[0]
     files.write_all(request, layout, files.Ports(first, first + 1, first + 2), host)
@@ -56,6 +57,14 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
     except BaseException:
         down(layout, say=lambda line: None)
         raise
+
+
+def remove_abandoned_runs() -> None:
+    """Remove what killed clusters left in the temporary directory, once nothing of them lives."""
+    for directory in abandoned_runs():
+        pid_files = directory.glob("*.pid")
+        if not any(programs.process_of(path, programs.DAEMONS) for path in pid_files):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _start(commands: dict[str, list[str]], layout: Layout, env: dict[str, str], say: Say) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pyslurm_ng.up.layout import Layout
+from pyslurm_ng.up.layout import OWNER_LINK, Layout
 
 RECORD_KEYS = ("nodename", "partitionname", "nodeset", "downnodes")
 """Keys that begin a record: later ones add to earlier ones instead of replacing them."""
@@ -231,6 +231,10 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
     layout.state.mkdir(mode=0o700, exist_ok=True)
     if layout.run.stat().st_uid != os.geteuid():
         raise BadRequest(f"{layout.run} belongs to another user")
+    if layout.run.parent != layout.directory:
+        link = layout.run / OWNER_LINK
+        link.unlink(missing_ok=True)
+        link.symlink_to(layout.directory)
     layout.slurm_conf.write_text(slurm_conf(request, layout, ports, host))
     dbd = slurmdbd_conf(request, layout, ports.slurmdbd)
     write_private(layout.etc / "slurmdbd.conf", dbd.encode())

@@ -12,6 +12,8 @@ LONGEST_SOCKET_NAME = 40
 """Room for `slurmd-PORT-PORT.sock` and the like behind the run directory."""
 SOCKET_PATH_LIMIT = 107
 """The kernel's limit for a Unix socket's path (sun_path), less its end."""
+OWNER_LINK = "cluster"
+"""Link from a run directory that lies elsewhere to the cluster's own directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Layout:
         if len(os.fsencode(plain)) + LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
             return plain
         mark = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"pyslurm-ng-{os.geteuid()}-{mark}"
+        return Path(tempfile.gettempdir()) / f"{_run_prefix()}{mark}"
 
     def pid_files(self) -> dict[str, Path]:
         """Return the pid files there are, by the daemon's name: slurmctld, slurmd-n1 ..."""
@@ -63,6 +65,23 @@ class Layout:
 
     def log_files(self) -> list[Path]:
         return sorted(self.log.glob("*.log"))
+
+
+def _run_prefix() -> str:
+    return f"pyslurm-ng-{os.geteuid()}-"
+
+
+def abandoned_runs() -> list[Path]:
+    """Return this user's run directories below the temporary one whose clusters were deleted."""
+    found = sorted(Path(tempfile.gettempdir()).glob(f"{_run_prefix()}*"))
+    return [
+        path
+        for path in found
+        # Whose it is comes first: others' may be closed to us.
+        if path.lstat().st_uid == os.geteuid()
+        and (path / OWNER_LINK).is_symlink()
+        and not (path / OWNER_LINK).exists()
+    ]
 
 
 def environment(layout: Layout, program_directories: list[Path]) -> dict[str, str]:
