@@ -7,6 +7,7 @@ SHOWN_FLAGS = (
     "MAINT", "FLEX", "OVERLAP", "IGNORE_JOBS", "HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY",
     "SPEC_NODES", "ALL_NODES", "ANY_NODES", "STATIC", "PART_NODES", "REPLACE", "REPLACE_DOWN",
     "PURGE_COMP", "NO_HOLD_JOBS_AFTER_END", "MAGNETIC", "USER_DELETE", "FORCE_START",
+    "TIME_FLOAT", "FIRST_CORES",
 )  # fmt: skip
 REPEATS = ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY")
 
@@ -41,6 +42,7 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     idle_since_us: int = 0  # active and without a job since; 0 while it has one
     first_start_us: int = 0  # of the first occurrence, from which the others are counted
     first_end_us: int = 0
+    float_us: int = 0  # TIME_FLOAT: it always begins that much after now
 
     def occurrences(self) -> tuple[tuple[int, int], ...]:
         """Return (start, end) of the present or next occurrence and of later ones."""

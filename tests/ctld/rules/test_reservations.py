@@ -78,7 +78,8 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
         ({"duration": "1-1", "flags": "DAILY"}, Errno.ESLURM_INVALID_TIME_VALUE),
         ({"flags": "DAILY,WEEKLY"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"flags": "PURPLE"}, Errno.ESLURM_NOT_SUPPORTED),
-        ({"flags": "TIME_FLOAT"}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"flags": "TIME_FLOAT"}, Errno.ESLURM_INVALID_TIME_VALUE),
+        ({"flags": "TIME_FLOAT,DAILY"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"burstbuffer": 4}, Errno.ESLURM_NOT_SUPPORTED),
         ({"tres": "gres/gpu=4"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"users": "alice,-bob"}, Errno.ESLURM_NOT_SUPPORTED),
@@ -400,3 +401,30 @@ def test_a_longer_one_may_not_run_into_the_next() -> None:
     room.make("b", nodes="n1", starttime=START_US + 3 * HOUR_US)
     assert room.not_changed("a", duration=240) == Errno.ESLURM_RESERVATION_OVERLAP
     assert room.not_changed("a", nodes_="n1", duration=240) == Errno.ESLURM_RESERVATION_OVERLAP
+
+
+def test_a_floating_reservation_never_begins() -> None:
+    """Long jobs stay out of its nodes at any time, short ones may always run there."""
+    scene = Room()
+    start_us = scene.now_us + HOUR_US
+    made = scene.make(nodes="n4", flags="TIME_FLOAT", starttime=start_us, duration=60)
+    assert made.float_us == HOUR_US
+    for _ in range(3):
+        scene.advance(40 * MINUTE_US)
+        floating = scene.cluster.reservations["r"]
+        assert HOUR_US - MINUTE_US < floating.start_us - scene.now_us <= HOUR_US
+        assert (floating.end_us - floating.start_us, floating.is_active) == (HOUR_US, False)
+    short = scene.job(BOB, node_list="n4", time_limit_min=30)
+    long = scene.job(BOB, node_list="n4", time_limit_min=90)
+    scene.run_pass()
+    assert (short.state, long.state) == (JobState.RUNNING, JobState.PENDING)
+
+
+def test_first_cores_only() -> None:
+    """Cores 0 to 3 or none: nobody's first cores are in the middle."""
+    scene = Room()
+    made = scene.make(nodes="n4", corecnt=4, flags="FIRST_CORES")
+    assert made.parts() == {made.node_ids[0]: 0b1111}
+    refused = scene.refused("s", nodes="n4", corecnt=4, flags="FIRST_CORES")
+    assert refused == Errno.ESLURM_NODES_BUSY
+    scene.make("t", nodes="n4", corecnt=4)

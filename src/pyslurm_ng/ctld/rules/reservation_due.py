@@ -31,12 +31,12 @@ def due(
     events: list[ev.AnyEvent] = []
     duty_id = first_duty_id or cluster.next_duty_id
     for item in cluster.reservations.values():
-        if item.end_us <= now_us:
+        if item.end_us <= now_us and not item.float_us:
             found, duties = _over(cluster, conf, item, now_us, calendar, duty_id)
             events += found
             duty_id += duties
             continue
-        fresh = _begun(item, now_us)
+        fresh = _begun(_afloat(item, now_us), now_us)
         fresh = _with_members(cluster, fresh)
         fresh = _replenished(cluster, fresh, now_us, calendar)
         idle = _idle(cluster, fresh, now_us)
@@ -46,6 +46,17 @@ def due(
         if idle != item:
             events.append(ev.ReservationUpdated(time_us=now_us, reservation=idle))
     return events
+
+
+def _afloat(item: Reservation, now_us: int) -> Reservation:
+    """Move a TIME_FLOAT reservation along, once a minute."""
+    late_us = now_us + item.float_us - item.start_us
+    if not item.float_us or late_us < _MINUTE_US:
+        return item
+    late_us -= late_us % _MINUTE_US
+    return msgspec.structs.replace(
+        item, start_us=item.start_us + late_us, end_us=item.end_us + late_us
+    )
 
 
 def _begun(item: Reservation, now_us: int) -> Reservation:

@@ -92,7 +92,10 @@ def with_cores(
     left = cpus or sum(counts)
     for node in nodes:
         spec, node_id = node.spec, node.node_id
-        free = usable_cores(spec) & ~taken.get(node_id, 0) & ~lost.get(node_id, 0)
+        usable = usable_cores(spec)
+        free = usable & ~taken.get(node_id, 0) & ~lost.get(node_id, 0)
+        if "FIRST_CORES" in reservation.flags:
+            free = _first_of(usable, free)
         threads = max(1, spec.threads_per_core) if cpus else 1
         count = each[0] if each else min(free.bit_count(), -(-left // threads))
         if free.bit_count() < count:
@@ -110,6 +113,12 @@ def with_cores(
     node_ids = tuple(sorted(found))
     masks = tuple(_bytes(found[node_id]) for node_id in node_ids)
     return msgspec.structs.replace(reservation, node_ids=node_ids, core_masks=masks)
+
+
+def _first_of(usable: int, free: int) -> int:
+    """Return the free cores below the first one that is not."""
+    busy = usable & ~free
+    return free & ((busy & -busy) - 1) if busy else free
 
 
 def lowest(mask: int, count: int) -> int:

@@ -30,7 +30,6 @@ NOT_YET = {
     "maxstartdelay": "MaxStartDelay",
     "trespernode": "TRESPerNode",
 }
-_FLAGS_NOT_YET = ("TIME_FLOAT", "FIRST_CORES")
 _LISTS = ("users", "accounts", "groups", "qos")
 
 
@@ -165,9 +164,6 @@ def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
         word = _ALIASES.get(word, word)
         if not word or word in _DERIVED:
             continue
-        if word in _FLAGS_NOT_YET:
-            detail = f"flag {word} of reservations is not implemented yet"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
         if word not in SHOWN_FLAGS:
             return Reject(Errno.ESLURM_NOT_SUPPORTED, f"Error parsing flags {value}.")
         if word == "PURGE_COMP" and sign != "-":
@@ -185,6 +181,9 @@ def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
     chosen = {*kept, *words}
     if sum(flag in chosen for flag in REPEATS) > 1:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, f"only one of {', '.join(REPEATS)} can be given")
+    if "TIME_FLOAT" in chosen and chosen & {*REPEATS, "PURGE_COMP"}:
+        detail = "TIME_FLOAT: a reservation that never begins neither repeats nor is completed"
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     draft.fields["flags"] = tuple(flag for flag in SHOWN_FLAGS if flag in chosen)
     if "PURGE_COMP" not in chosen:
         draft.fields["purge_s"] = draft.fields["idle_since_us"] = 0

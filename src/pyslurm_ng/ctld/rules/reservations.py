@@ -28,6 +28,7 @@ from pyslurm_ng.wire.query_messages import (
 
 # How far in the past a start may be: commands and controllers have clocks of their own.
 _LATE_US = 60_000_000
+LEAST_FLOAT_US = 110_000_000  # two minutes, less what a command takes
 
 
 def update_reservation(
@@ -123,6 +124,11 @@ def _timed(draft: Draft) -> Reservation | Reject:
     """Return the record so far, at its first occurrence that is not over."""
     context, calendar = draft.context, draft.context.calendar
     fresh = with_times(msgspec.structs.replace(draft.current, **draft.fields), calendar)
+    floats_us = fresh.start_us - context.now_us if "TIME_FLOAT" in fresh.flags else 0
+    if floats_us < LEAST_FLOAT_US and "TIME_FLOAT" in fresh.flags:
+        detail = "TIME_FLOAT: StartTime must be now+2minutes or later"
+        return Reject(Errno.ESLURM_INVALID_TIME_VALUE, detail)
+    fresh = msgspec.structs.replace(fresh, float_us=floats_us)
     is_late = fresh.start_us < context.now_us - _LATE_US
     if is_late and "FORCE_START" in fresh.flags and fresh.repeats:
         if fresh.end_us <= context.now_us:
