@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyslurm_ng.conf.lexer import ConfErrors
-from pyslurm_ng.conf.topology_yaml import file_errors, topologies_of
+from pyslurm_ng.conf.topology_yaml import file_errors, load_topology_yaml, topologies_of
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
 TREE = {
@@ -71,10 +70,31 @@ def test_what_is_wrong_is_named(content: Any, text: str) -> None:
     assert [str(error) for error in caught.value.errors] == [f"topology.yaml: {text}"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("yaml") is not None, reason="PyYAML is installed")
-def test_without_a_reader_the_file_is_refused(tmp_path: Path) -> None:
-    """Passing over it would place jobs wrongly."""
+def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:
+    """As an administrator writes it; every text that is no YAML or no topology is one line."""
     path = tmp_path / "topology.yaml"
-    path.write_text("- topology: x\n")
-    (error,) = file_errors(str(path), None)
-    assert "needs the Python package PyYAML" in str(error)
+    path.write_text(
+        """
+- topology: net
+  cluster_default: true
+  tree:
+    switches:
+      - {switch: s1, nodes: "n[1-2]"}
+      - {switch: s2, nodes: "n[3-4]"}
+      - {switch: top, children: "s[1-2]"}
+- topology: nvl
+  block:
+    block_sizes: [2, 4]
+    blocks:
+      - block: b1
+        nodes: n[1-4]
+"""
+    )
+    net, nvl = load_topology_yaml(str(path), NODES)
+    assert (net.name, net.is_default, len(net.switches)) == ("net", True, 3)
+    assert (nvl.name, nvl.kind, nvl.block_sizes) == ("nvl", "block", (2, 4))
+    assert not file_errors(str(path), NODES)
+    for text in ("- topology: [x\n", "\tx: 1\n", "- !!python/object:os.system {}\n", "\x00"):
+        path.write_text(text)
+        (error,) = file_errors(str(path), NODES)
+        assert str(path) in str(error) and "\n" not in str(error)

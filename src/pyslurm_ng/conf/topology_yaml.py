@@ -1,7 +1,6 @@
 """topology.yaml: several topologies side by side, of which partitions choose.
 
-The text is read by PyYAML where that is installed; it is no dependency of ours. Each topology is
-then checked as a topology.conf of its own would be.
+The text is read by PyYAML; each topology is then checked as a topology.conf of its own would be.
 """
 
 from __future__ import annotations
@@ -16,10 +15,6 @@ from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
 
 _KINDS = ("flat", "tree", "block")
 _NOT_YET = ("ring", "torus3d")
-_NO_LIBRARY = (
-    "needs the Python package PyYAML, which is not installed; describe the network in "
-    "topology.conf and remove this file"
-)
 
 
 def load_topology_yaml(
@@ -30,10 +25,7 @@ def load_topology_yaml(
     Raises:
         ConfErrors: the file cannot be read, or some topology is wrong.
     """
-    try:
-        yaml: Any = importlib.import_module("yaml")
-    except ImportError:
-        raise _failure(path, _NO_LIBRARY) from None
+    yaml: Any = importlib.import_module("yaml")  # only who has such a file pays for it
     try:
         with open(path, encoding="utf-8") as stream:
             content = yaml.safe_load(stream)
