@@ -16,7 +16,7 @@ from . import events as ev, task_ranges
 from .cluster import Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
 from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
-from .job import SUSPENDED_BY_OPERATOR, Job
+from .job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job
 from .node import Node, NodeSpec
 from .states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from .usage import merge
@@ -205,6 +205,7 @@ def _job_submitted(cluster: Cluster, event: ev.JobSubmitted) -> None:
         het_job_id=event.het_job_id,
         het_offset=event.het_offset,
         alloc_host=event.alloc_host,
+        steps=NO_STEPS,
     )
     if ranges:
         job.array_job_id = event.job_id
@@ -252,7 +253,7 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         _claim_job_id(cluster, event.job_id)
         part = copy.copy(master)
         part.job_id = event.job_id
-        part.steps = {}
+        part.steps = NO_STEPS
         part.array_pending = event.tasks
         cluster.jobs[part.job_id] = part
         cluster.user_jobs[part.uid][part.job_id] = None
@@ -432,7 +433,7 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
             job.derived_exit_code = event.derived_exit_code
     job.state = JobState(event.state)
     job.flags &= ~(JobFlag.COMPLETING | JobFlag.SIGNALING | JobFlag.STOPPED)
-    job.steps = {}
+    job.steps = NO_STEPS
     job.suspended_by = 0
     _drop_claim(job)
     _move_state(cluster, job)
@@ -490,6 +491,8 @@ def _step_created(cluster: Cluster, event: ev.StepCreated) -> None:
     step = event.step
     assert step.step_id not in job.steps, step
     # The event's record must not change with ours: followers may still hold it.
+    if not job.steps:
+        job.steps = {}
     job.steps[step.step_id] = copy.copy(step)
     if step.step_id < STEP_INTERACTIVE:
         job.next_step_id = max(job.next_step_id, step.step_id + 1)

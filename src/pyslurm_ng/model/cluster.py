@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
-from .job import Job, JobRequest, NodeAlloc, share_values as share_request_values
+from .job import NO_STEPS, Job, JobRequest, NodeAlloc, share_values as share_request_values
 from .node import Node, NodeSpec
 from .partition import Partition
 from .replies import Replies
@@ -383,6 +383,8 @@ class Cluster:
         for name in _SHARED_WORDS:
             word = getattr(job, name)
             setattr(job, name, share(word, word))
+        if not job.steps:
+            job.steps = NO_STEPS
 
     def index_job(self, job: Job) -> None:
         """Enter one job into all indexes; its node uses still have to be counted."""

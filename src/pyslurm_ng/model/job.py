@@ -276,6 +276,15 @@ class Step(Struct, array_like=True, gc=False):
     end_state: int = 3  # JobState its finished nodes reported; COMPLETED while all went well
 
 
+class _NoSteps(dict[int, Step]):
+    """The steps of a job without any: one for all such jobs, so none can be entered."""
+
+    def __setitem__(self, key: int, value: Step) -> None:
+        raise TypeError("a job without steps gets a dict of its own before its first")
+
+
+NO_STEPS: dict[int, Step] = _NoSteps()  # a dict of its own would take 64 bytes of each waiting job
+
 STEP_OVERLAP = 1
 STEP_EXACT = 2
 STEP_NO_KILL = 4
