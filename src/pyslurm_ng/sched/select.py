@@ -50,20 +50,27 @@ class FreeNode:
 
 
 def usable_cores(spec: NodeSpec, special: int = 0) -> int:
-    """Return the mask of cores jobs may use: all but the specialised ones at the top.
+    """Return the mask of cores jobs may use: all but the specialised ones.
+
+    A count of these takes the highest core of each socket in turn, the last socket first, then
+    the next highest: what is left is even over the sockets.
 
     Args:
         special: as many cores are specialised, whatever the configuration says; 0: as it says.
     """
     total = max(1, spec.cpus // max(1, spec.threads_per_core))
     mask = (1 << total) - 1
-    if special:
-        return mask >> special
-    if spec.cpu_spec_list:
+    if spec.cpu_spec_list and not special:
         for cpu in id_ranges(spec.cpu_spec_list):
             mask &= ~(1 << (cpu // spec.threads_per_core))
-    elif spec.core_spec_count:
-        mask >>= spec.core_spec_count
+        return mask
+    special = special or spec.core_spec_count
+    if special:
+        per_socket = max(1, spec.cores_per_socket)
+        sockets = max(1, total // per_socket)
+        for turn in range(min(special, total)):
+            place = (sockets - turn % sockets) * per_socket - turn // sockets - 1
+            mask &= ~(1 << max(0, place))
     return mask
 
 

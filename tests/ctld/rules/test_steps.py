@@ -371,3 +371,14 @@ def test_steps_have_so_many_tasks_in_a_socket(
         return
     assert isinstance(reply, StepGranted)
     assert int.from_bytes(step_of(one, reply).nodes[0].cores, "little") == cores
+
+
+def test_cpus_may_count_cores() -> None:
+    """CPUs= as many as cores: a task has one core of two threads, and there is a CPU for each."""
+    text = TWO_SOCKETS.replace("NodeName=n", "NodeName=n CPUs=8")
+    cluster = cluster_of(conf_of(text))
+    one, rest = (running(cluster, ntasks=count, mem_per_node_mib=9) for count in (1, 7))
+    assert (one.nodes[0].cpus, rest.nodes[0].cpus) == (1, 7)
+    masks = [int.from_bytes(job.nodes[0].cores, "little") for job in (one, rest)]
+    assert masks[0].bit_count() == 1
+    assert (masks[0] | masks[1], masks[0] & masks[1]) == (0xFF, 0)

@@ -92,6 +92,10 @@ def node_spec(node: NodeConf) -> NodeSpec:
         gres.append(
             NodeGres(item.name, item.type_name, item.amount, flags=flags, first_index=first)
         )
+    # CPUs that count cores: each core is one CPU, though it may have several threads.
+    threads = min(
+        node.threads_per_core, max(1, node.cpus // max(1, node.sockets * node.cores_per_socket))
+    )
     return NodeSpec(
         name=node.name,
         hostname=node.hostname,
@@ -101,7 +105,7 @@ def node_spec(node: NodeConf) -> NodeSpec:
         boards=node.boards,
         sockets=node.sockets,
         cores_per_socket=node.cores_per_socket,
-        threads_per_core=node.threads_per_core,
+        threads_per_core=threads,
         real_memory_mib=node.real_memory_mib,
         tmp_disk_mib=node.tmp_disk_mib,
         core_spec_count=node.core_spec_count,
