@@ -20,9 +20,8 @@ def refused_options(command: str) -> set[str]:
         from pyslurm_ng.cli.options import is_implemented
 
         names = {option["long"] for option in FACTS[command]["option"]}
-        unbound = {"mem-bind"} if command == "srun" else set()
-        # srun takes --mem-bind=none, verbose and quiet alone; a binding is refused by name.
-        return {name for name in names if not is_implemented(name)} | unbound
+        # --mem-bind=none, verbose and quiet alone are taken; a binding is refused by name.
+        return {name for name in names if not is_implemented(name)} | {"mem-bind"}
     try:
         module = importlib.import_module(f"pyslurm_ng.cli.{command}")
     except ModuleNotFoundError:
@@ -39,5 +38,4 @@ def recorded_options(command: str) -> set[str]:
         return set()
     from pyslurm_ng.cli.options import RECORDED
 
-    unbound = {"mem-bind"} if command != "srun" else set()
-    return {option["long"] for option in FACTS[command]["option"]} & (RECORDED | unbound)
+    return {option["long"] for option in FACTS[command]["option"]} & RECORDED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,11 @@ def test_timeout_ends_the_whole_tree(tmp_path: Path) -> None:
     result = run(tmp_path, f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 600'; true", limit_s=4)
     assert result.status == signal.SIGKILL
     assert result.text.endswith("timeout after 4 s")
-    # It is dead; its new parent may have yet to reap it.
-    assert is_zombie(int(pid_file.read_text()))
+    # It has been killed; on a busy machine it dies a little later, and is reaped later still.
+    deadline = time.monotonic() + 30
+    while not is_zombie(int(pid_file.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_daemon_of_a_prolog_is_not_waited_for(tmp_path: Path) -> None:

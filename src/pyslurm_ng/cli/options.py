@@ -286,6 +286,9 @@ class Options:
             OptionError: options that exclude one another.
         """
         self._settle_memory()
+        words = self.settings.get("mem-bind", "none").lower().split(",")
+        if not set(words) <= {"none", "quiet", "verbose", "q", "v", "no"}:
+            raise OptionError("--mem-bind is not implemented yet", 1)
         self._check_hint()
         self._settle_gpus()
         self._check_hosts()

@@ -35,9 +35,6 @@ def check_settings(options: "Options") -> None:
         # The second is in every job's variables, where it must not keep srun from running.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
             raise OptionError(f"--{name} is not implemented yet", 1)
-    words = settings.get("mem-bind", "none").lower().split(",")
-    if not set(words) <= {"none", "quiet", "verbose", "q", "v", "no"}:
-        raise OptionError("--mem-bind is not implemented yet", 1)
     if settings.get("pty") not in (None, ""):
         raise OptionError("--pty with a file descriptor is not implemented yet", 1)
     _check_mpi(settings.get("mpi", "none"))
