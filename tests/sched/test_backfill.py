@@ -167,3 +167,18 @@ def test_same_snapshot_same_plan() -> None:
         second.expected_start_us,
         second.waits,
     )
+
+
+def test_jobs_alike_without_room_say_the_same() -> None:
+    """Behind jobs without a limit there is no room in the window; another sort still has some."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    endless = [submit(cluster, JobRequest(nodes_min=3, nodes_max=3)) for _ in range(1)]
+    for job_id in endless:
+        cluster.jobs[job_id].time_limit_min = 4294967295
+    run_pass(cluster)
+    wide = [job(cluster, 2, 60) for _ in range(3)]
+    narrow = job(cluster, 1, 60)
+    plan = run_pass(cluster, START_US + MINUTE_US)
+    assert len({plan.waits[one] for one in wide}) == 1
+    assert not set(wide) & set(plan.expected_start_us)
+    assert [start.job_id for start in plan.starts] == [narrow]

@@ -361,6 +361,7 @@ class _Pass:
         if policy.limits_backfill:
             self.limits = BackfillLimits(policy, snapshot.now_us)
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
+        self.hopeless: dict[int, Wait] = {}  # by identity of a demand without room in the window
         self.het: dict[int, list[het.Part]] = {}  # by leader
 
     def run(self, queue: list[Entry]) -> None:
@@ -373,6 +374,8 @@ class _Pass:
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
         claims = self.snapshot.claims
+        hopeless = self.hopeless
+        is_alike = reserves_all and not preempts and not claims
         if claims:
             alive = {entry[1].job_id for entry in queue}
             self.plan.lost_claims += [job_id for job_id in claims if job_id not in alive]
@@ -380,6 +383,16 @@ class _Pass:
         for _, job, demand in queue:
             job_id = job.job_id
             if job_id in done:
+                continue
+            # Room only shrinks in a pass: where one job has none, none has that asks for the same.
+            if (
+                is_alike
+                and (known := hopeless.get(id(demand))) is not None
+                and not job.array_pending
+                and not job.het_job_id
+            ):
+                waits.setdefault(job_id, known)
+                tested += 1
                 continue
             # Most jobs of a long queue are of the plainest sort: one call into the kernel.
             if (
@@ -759,7 +772,10 @@ class _Pass:
         if job.request.deadline_us and self._misses_deadline(job, demand, start_us):
             return reason.deadline(job.request.deadline_us, self.snapshot.now_us)
         if start_us == NEVER:
-            return self._never(job, demand, lies_badly=lies_badly)
+            hopeless = self._never(job, demand, lies_badly=lies_badly)
+            if demand.is_plain and demand.loose is None and not demand.need.sharing:
+                self.hopeless[id(demand)] = hopeless
+            return hopeless
         depth = self.reserved.get(name, 0)
         is_first = job.job_id not in self.plan.expected_start_us
         if (
