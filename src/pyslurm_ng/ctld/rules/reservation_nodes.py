@@ -17,7 +17,7 @@ from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.sched import features
-from pyslurm_ng.sched.select import usable_cores
+from pyslurm_ng.sched.select import lowest_bits, usable_cores
 
 _MINUTE_US = 60_000_000
 _SHARES = ("MAINT", "OVERLAP")
@@ -103,7 +103,7 @@ def with_cores(
                 return Reject(Errno.ESLURM_NODES_BUSY)
             continue
         if count:
-            found[node_id] = lowest(free, count)
+            found[node_id] = lowest_bits(free, count)
             left -= count * threads
         del each[:1]
         if left <= 0:
@@ -119,16 +119,6 @@ def _first_of(usable: int, free: int) -> int:
     """Return the free cores below the first one that is not."""
     busy = usable & ~free
     return free & ((busy & -busy) - 1) if busy else free
-
-
-def lowest(mask: int, count: int) -> int:
-    """Return so many of the lowest bits that are set."""
-    found = 0
-    for _ in range(count):
-        bit = mask & -mask
-        found |= bit
-        mask ^= bit
-    return found
 
 
 def _bytes(mask: int) -> bytes:
