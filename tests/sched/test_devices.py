@@ -11,9 +11,11 @@ from hypothesis import given, strategies as st
 from pyslurm_ng.model.job import REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND, JobRequest
 from pyslurm_ng.model.node import Node, NodeFacts, NodeGres, NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.devices import choose_devices, near_cores
+from pyslurm_ng.sched.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.need import Selection, need_of
-from pyslurm_ng.sched.select import FreeNode, allot, choose, empty_node
+from pyslurm_ng.sched.select import choose
 
 # Two sockets of 8 cores; GPUs 0 and 1 are near the first, 2 and 3 near the second. 0-2 and 1-3 are
 # joined by four links, all others by one.

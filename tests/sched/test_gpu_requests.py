@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from pyslurm_ng.model.job import REQ_GRES_ENFORCE_BIND, JobRequest
 from pyslurm_ng.model.node import NodeGres, NodeSpec, restricted_cores
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.allot import allot
+from pyslurm_ng.sched.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.need import Selection, need_of
-from pyslurm_ng.sched.select import FreeNode, allot, choose, empty_node
+from pyslurm_ng.sched.select import choose
 
 LEFT, RIGHT = b"\xff", b"\x00\xff"
 

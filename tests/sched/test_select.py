@@ -11,8 +11,11 @@ from pyslurm_ng.model.cluster import id_ranges
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.allot import allot
+from pyslurm_ng.sched.cores import pick_cores
+from pyslurm_ng.sched.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.need import need_of
-from pyslurm_ng.sched.select import FreeNode, allot, choose, empty_node, pick_cores, share_tasks
+from pyslurm_ng.sched.select import choose, share_tasks
 
 SPEC = NodeSpec("n1", cpus=16, sockets=2, cores_per_socket=8, threads_per_core=1)
 GPU_SPEC = NodeSpec(

@@ -7,8 +7,10 @@ from hypothesis import given, strategies as st
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.allot import allot
+from pyslurm_ng.sched.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.need import Selection, need_of
-from pyslurm_ng.sched.select import FreeNode, allot, choose, empty_node
+from pyslurm_ng.sched.select import choose
 
 SPEC = NodeSpec("n", cpus=16, sockets=2, cores_per_socket=4, threads_per_core=2)
 PLAIN = Selection(with_memory=False)

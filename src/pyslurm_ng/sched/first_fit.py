@@ -18,15 +18,17 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
+from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.demand import MINUTE_US, limit_us, verdict
 from pyslurm_ng.sched.features import suits
+from pyslurm_ng.sched.free_node import FreeNode, free_node
 from pyslurm_ng.sched.limits import Ask, given, least
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.obstacle import AWAY, kept as reserved_wait, kept_for_others, unplaceable
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, free_node
+from pyslurm_ng.sched.select import batch_node, choose
 from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Units, tenant_of
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of

@@ -18,6 +18,7 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.topology import topology_of
+from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.choosers import (
     Chooser,
     Picker,
@@ -30,20 +31,15 @@ from pyslurm_ng.sched.choosers import (
 from pyslurm_ng.sched.company import Company
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.features import Way
+from pyslurm_ng.sched.fit import tasks_that_fit
+from pyslurm_ng.sched.free_node import FreeNode, free_node
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.promises import Promises
 from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times, kept_cores
 from pyslurm_ng.sched.reserved_licenses import NOTHING_INSIDE
-from pyslurm_ng.sched.select import (
-    FreeNode,
-    allot,
-    free_node,
-    place_of,
-    share_tasks,
-    tasks_that_fit,
-)
+from pyslurm_ng.sched.select import place_of, share_tasks
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
 from pyslurm_ng.sched.sharing import (
     MCS,

@@ -13,10 +13,11 @@ from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.features import suits
+from pyslurm_ng.sched.free_node import empty_node, free_node
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.reason import minutes, needs, plural
-from pyslurm_ng.sched.select import choose, empty_node, free_node
+from pyslurm_ng.sched.select import choose
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 
 AWAY = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"

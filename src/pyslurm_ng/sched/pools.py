@@ -16,11 +16,14 @@ from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.fit import tasks_that_fit
+from pyslurm_ng.sched.free_node import empty_node, free_node
 from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.plan import PlannedNodes
 from pyslurm_ng.sched.promises import Promises
-from pyslurm_ng.sched.select import allot, empty_node, free_node, share_tasks, tasks_that_fit
+from pyslurm_ng.sched.select import share_tasks
 from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot
 
 # What is overdue, or cleaning up, is expected to be gone by then.

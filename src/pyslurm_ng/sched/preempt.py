@@ -17,20 +17,17 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import REQ_EXCLUSIVE_USER, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched import reserved
+from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.backfill_asks import chosen_licenses
+from pyslurm_ng.sched.cores import usable_cores
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.fit import tasks_that_fit
+from pyslurm_ng.sched.free_node import FreeNode
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.rows import pass_layouts
-from pyslurm_ng.sched.select import (
-    FreeNode,
-    allot,
-    batch_node,
-    choose,
-    tasks_that_fit,
-    usable_cores,
-)
+from pyslurm_ng.sched.select import batch_node, choose
 from pyslurm_ng.sched.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Running, Snapshot, Victim, Waiting
 from pyslurm_ng.sched.topology import Layout

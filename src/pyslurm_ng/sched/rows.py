@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.rows import Load, row_count, rows_of
 from pyslurm_ng.sched import reserved
+from pyslurm_ng.sched.allot import allot
+from pyslurm_ng.sched.cores import usable_cores
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.free_node import FreeNode, free_node
 from pyslurm_ng.sched.plan import Plan, Start
-from pyslurm_ng.sched.select import FreeNode, allot, batch_node, choose, free_node, usable_cores
+from pyslurm_ng.sched.select import batch_node, choose
 from pyslurm_ng.sched.sharing import Neighbours, Units, tenant_of
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout, layouts_of

@@ -13,16 +13,11 @@ from pyslurm_ng.model.cluster import schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.node import NodeSpec, is_consumed, restricted_cores
 from pyslurm_ng.sched.choosers import node_counts
+from pyslurm_ng.sched.cores import usable_cores
 from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.fit import cores_wanted, gpus_on_each, tasks_that_fit, usable_devices
+from pyslurm_ng.sched.free_node import empty_node
 from pyslurm_ng.sched.need import GresNeed, Need
-from pyslurm_ng.sched.select import (
-    cores_wanted,
-    empty_node,
-    gpus_on_each,
-    tasks_that_fit,
-    usable_cores,
-    usable_devices,
-)
 from pyslurm_ng.sched.snapshot import Snapshot
 
 CPUS, MEM = 0, 1

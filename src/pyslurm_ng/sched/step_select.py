@@ -13,10 +13,11 @@ from enum import Enum
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import STEP_OVERLAP, GresAlloc, Job, NodeAlloc, Step
 from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.sched.cores import by_socket, lowest_bits
 from pyslurm_ng.sched.devices import choose_devices, near_cores
+from pyslurm_ng.sched.fit import MANY
 from pyslurm_ng.sched.layout import Distribution, spread, spread_by_list
 from pyslurm_ng.sched.need import GresNeed
-from pyslurm_ng.sched.select import MANY, by_socket, lowest_bits
 
 GresKey = tuple[str, str]
 _UNKNOWN = NodeSpec("")

@@ -20,10 +20,13 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.allot import allot
+from pyslurm_ng.sched.cores import usable_cores
 from pyslurm_ng.sched.features import suits
+from pyslurm_ng.sched.free_node import FreeNode
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.select import FreeNode, allot, choose, usable_cores
+from pyslurm_ng.sched.select import choose
 from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 

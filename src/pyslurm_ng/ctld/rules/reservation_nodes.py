@@ -17,7 +17,7 @@ from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.sched import features
-from pyslurm_ng.sched.select import lowest_bits, usable_cores
+from pyslurm_ng.sched.cores import lowest_bits, usable_cores
 
 _MINUTE_US = 60_000_000
 _SHARES = ("MAINT", "OVERLAP")

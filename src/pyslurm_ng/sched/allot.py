@@ -1,0 +1,183 @@
+"""The exact cores, memory and devices that a job gets on the nodes chosen for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyslurm_ng.model.job import GresAlloc, NodeAlloc
+from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
+from pyslurm_ng.sched.cores import by_socket, lowest_bits, pick_cores
+from pyslurm_ng.sched.devices import choose_devices, devices_near, near_cores
+from pyslurm_ng.sched.fit import (
+    cores_of,
+    cores_wanted,
+    count_free,
+    gpus_by_socket,
+    gpus_on_each,
+    open_cores,
+    tasks_of_socket,
+    usable_devices,
+)
+from pyslurm_ng.sched.free_node import FreeNode
+from pyslurm_ng.sched.need import Need
+
+
+def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
+    """Return the exact cores, memory and devices for each chosen node.
+
+    The free nodes are changed: what is given is no longer free.
+    """
+    left = {(name, kind): count for name, kind, count in need.gres_total}
+    allocs = []
+    for position, (node, tasks) in enumerate(chosen):
+        after = len(chosen) - position - 1
+        free = open_cores(need, node)
+        gres = _allot_gres(need, node, tasks, free, left, after)
+        allocs.append(_allot_node(need, node, tasks, free, gres))
+    return tuple(allocs)
+
+
+def _allot_node(
+    need: Need, node: FreeNode, tasks: int, free: int, gres: tuple[GresAlloc, ...]
+) -> NodeAlloc:
+    spec = node.spec
+    threads = max(1, spec.threads_per_core)
+    cores = free if need.is_exclusive else _pick(need, spec, free, tasks, gres)
+    cpus = min(cores.bit_count() * threads, spec.cpus)
+    if need.mem_per_node_mib:
+        mem_mib = need.mem_per_node_mib
+    elif need.mem_per_cpu_mib:
+        mem_mib = min(need.mem_per_cpu_mib * cpus, node.mem_mib)
+    elif need.mem_per_gpu_mib:
+        mem_mib = need.mem_per_gpu_mib * _gpus_of(gres)
+    elif need.mem_whole_node:
+        mem_mib = node.mem_mib
+    else:
+        mem_mib = 0
+    node.cores &= ~cores
+    if need.is_capped:
+        capped = node.partition_cores = node.partition_cores or {}
+        capped[need.partition] = capped.get(need.partition, 0) | cores
+    node.mem_mib -= mem_mib
+    node.is_idle = False
+    size = (cores.bit_length() + 7) // 8
+    return NodeAlloc(node.node_id, cpus, cores.to_bytes(size, "little"), mem_mib, tasks, gres)
+
+
+def _gpus_of(gres: Iterable[GresAlloc]) -> int:
+    return sum(held.count for held in gres if held.name == "gpu")
+
+
+def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAlloc, ...]) -> int:
+    """Return which of the free cores some tasks of a job get."""
+    threads = max(1, spec.threads_per_core)
+    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    per_task = -(-need.cpus_per_task // per_core)
+    wanted = cores_wanted(need, spec, tasks, _gpus_of(gres))
+    is_block = need.is_block or need.fixed_tasks_per_node
+    if need.whole_sockets:
+        return lowest_bits(free, wanted)
+    if need.tasks_per_socket and not need.overcommit:
+        free = sum(
+            lowest_bits(part, cores_of(need, tasks_of_socket(need, part, per_core), per_core))
+            for part in by_socket(free, spec)
+        )
+    near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
+    if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
+        free = near
+    if not near or near == free:
+        return pick_cores(spec, free, wanted, per_task, is_block=is_block)
+    # Near the devices first, whole tasks as far as there is room for them; the others follow.
+    first = min(wanted, near.bit_count() // per_task * per_task)
+    picked = pick_cores(spec, near, first, per_task, is_block=is_block)
+    left = wanted - picked.bit_count()
+    return picked | pick_cores(spec, free & ~picked, left, per_task, is_block=is_block)
+
+
+def _allot_gres(
+    need: Need,
+    node: FreeNode,
+    tasks: int,
+    cores: int,
+    left: dict[tuple[str, str], int],
+    after: int,
+) -> tuple[GresAlloc, ...]:
+    held: list[GresAlloc] = []
+    near = cores, 0
+    if need.gres_binding != "DISABLE":
+        gpus = gpus_on_each(need)
+        if need.cpus_per_gpu:
+            gpus += sum(
+                min(max(0, count - after), usable_devices(need, node, name, kind))
+                for (name, kind), count in left.items()
+                if name == "gpu"
+            )
+        near = cores, cores_wanted(need, node.spec, tasks, gpus)
+    for _, kind, count in need.gpus_per_socket:
+        for socket, here in gpus_by_socket(need, node, kind, count).items():
+            held += _take(node, "gpu", kind, here, near, socket)
+    for name, kind, count in need.gres_per_node:
+        if not need.gpus_per_socket or name != "gpu":
+            held += _take(node, name, kind, count, near)
+    for name, kind, count in need.gres_per_task:
+        held += _take(node, name, kind, count * tasks, near)
+    for (name, kind), count in left.items():
+        # Leave one for each node still to come, as far as the node can bear it.
+        share = min(max(0, count - after), usable_devices(need, node, name, kind))
+        if share:
+            held += _take(node, name, kind, share, near)
+            left[(name, kind)] = count - share
+    if need.is_exclusive:
+        for item in node.spec.gres:
+            free = count_free(node, item.name, item.type)
+            if free:
+                held += _take(node, item.name, item.type, free, near)
+    return _merge(held)
+
+
+def _take(
+    node: FreeNode, name: str, kind: str, count: int, near: tuple[int, int], socket: int = -1
+) -> list[GresAlloc]:
+    """Take devices of a node.
+
+    Args:
+        near: mask of the free cores, and how many of them the job takes.
+        socket: mask of cores that each device has to be near one of.
+    """
+    held = []
+    for item in node.spec.gres:
+        if item.name != name or (kind and item.type != kind):
+            continue
+        key = f"{name}:{item.type}"
+        used = node.gres_used.get(key, 0)
+        picked = 0
+        if is_indexed(item):
+            mask = ((1 << item.count) - 1) << item.first_index
+            mask &= ~node.gres_busy.get(key, 0)
+            if socket >= 0:
+                mask &= devices_near(item, socket)
+            take = min(mask.bit_count(), count)
+            picked = choose_devices(item, mask, take, *near) if take else 0
+        else:
+            take = min(item.count - used if is_consumed(item) else item.count, count)
+        if take <= 0:
+            continue
+        node.gres_busy[key] = node.gres_busy.get(key, 0) | picked
+        node.gres_used[key] = used + take
+        size = (picked.bit_length() + 7) // 8
+        held.append(GresAlloc(name, item.type, take, picked.to_bytes(size, "little")))
+        count -= take
+    assert not count, (node.spec.name, name, kind, count)
+    return held
+
+
+def _merge(held: list[GresAlloc]) -> tuple[GresAlloc, ...]:
+    merged: dict[tuple[str, str], tuple[int, int]] = {}
+    for item in held:
+        count, mask = merged.get((item.name, item.type), (0, 0))
+        added = int.from_bytes(item.indexes, "little")
+        merged[(item.name, item.type)] = (count + item.count, mask | added)
+    return tuple(
+        GresAlloc(name, kind, count, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+        for (name, kind), (count, mask) in merged.items()
+    )
