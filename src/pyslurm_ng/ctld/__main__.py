@@ -12,7 +12,8 @@ from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.conf.check import check, check_warnings
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
-from pyslurm_ng.ctld.daemon import CannotStart, Daemon, Options, open_log
+from pyslurm_ng.ctld.daemon import Daemon
+from pyslurm_ng.ctld.start import CannotStart, Options, open_log
 
 USAGE = """\
 Usage: slurmctld [OPTIONS]

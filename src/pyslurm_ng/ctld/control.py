@@ -1,0 +1,106 @@
+"""What administrators ask of the daemon itself: shutdown, reconfigure, setdebug."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from pyslurm_ng.base import background as bg
+from pyslurm_ng.base.daemon_log import FATAL, LEVELS, DaemonLog
+from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
+from pyslurm_ng.ctld.failures import Failures
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.start import Options
+from pyslurm_ng.wire.messages import Done
+from pyslurm_ng.wire.node_messages import NodeReconfigure
+from pyslurm_ng.wire.query_messages import SetDebugLevel
+from pyslurm_ng.wire.stream import Call
+
+if TYPE_CHECKING:
+    from pyslurm_ng.ctld.parts import Parts
+
+# The answer to the request that asked for it leaves first.
+_SHUTDOWN_S = 0.01
+_FIXED = (
+    "cluster_name", "slurmctld_port", "state_save_location", "auth_type", "slurm_user",
+    "slurmctld_pid_file",
+)  # fmt: skip
+
+
+class Control:
+    """Stops and reconfigures a running controller.
+
+    Attributes:
+        ended: set when the controller is to stop.
+        with_nodes: whether node daemons stop with it.
+    """
+
+    def __init__(self, parts: Parts, options: Options, log: DaemonLog, failures: Failures) -> None:
+        self.ended = asyncio.Event()
+        self.with_nodes = False
+        self.bug = failures.bug
+        self._parts = parts
+        self._options = options
+        self._log = log
+
+    def shutdown(self, *, controller_only: bool) -> None:
+        """Stop soon, with all node daemons unless `controller_only`."""
+        self.with_nodes = not controller_only
+        self._log.info("Shutdown requested, saving all slurm state")
+        self._parts.loop.call_later(_SHUTDOWN_S, self.ended.set)
+
+    def terminate(self) -> None:
+        """Stop: a signal came."""
+        self._log.info("Terminate signal (SIGINT or SIGTERM) received")
+        self.ended.set()
+
+    def hang_up(self) -> None:
+        """Open the log anew and read the files again: SIGHUP came."""
+        self._log.info("Reconfigure signal (SIGHUP) received")
+        self._log.reopen()
+        bg.tell_systemd("RELOADING=1")
+        try:
+            for note in self.reconfigure():
+                self._log.info(note)
+        except BadConfiguration:
+            pass  # said line by line already
+        bg.tell_systemd("READY=1")
+
+    def reconfigure(self) -> list[str]:
+        """Read the files again; return notes.
+
+        Raises:
+            BadConfiguration: nothing has changed.
+        """
+        parts = self._parts
+        try:
+            fresh = load_configuration(self._options.conf_path)
+        except BadConfiguration as error:
+            for line in error.lines:
+                self._log.error(line)
+            self._log.error("the configuration in force stays")
+            raise
+        old, conf = parts.configuration.conf, fresh.conf
+        kept = [key for key in _FIXED if getattr(old, key) != getattr(conf, key)]
+        parts.adopt(fresh)
+        cluster = parts.writer.cluster
+        parts.writer.record(configure(cluster, conf, parts.clock.now_us(), fresh.topologies))
+        parts.sender.broadcast(NodeReconfigure(cluster.epoch))
+        self._log.info("reconfigured from " + conf.path)
+        names = ", ".join(key.title().replace("_", "") for key in kept)
+        return [f"{names}: a change needs a restart of slurmctld"] if kept else []
+
+    def set_debug_level(self, call: Call, caller: Caller) -> None:
+        """`scontrol setdebug`: log more or less until the files are read again."""
+        level = cast(SetDebugLevel, call.request).level
+        if self._log.file_level:
+            self._log.file_level = max(FATAL, level)
+        if self._options.foreground:
+            self._log.stderr_level = max(FATAL, level)
+        configuration = self._parts.configuration
+        conf = replace(configuration.conf, slurmctld_debug=LEVELS[level])
+        self._parts.show(replace(configuration, conf=conf))
+        self._log.info(f"Set debug level to '{LEVELS[level]}'")
+        self._parts.writer.when_durable(lambda: call.reply(Done()))

@@ -1,0 +1,312 @@
+"""The parts of a running controller, and who is told of what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.allocations import Allocations
+from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.configuration import Configuration
+from pyslurm_ng.ctld.control import Control
+from pyslurm_ng.ctld.credentials import Credentials
+from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
+from pyslurm_ng.ctld.event_log import EventLog
+from pyslurm_ng.ctld.explainer import Explainer
+from pyslurm_ng.ctld.failures import Failures
+from pyslurm_ng.ctld.het_follower import HetFollower
+from pyslurm_ng.ctld.identities import Identities
+from pyslurm_ng.ctld.job_watch import JobWatch
+from pyslurm_ng.ctld.limit_index import LimitIndex
+from pyslurm_ng.ctld.loop_edges import LoopEdges
+from pyslurm_ng.ctld.mailer import Mailer
+from pyslurm_ng.ctld.node_service import NodeService
+from pyslurm_ng.ctld.notices import Notices
+from pyslurm_ng.ctld.programs import Programs
+from pyslurm_ng.ctld.roles import Checkpointer
+from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.submit import allocate_job
+from pyslurm_ng.ctld.scheduler import Scheduler
+from pyslurm_ng.ctld.sender import Sender
+from pyslurm_ng.ctld.service import Service
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.start import Beginning, CannotStart, Options
+from pyslurm_ng.ctld.step_calls import StepCalls
+from pyslurm_ng.ctld.usage_index import UsageIndex
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.journal.reserve import Reserve
+from pyslurm_ng.journal.writer import JournalWriter
+from pyslurm_ng.sched.backfill import plan
+from pyslurm_ng.wire.dbd_messages import RegisterCluster
+from pyslurm_ng.wire.endpoint import Endpoint
+
+T = TypeVar("T")
+
+_PASS_INTERVAL_S = 0.01
+_LOOKUP_THREADS = 4
+_AFTER_FAILED_PASS_S = 1.0
+
+
+def control_host(conf: SlurmConf, host: str) -> str:
+    """Return where a controller on `host` is reached: the address that SlurmctldHost gives it."""
+    given = (place.address for place in conf.slurmctld_host if place.name == host)
+    return next(given, "") or host
+
+
+class Parts:
+    """All parts of one controller; made on its loop, which must run.
+
+    Raises:
+        CannotStart: the journal takes no new segment.
+    """
+
+    def __init__(
+        self,
+        beginning: Beginning,
+        configuration: Configuration,
+        options: Options,
+        log: DaemonLog,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.configuration = configuration
+        self.failures = Failures(log)
+        self.control = Control(self, options, log, self.failures)
+        self.clock = Clock(beginning.cluster.time_us + 1)
+        self.soft = Soft(started_us=self.clock.now_us(), reset_us=self.clock.now_us())
+        self._beginning = beginning
+        self._log = log
+        self._lookups = ThreadPoolExecutor(_LOOKUP_THREADS, "lookup")
+        self._build_writer()
+        self._build_scheduler()
+        self._build_service()
+        self._build_followers()
+        self._build_nodes()
+        self._build_steps()
+        self._build_checkpointer()
+        self.dbd: DbdLink | None = None
+
+    def adopt(self, fresh: Configuration) -> None:
+        """Let every part go by other files from now on."""
+        self.show(fresh)
+        conf = fresh.conf
+        self.nodes.conf = self.mailer.conf = conf
+        self.scheduler.policy = fresh.policy
+        self.usage.decay(conf.priority_decay_half_life)
+        self.identities.forget()
+
+    def show(self, configuration: Configuration) -> None:
+        """Have `scontrol show config` and rules see a changed configuration."""
+        self.configuration = self.service.configuration = configuration
+
+    def close(self) -> None:
+        """Let go of threads, sockets to nodes and the link to accounting."""
+        if self.dbd is not None:
+            self._dbd_task.cancel()
+        self.endpoint.close()
+        self._edges.close()
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+
+    # Building, in the order in which parts hear of events -----------------------------------------
+
+    def _build_writer(self) -> None:
+        begun = self._beginning
+        recovery = begun.recovery
+        try:
+            self.journal = JournalWriter(
+                begun.layout.journal,
+                recovery.journal_id,
+                recovery.position._replace(epoch=recovery.next_epoch),
+                first_sequence=recovery.next_sequence,
+                on_durable=self._durable_in_thread,
+                on_fatal=self.failures.journal_failed,
+                reserve=Reserve(begun.layout.reserve),
+            )
+        except OSError as error:
+            raise CannotStart(f"cannot begin a journal segment: {error}") from None
+        self.writer = Writer(
+            begun.cluster,
+            self.journal,
+            call_soon=self.loop.call_soon,
+            on_bug=self.failures.bug_in_core,
+        )
+        begun.scripts.when_durable = self.writer.when_durable
+
+    def _build_scheduler(self) -> None:
+        conf = self.configuration.conf
+        self._edges = LoopEdges(self.clock, self._pass_failed)
+        self.usage = UsageIndex(self.writer.cluster, conf.priority_decay_half_life)
+        self.scheduler = Scheduler(
+            self.writer,
+            self.soft,
+            self._edges,
+            plan=plan,
+            policy=self.configuration.policy,
+            runs_prolog="alloc" in {flag.lower() for flag in conf.prolog_flags},
+            least_interval_s=_PASS_INTERVAL_S,
+            usage=self.usage,
+        )
+
+    def _build_service(self) -> None:
+        """Put together what answers commands."""
+        conf = self.configuration.conf
+        self.identities = Identities(
+            self._look_up, self.configuration.service_uid, conf.group_update_time * 1_000_000
+        )
+        self.service = Service(
+            self.writer,
+            self.soft,
+            configuration=self.configuration,
+            clock=self.clock,
+            identities=self.identities,
+            scripts=self._beginning.scripts,
+            control=self.control,
+            host=self._beginning.host,
+        )
+        self.service.more["SetDebugLevel"] = self.control.set_debug_level
+        self.service.more["ExplainJob"] = Explainer(
+            self.writer,
+            self.soft,
+            self.scheduler,
+            self._beginning.layout.journal,
+            self.service.context,
+            self._edges.answer,
+            self.failures.bug,
+        ).handle
+
+    def _build_followers(self) -> None:
+        """Put together what only looks at events, and have all views hear of them."""
+        writer, cluster, conf = self.writer, self.writer.cluster, self.configuration.conf
+        writer.observe(partial(self.soft.records.note, cluster))
+        self.limits = LimitIndex(cluster)
+        writer.observe(self.usage.applied)
+        writer.observe(self.limits.applied)
+        writer.observe(self.soft.applied)
+        writer.observe(EventLog(cluster, self._log).applied)
+        writer.observe(self._beginning.scripts.applied)
+        writer.observe(self.scheduler.applied)
+        self._watch = JobWatch(cluster)
+        writer.observe(self._watch.applied)
+        het = HetFollower(
+            writer,
+            self._edges.call_soon,
+            self.clock.now_us,
+            lambda: self.configuration.conf.slurmctld_parameters,
+        )
+        writer.observe(het.applied)
+        het.begin()
+        self.programs = Programs(self._log)
+        self.mailer = Mailer(cluster, conf, self.programs, writer.when_durable, self.clock.now_us())
+        writer.observe(self.mailer.applied)
+
+    def _build_nodes(self) -> None:
+        """Put together what talks to node daemons."""
+        log, identity = self._log, self._beginning.identity
+        self.endpoint = Endpoint(
+            identity,
+            audience="slurmctld",
+            on_message=lambda message, peer, answer: self.nodes.handle(message, peer, answer),
+            on_refused=lambda cause, text: log.verbose(f"message refused ({cause}): {text}"),
+        )
+        self._credentials = Credentials(identity.signer)
+        self.sender = Sender(
+            self.writer,
+            self.endpoint,
+            credentials=self._credentials,
+            scripts=self._beginning.scripts,
+            now_us=self.clock.now_us,
+            call_soon=self.loop.call_soon,
+            failed=log.error,
+        )
+        self.writer.observe(self.sender.applied)
+        self.nodes = NodeService(
+            self.writer,
+            self.soft,
+            self.sender,
+            conf=self.configuration.conf,
+            clock=self.clock,
+            log=log,
+        )
+
+    def _build_steps(self) -> None:
+        """Put together what answers srun and salloc as long as they run."""
+        service = self.service
+        allocations = Allocations(
+            self.writer,
+            self._watch,
+            self._edges,
+            lambda call, caller, answer: service.change(
+                call, allocate_job, service.context(caller), answer
+            ),
+        )
+        self.steps = StepCalls(self.writer, self._credentials, self._edges, service.context)
+        self.writer.observe(self.steps.applied)
+        service.more["AllocateJob"] = allocations.handle
+        service.more["CreateStep"] = self.steps.handle
+        service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
+
+    def _build_checkpointer(self) -> None:
+        begun, log = self._beginning, self._log
+        self.checkpointer = Checkpointer(
+            begun.layout,
+            begun.recovery.journal_id,
+            # A long replay now means a long one next time, unless a checkpoint follows soon.
+            start_sequence=begun.recovery.position.sequence - begun.replayed,
+            keep_after=self._keep_after,
+            bytes_written=lambda: self.journal.bytes_written,
+            say=lambda text, is_error: (log.error if is_error else log.verbose)(text),
+        )
+
+    def connect_accounting(self) -> None:
+        """Keep slurmdbd up to date, if the configuration wants one."""
+        conf, cluster, begun = self.configuration.conf, self.writer.cluster, self._beginning
+        if not conf.accounting_storage_type.endswith("/slurmdbd"):
+            return
+        self.dbd = DbdLink(
+            identity=begun.identity,
+            place=find_place(
+                conf.accounting_storage_host,
+                conf.accounting_storage_port,
+                conf.slurmctld_pid_file,
+            ),
+            registration=RegisterCluster(
+                cluster=conf.cluster_name,
+                control_host=control_host(conf, begun.host),
+                control_port=conf.slurmctld_port[0],
+                journal_id=begun.recovery.journal_id.hex(),
+                tres=list(conf.tracked_tres()),
+                store_flags=list(conf.accounting_store_flags),
+            ),
+            journal=begun.layout.journal,
+            durable=lambda: self.writer.durable,
+            on_update=lambda update: self.writer.record(
+                mirror(cluster, update, self.clock.now_us())
+            ),
+            log=self._log,
+        )
+        self.writer.follow(self.dbd.wake)
+        self._dbd_task = self.loop.create_task(self.dbd.run())
+
+    # What parts ask of the loop -------------------------------------------------------------------
+
+    def _keep_after(self, durable: int) -> int:
+        """The lowest record that all followers have taken over."""
+        return durable if self.dbd is None else min(durable, self.dbd.acknowledged)
+
+    def _durable_in_thread(self, sequence: int) -> None:
+        try:
+            self.loop.call_soon_threadsafe(self.writer.on_durable, sequence)
+        except RuntimeError:
+            return  # the loop has ended; nothing waits any more
+
+    def _pass_failed(self, error: BaseException) -> None:
+        self.failures.bug("a scheduling pass failed", error)
+        self.loop.call_later(_AFTER_FAILED_PASS_S, self.scheduler.failed)
+
+    def _look_up(self, work: Callable[[], T], done: Callable[[T], None], /) -> None:
+        future = self.loop.run_in_executor(self._lookups, work)
+        future.add_done_callback(lambda ended: done(ended.result()))

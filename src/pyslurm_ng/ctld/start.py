@@ -1,0 +1,165 @@
+"""How slurmctld begins: options, log, places, rights, keys and the state that the journal holds."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyslurm_ng.base import background as bg
+from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number
+from pyslurm_ng.ctld.configuration import Configuration
+from pyslurm_ng.ctld.recover import recover_cluster
+from pyslurm_ng.ctld.scripts import ScriptStore
+from pyslurm_ng.journal.recovery import Layout, Recovery
+from pyslurm_ng.journal.segment import JournalError
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, load_identity
+from pyslurm_ng.wire.client import run_directory
+
+
+class CannotStart(Exception):
+    """The controller cannot run; the text is Slurm's `fatal:` line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of slurmctld."""
+
+    conf_path: str
+    foreground: bool = False
+    clear: bool = False
+    ignore_errors: bool = False
+    log_path: str = ""
+    verbose: int = 0
+    quiet: int = 0
+
+
+@dataclass(slots=True)
+class Beginning:
+    """What a controller begins with: its keys, and the state as the last one left it.
+
+    `replayed` is how many events followed the newest checkpoint.
+    """
+
+    host: str
+    layout: Layout
+    identity: Identity
+    recovery: Recovery
+    scripts: ScriptStore
+    cluster: Cluster
+    replayed: int
+
+
+def open_log(log: DaemonLog, options: Options, configuration: Configuration) -> None:
+    """Log where and how much the configuration and the command line say.
+
+    Raises:
+        CannotStart: the log file cannot be opened.
+    """
+    conf = configuration.conf
+    level = max(1, level_number(conf.slurmctld_debug) + options.verbose - options.quiet)
+    log.stderr_level = level
+    path = options.log_path or conf.slurmctld_log_file
+    if not path:
+        return
+    if not options.foreground:
+        # On the way to the background a terminal is told only what went wrong.
+        log.stderr_level = min(level, ERROR)
+    form = conf.log_time_format[0] if conf.log_time_format else "iso8601_ms"
+    try:
+        log.open(path, min(level, 9), form)
+        if os.geteuid() == 0:
+            os.chown(path, configuration.service_uid, -1)
+    except OSError as error:
+        raise CannotStart(f"Unable to open logfile `{path}': {error.strerror}") from None
+
+
+def make_places(configuration: Configuration) -> None:
+    """Make directories while we may still be root."""
+    conf, uid = configuration.conf, configuration.service_uid
+    for directory in (run_directory(conf.slurmctld_pid_file), conf.state_save_location):
+        try:
+            os.mkdir(directory, 0o755)
+            if os.geteuid() == 0:
+                os.chown(directory, uid, -1)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise CannotStart(f"mkdir({directory}): {error.strerror}") from None
+
+
+def write_pid_file(configuration: Configuration, log: DaemonLog) -> bg.PidFile | None:
+    """Say who runs, once it is certain that nobody else does."""
+    conf, uid = configuration.conf, configuration.service_uid
+    try:
+        return bg.PidFile(conf.slurmctld_pid_file, uid if os.geteuid() == 0 else -1)
+    except OSError as error:
+        log.error(f"Unable to open pidfile `{conf.slurmctld_pid_file}': {error.strerror}")
+        return None
+
+
+def prepare(configuration: Configuration, options: Options, log: DaemonLog, host: str) -> Beginning:
+    """Drop root's rights, then read keys and state as SlurmUser.
+
+    Raises:
+        CannotStart: no such user, no rights, no key, or damage in the journal.
+    """
+    layout = Layout(Path(configuration.conf.state_save_location))
+    try:
+        bg.become_user(configuration.conf.slurm_user)
+        os.umask(0o022)
+        identity = _load_identity(configuration, layout, host)
+        if not os.access(layout.state, os.W_OK | os.X_OK):
+            raise CannotStart(f"Incorrect permissions on state save loc: {layout.state}")
+        layout.create()
+        return _recover(layout, identity, options, log, host)
+    except (bg.CannotBecome, KeyFileError, AuthError, JournalError) as error:
+        raise CannotStart(str(error)) from None
+    except OSError as error:
+        raise CannotStart(f"{error.filename or layout.state}: {error.strerror}") from None
+
+
+def _load_identity(configuration: Configuration, layout: Layout, host: str) -> Identity:
+    conf = configuration.conf
+    hosts = frozenset(
+        name
+        for controller in conf.slurmctld_host
+        for name in (controller.name, controller.address)
+        if name
+    )
+    return load_identity(
+        role="slurmctld",
+        name=host,
+        auth_type=conf.auth_type,
+        auth_info=",".join(conf.auth_info),
+        key_path=os.path.join(configuration.directory, "slurm.key"),
+        cluster=conf.cluster_name,
+        host=host,
+        service_uid=configuration.service_uid,
+        clock_us=lambda: time.time_ns() // 1000,
+        admin_hosts=hosts | {host},
+        replay_path=str(layout.state / "replay"),
+    )
+
+
+def _recover(
+    layout: Layout, identity: Identity, options: Options, log: DaemonLog, host: str
+) -> Beginning:
+    begin = time.monotonic()
+    scripts = ScriptStore(layout.state / "scripts")
+    recovery = Recovery(layout, ignore_errors=options.ignore_errors)
+    cluster, count = recover_cluster(recovery, scripts)
+    # Its bytes are as large as the cluster, and applied now.
+    recovery.checkpoint = None
+    for note in recovery.notes:
+        log.error(note)
+    for digest in scripts.begin(cluster):
+        log.error(f"script or environment {digest} of a job is missing")
+    log.info(
+        f"Recovered state of {len(cluster.jobs)} jobs, {len(cluster.living_nodes())} nodes, "
+        f"{len(cluster.reservations)} reservations "
+        f"({count} events in {time.monotonic() - begin:.2f} s)"
+    )
+    return Beginning(host, layout, identity, recovery, scripts, cluster, replayed=count)
