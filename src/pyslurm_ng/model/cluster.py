@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Set as AbstractSet
 from typing import Any, cast
 
 import msgspec
@@ -223,6 +223,10 @@ class Cluster:
     def living_nodes(self) -> list[Node]:
         """Return all configured nodes in configuration order."""
         return [node for node in self.nodes if node is not None]
+
+    def nodes_of(self, node_ids: Iterable[int]) -> list[Node]:
+        """Return the nodes of some ids, in their order; of those that are configured."""
+        return [node for node_id in node_ids if (node := self.nodes[node_id]) is not None]
 
     def default_partition(self) -> Partition | None:
         """Return the partition jobs go to that name none."""

@@ -1,6 +1,10 @@
 """Advance reservations."""
 
+from typing import NamedTuple
+
 from msgspec import Struct
+
+from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 
 # Flags in the order in which they are shown; `PURGE_COMP` carries its time.
 SHOWN_FLAGS = (
@@ -10,6 +14,59 @@ SHOWN_FLAGS = (
     "TIME_FLOAT", "FIRST_CORES",
 )  # fmt: skip
 REPEATS = ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY")
+
+
+class NodePart(NamedTuple):
+    """Some of a node: a mask of cores, -1 for the whole node, and of devices by `name:type`."""
+
+    cores: int
+    devices: dict[str, int]
+
+    def joined(self, other: "NodePart") -> "NodePart":
+        """Return what is in either."""
+        if self.cores == -1 or other.cores == -1:
+            return WHOLE
+        devices = dict(self.devices)
+        for key, mask in other.devices.items():
+            devices[key] = devices.get(key, 0) | mask
+        return NodePart(self.cores | other.cores, devices)
+
+    def without(self, other: "NodePart") -> "NodePart":
+        """Return what is left."""
+        devices = {key: mask & ~other.devices.get(key, 0) for key, mask in self.devices.items()}
+        return NodePart(self.cores & ~other.cores, devices)
+
+    def lies_in(self, other: "NodePart") -> bool:
+        """Return whether all of it is in another, but for devices of kinds that it has none of."""
+        return not self.cores & ~other.cores and not any(
+            mask & ~other.devices.get(key, -1) for key, mask in self.devices.items()
+        )
+
+    def meets(self, other: "NodePart") -> bool:
+        """Return whether anything is in both."""
+        if -1 in (self.cores, other.cores):
+            return True
+        return bool(self.cores & other.cores) or any(
+            mask & other.devices.get(key, 0) for key, mask in self.devices.items()
+        )
+
+
+WHOLE = NodePart(-1, {})
+NOTHING = NodePart(0, {})
+
+
+def devices_of(gres: tuple[GresAlloc, ...]) -> dict[str, int]:
+    """Return masks of the devices held, by `name:type`."""
+    devices: dict[str, int] = {}
+    for held in gres:
+        key = f"{held.name}:{held.type}"
+        devices[key] = devices.get(key, 0) | int.from_bytes(held.indexes, "little")
+    return devices
+
+
+def part_of(alloc: NodeAlloc) -> NodePart:
+    """Return what a job holds of a node; the whole node where cores were not counted."""
+    return NodePart(int.from_bytes(alloc.cores, "little") or -1, devices_of(alloc.gres))
 
 
 class Reservation(Struct, array_like=True, frozen=True, gc=False):
@@ -43,17 +100,22 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     first_start_us: int = 0  # of the first occurrence, from which the others are counted
     first_end_us: int = 0
     float_us: int = 0  # TIME_FLOAT: it always begins that much after now
+    gres: tuple[tuple[GresAlloc, ...], ...] = ()  # per node; empty: its devices are everybody's
 
     def occurrences(self) -> tuple[tuple[int, int], ...]:
         """Return (start, end) of the present or next occurrence and of later ones."""
         return ((self.start_us, self.end_us), *self.later)
 
-    def parts(self) -> dict[int, int]:
-        """Return the mask of cores of each node that is held only in part."""
+    def parts(self) -> dict[int, NodePart]:
+        """Return what is held of each node that is held only in part."""
         if not self.core_masks:
             return {}
-        pairs = zip(self.node_ids, self.core_masks, strict=True)
-        return {node_id: int.from_bytes(mask, "little") for node_id, mask in pairs if mask}
+        gres = self.gres or ((),) * len(self.node_ids)
+        return {
+            node_id: NodePart(int.from_bytes(mask, "little"), devices_of(held))
+            for node_id, mask, held in zip(self.node_ids, self.core_masks, gres, strict=True)
+            if mask
+        }
 
     @property
     def repeats(self) -> str:

@@ -16,12 +16,14 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
 from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.demand import MINUTE_US, limit_us, verdict
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.free_node import FreeNode, free_node
+from pyslurm_ng.sched.hiding import Hidden, hide
 from pyslurm_ng.sched.limits import Ask, given, least
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.obstacle import AWAY, kept as reserved_wait, kept_for_others, unplaceable
@@ -54,9 +56,10 @@ def plan(
 _LOOKS_AT_OBSTACLES = 16  # each at every node of a partition
 _ABOVE_TIERS = 1 << 16  # jobs with a reservation come before all others
 
-# The nodes a job may use in one reservation or outside (None: any), and those kept from it there.
-# Allowed nodes, blocked ones, and of nodes usable in part the mask of cores.
-Room = tuple[frozenset[int] | None, frozenset[int], dict[int, int]]
+# Of nodes that a job may use in part only: what it is bound to there, and what is kept from it.
+Bounds = dict[int, tuple[NodePart, NodePart]]
+# The nodes a job may use in one reservation or outside (None: any), those kept from it, the others.
+Room = tuple[frozenset[int] | None, frozenset[int], Bounds]
 
 
 class _Pass:
@@ -78,7 +81,7 @@ class _Pass:
         self.ranking = Ranking(snapshot, policy, fairshare)
         self.plan = Plan()
         self.free: dict[int, FreeNode] = {}
-        self._hidden: list[tuple[FreeNode, int]] = []  # cores that others keep from this job
+        self._hidden: list[Hidden] = []  # what others keep from this job
         self.closed: dict[tuple[str, str], Wait] = {}  # by partition, or by reservation
         self.shut: set[int] = set()  # nodes of the partitions closed
         self.licenses = dict(snapshot.licenses_free)
@@ -271,12 +274,14 @@ class _Pass:
                 continue
             allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
             if allowed is None or allowed:
-                kept = reserved.kept_cores(reservations, place, begin_us, end_us)
-                blocked = frozenset(node_id for node_id, mask in kept.items() if mask == -1)
-                cores = reserved.own_cores(reservations, place)
-                for node_id, mask in kept.items():
-                    cores[node_id] = cores.get(node_id, -1) & ~mask
-                rooms.append((allowed, blocked, cores))
+                kept = reserved.kept_parts(reservations, place, begin_us, end_us)
+                blocked = frozenset(node_id for node_id, part in kept.items() if part == WHOLE)
+                own = reserved.own_parts(reservations, place)
+                bounds = {
+                    node_id: (own.get(node_id, WHOLE), kept.get(node_id, NOTHING))
+                    for node_id in {**own, **kept}
+                }
+                rooms.append((allowed, blocked, bounds))
         return rooms
 
     def _await_reservation(self, job: Waiting) -> Wait:
@@ -298,16 +303,16 @@ class _Pass:
     def _choose(
         self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]
     ) -> list[tuple[FreeNode, int]] | None:
-        for allowed, blocked, cores in rooms:
+        for allowed, blocked, bounds in rooms:
             candidates = [
                 node
                 for node in self._candidates(job, partition, need)
                 if node.node_id not in blocked
                 and (allowed is None or node.node_id in allowed)
                 # The whole node is what it wants, and others have a part.
-                and not (need.is_exclusive and allowed is None and node.node_id in cores)
+                and not (need.is_exclusive and allowed is None and node.node_id in bounds)
             ]
-            self._hide(candidates, cores)
+            self._hide(candidates, bounds)
             candidates = [node for node in candidates if node.cores]
             self.plan.tested += len(candidates)
             chosen = choose(need, candidates, self.layouts.get(partition.name))
@@ -316,17 +321,17 @@ class _Pass:
             self._unhide()
         return None
 
-    def _hide(self, nodes: list[FreeNode], usable: dict[int, int]) -> None:
-        """Take out free cores that are not for the job; `_unhide` puts them back."""
-        for node in nodes if usable else ():
-            cores = node.cores & ~usable.get(node.node_id, -1)
-            if cores:
-                node.cores &= ~cores
-                self._hidden.append((node, cores))
+    def _hide(self, nodes: list[FreeNode], bounds: Bounds) -> None:
+        """Take out what is free but not for the job; `_unhide` puts it back."""
+        for node in nodes if bounds else ():
+            if node.node_id in bounds:
+                hidden = hide(node, *bounds[node.node_id])
+                if hidden is not None:
+                    self._hidden.append(hidden)
 
     def _unhide(self) -> None:
-        for node, cores in self._hidden:
-            node.cores |= cores
+        for hidden in self._hidden:
+            hidden.show()
         self._hidden.clear()
 
     def _missing_license(self, job: Waiting) -> str:
@@ -390,8 +395,8 @@ class _Pass:
     def _blocked(self, job: Waiting, partition: Partition, need: Need, rooms: list[Room]) -> Wait:
         """Say why `job` does not fit, and close its partition for those behind it."""
         snapshot = self.snapshot
-        allowed, blocked, cores = rooms[-1]
-        kept = blocked | frozenset(cores) if allowed is None else blocked
+        allowed, blocked, bounds = rooms[-1]
+        kept = blocked | frozenset(bounds) if allowed is None else blocked
         if kept and choose(need, self._candidates(job, partition, need)) is not None:
             # It would fit but for a reservation; those behind it may be shorter.
             end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)

@@ -17,6 +17,7 @@ from pyslurm_ng._select import NEVER, Grid, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.reservation import WHOLE, NodePart, part_of
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.choosers import (
@@ -33,11 +34,12 @@ from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.features import Way
 from pyslurm_ng.sched.fit import tasks_that_fit
 from pyslurm_ng.sched.free_node import FreeNode, free_node
+from pyslurm_ng.sched.hiding import Hidden, hide
 from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.promises import Promises
-from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times, kept_cores
+from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times, kept_parts
 from pyslurm_ng.sched.reserved_licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.select import place_of, share_tasks
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
@@ -219,29 +221,40 @@ class NodePlan:
                     self._grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
 
     def _close_part(self, closed: Closed, node_id: int, place: int) -> None:
-        """Keep some cores of a node; for as long as jobs hold them these count already."""
-        mask, at_us = closed.parts[node_id], closed.begin_us
+        """Keep some of a node; for as long as jobs hold that it counts already."""
+        at_us = closed.begin_us
         held = self._holders(closed, node_id)
         ends = {end_us for end_us, _ in held if at_us < end_us < closed.end_us}
         for until_us in sorted({*ends, closed.end_us}):
-            left = mask
-            for end_us, cores in held:
+            left = closed.parts[node_id]
+            for end_us, part in held:
                 if end_us >= until_us:
-                    left &= ~cores
-            cpus = left.bit_count() * self._threads_of(node_id)
-            if cpus:
-                self._grid.take(place, CPUS, cpus, at_us, until_us)
+                    left = left.without(part)
+            for resource, amount in self._amounts_of(left, node_id):
+                if amount:
+                    self._grid.take(place, resource, amount, at_us, until_us)
             at_us = until_us
 
-    def _holders(self, closed: Closed, node_id: int) -> list[tuple[int, int]]:
-        """Return until when jobs hold which of the cores that are kept of a node."""
-        mask, soon_us = closed.parts[node_id], self._snapshot.now_us + SOON_US
+    def _amounts_of(self, part: NodePart, node_id: int) -> list[tuple[int, int]]:
+        """Return (resource, amount) of a part of a node."""
+        amounts = [(CPUS, part.cores.bit_count() * self._threads_of(node_id))]
+        for key, mask in part.devices.items():
+            name, _, kind = key.partition(":")
+            for of_kind in {"", kind}:
+                resource = self.hardware.resource_of.get((name, of_kind))
+                if resource is not None:
+                    amounts.append((resource, mask.bit_count()))
+        return amounts
+
+    def _holders(self, closed: Closed, node_id: int) -> list[tuple[int, NodePart]]:
+        """Return until when jobs hold what of the part that is kept of a node."""
+        kept, soon_us = closed.parts[node_id], self._snapshot.now_us + SOON_US
         return [
-            (max(item.end_us, soon_us), cores)
+            (max(item.end_us, soon_us), part)
             for item in self._snapshot.running
             if not item.is_suspended
             for alloc in item.nodes
-            if alloc.node_id == node_id and (cores := int.from_bytes(alloc.cores, "little") & mask)
+            if alloc.node_id == node_id and (part := part_of(alloc)).meets(kept)
         ]
 
     def _times(self, most: int) -> list[int]:
@@ -649,25 +662,21 @@ class NodePlan:
         layout = self._layouts.get(demand.partition.name)
         chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
         allocs = allot(need, chosen) if chosen is not None else None
-        for node, cores in hidden:
-            node.cores |= cores
+        for one in hidden:
+            one.show()
         if allocs is not None:
             self.hold(demand, allocs)
         return allocs
 
-    def _hide_kept(self, demand: Demand, nodes: list[FreeNode]) -> list[tuple[FreeNode, int]]:
-        """Take out the free cores that reservations keep while a job would run; return them."""
+    def _hide_kept(self, demand: Demand, nodes: list[FreeNode]) -> list[Hidden]:
+        """Take out of nodes what reservations keep while a job would run; return it."""
         if not any(closed.parts for closed in self._closed):
             return []
-        now_us, hidden = self._snapshot.now_us, []
+        now_us = self._snapshot.now_us
         end_us = now_us + demand.duration_us
-        kept = kept_cores(self._snapshot.reservations, OUTSIDE, now_us, end_us)
-        for node in nodes:
-            cores = node.cores & kept.get(node.node_id, 0)
-            if cores:
-                node.cores &= ~cores
-                hidden.append((node, cores))
-        return hidden
+        kept = kept_parts(self._snapshot.reservations, OUTSIDE, now_us, end_us)
+        found = [hide(node, WHOLE, kept[node.node_id]) for node in nodes if node.node_id in kept]
+        return [hidden for hidden in found if hidden is not None]
 
     def _free_node(self, node_id: int) -> FreeNode:
         node = self._free.get(node_id)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.reservation import WHOLE, NodePart, Reservation
 
 OUTSIDE = ""
 
@@ -40,7 +40,7 @@ class Applicant(Protocol):
 class Closed(NamedTuple):
     """Nodes that are not for jobs of some place during a time.
 
-    parts: of nodes held only in part, the mask of cores; memory there stays everybody's.
+    parts: what is held of nodes held only in part; memory there stays everybody's.
     """
 
     begin_us: int
@@ -48,7 +48,7 @@ class Closed(NamedTuple):
     node_ids: tuple[int, ...]
     name: str
     is_maintenance: bool
-    parts: Mapping[int, int]
+    parts: Mapping[int, NodePart]
 
 
 def may_use(
@@ -167,22 +167,26 @@ def blocked_nodes(
     )
 
 
-def kept_cores(
+def kept_parts(
     reservations: Sequence[Reservation], place: str, begin_us: int, end_us: int
-) -> dict[int, int]:
-    """Return the same by node, as masks of the cores kept; -1 is the whole node."""
-    kept: dict[int, int] = {}
+) -> dict[int, NodePart]:
+    """Return the same by node: what of it is kept."""
+    kept: dict[int, NodePart] = {}
     if not reservations:
         return kept
     for closed in closed_times(reservations, place):
         if closed.begin_us < end_us and begin_us < closed.end_us:
             for node_id in closed.node_ids:
-                kept[node_id] = kept.get(node_id, 0) | closed.parts.get(node_id, -1)
+                part = closed.parts.get(node_id, WHOLE)
+                kept[node_id] = kept[node_id].joined(part) if node_id in kept else part
     return kept
 
 
-def own_cores(reservations: Iterable[Reservation], place: str) -> dict[int, int]:
-    """Return the masks of cores that jobs of a place are bound to, of nodes it has in part."""
+def own_parts(reservations: Iterable[Reservation], place: str) -> dict[int, NodePart]:
+    """Return what jobs of a place are bound to of nodes that it has in part.
+
+    Kinds of devices of which it has none are not bound.
+    """
     for item in reservations:
         if item.name == place and "FLEX" not in item.flags:
             return item.parts()
@@ -192,26 +196,24 @@ def own_cores(reservations: Iterable[Reservation], place: str) -> dict[int, int]
 def place_of(
     reservations: Sequence[Reservation],
     job: Applicant,
-    cores: Mapping[int, int],
+    wanted: Mapping[int, NodePart],
     begin_us: int,
     end_us: int,
 ) -> str | None:
-    """Return where a job would run on these cores at that time, or None if it may not.
-
-    Args:
-        cores: masks by node id.
-    """
+    """Return where a job would run on these parts of nodes at that time, or None if it may not."""
     if not reservations:
         return None if job.request.reservation else OUTSIDE
-    wanted = frozenset(cores)
+    node_ids = frozenset(wanted)
     for place in places(reservations, job):
         allowed = allowed_nodes(reservations, place, begin_us, end_us)
-        if allowed is not None and not wanted <= allowed:
+        if allowed is not None and not node_ids <= allowed:
             continue
-        own = own_cores(reservations, place)
-        if any(mask & ~own.get(node_id, -1) for node_id, mask in cores.items()):
+        own = own_parts(reservations, place)
+        if any(not part.lies_in(own.get(node_id, WHOLE)) for node_id, part in wanted.items()):
             continue
-        kept = kept_cores(reservations, place, begin_us, end_us)
-        if not any((mask or -1) & kept.get(node_id, 0) for node_id, mask in cores.items()):
+        kept = kept_parts(reservations, place, begin_us, end_us)
+        if not any(
+            node_id in kept and part.meets(kept[node_id]) for node_id, part in wanted.items()
+        ):
             return place
     return None

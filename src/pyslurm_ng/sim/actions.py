@@ -190,7 +190,7 @@ def is_by_hand(old: Reservation, new: Reservation) -> bool:
     """Tell whether more changed than what time and failing nodes bring about."""
     follows = {"is_active", "idle_since_us"}
     if "SPEC_NODES" not in new.flags or _MOVES.intersection(new.flags):
-        follows |= {"node_ids", "core_masks"}
+        follows |= {"node_ids", "core_masks", "gres"}
     if old.repeats and old.start_us != new.start_us:
         follows |= {"start_us", "end_us", "later"}
     return not _difference(old, new).keys() <= follows

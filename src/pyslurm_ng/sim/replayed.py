@@ -127,6 +127,7 @@ def _delete_partition(cluster: Cluster, name: str, now_us: int) -> list[ev.AnyEv
 def _reserve(cluster: Cluster, deed: act.ReservationMade, now_us: int) -> list[ev.AnyEvent] | str:
     made = deed.reservation
     masks = dict(zip(deed.members, made.core_masks, strict=False))
+    devices = dict(zip(deed.members, made.gres, strict=False))
     nodes = _nodes(cluster, deed.members)
     if deed.members and not nodes:
         return f"reservation {made.name}: none of its nodes is there"
@@ -134,6 +135,7 @@ def _reserve(cluster: Cluster, deed: act.ReservationMade, now_us: int) -> list[e
         made,
         node_ids=_ids(nodes),
         core_masks=tuple(masks[node.spec.name] for node in nodes) if masks else (),
+        gres=tuple(devices[node.spec.name] for node in nodes) if devices else (),
         is_active=made.start_us <= now_us,
     )
     if made.name in cluster.reservations:

@@ -81,7 +81,7 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
         ({"flags": "TIME_FLOAT"}, Errno.ESLURM_INVALID_TIME_VALUE),
         ({"flags": "TIME_FLOAT,DAILY"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"burstbuffer": 4}, Errno.ESLURM_NOT_SUPPORTED),
-        ({"tres": "gres/gpu=4"}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"tres": "gres/gpu=4"}, Errno.ESLURM_INVALID_TRES),
         ({"users": "alice,-bob"}, Errno.ESLURM_NOT_SUPPORTED),
     ],
 )
@@ -424,7 +424,7 @@ def test_first_cores_only() -> None:
     """Cores 0 to 3 or none: nobody's first cores are in the middle."""
     scene = Room()
     made = scene.make(nodes="n4", corecnt=4, flags="FIRST_CORES")
-    assert made.parts() == {made.node_ids[0]: 0b1111}
+    assert made.parts()[made.node_ids[0]].cores == 0b1111
     refused = scene.refused("s", nodes="n4", corecnt=4, flags="FIRST_CORES")
     assert refused == Errno.ESLURM_NODES_BUSY
     scene.make("t", nodes="n4", corecnt=4)

@@ -115,7 +115,7 @@ def show_reservations(
             item.features,
             item.partition,
             ",".join(item.flags),
-            item.tres or format_tres({"cpu": cpus}),
+            item.tres or format_tres({"cpu": cpus, **_devices(item)}),
             ",".join(item.users),
             ",".join(item.groups),
             ",".join(item.accounts),
@@ -143,6 +143,16 @@ def _core_ids(cluster: Cluster, item: Reservation) -> str:
         for node_id, mask in zip(item.node_ids, item.core_masks, strict=False)
         if mask and (node := cluster.nodes[node_id]) is not None
     )
+
+
+def _devices(item: Reservation) -> dict[str, int]:
+    """Return how many devices a reservation holds, by name and by name and type."""
+    found: dict[str, int] = {}
+    for held in (held for of_node in item.gres for held in of_node):
+        keys = [f"gres/{held.name}", f"gres/{held.name}:{held.type}"][: 2 if held.type else 1]
+        for key in keys:
+            found[key] = found.get(key, 0) + held.count
+    return found
 
 
 def _concerns(cluster: Cluster, item: Reservation, caller: Caller) -> bool:

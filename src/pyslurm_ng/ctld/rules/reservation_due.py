@@ -130,11 +130,13 @@ def _with_members(cluster: Cluster, item: Reservation) -> Reservation:
     if node_ids == item.node_ids:
         return item
     if item.core_masks:
-        parts = item.parts()
-        node_ids = tuple(node_id for node_id in node_ids if node_id in parts)
-        masks = dict(zip(item.node_ids, item.core_masks, strict=True))
-        kept = tuple(masks[node_id] for node_id in node_ids)
-        return msgspec.structs.replace(item, node_ids=node_ids, core_masks=kept)
+        places = [place for place, node_id in enumerate(item.node_ids) if node_id in node_ids]
+        return msgspec.structs.replace(
+            item,
+            node_ids=tuple(item.node_ids[place] for place in places),
+            core_masks=tuple(item.core_masks[place] for place in places),
+            gres=tuple(item.gres[place] for place in places if item.gres),
+        )
     return msgspec.structs.replace(item, node_ids=node_ids)
 
 
@@ -157,9 +159,9 @@ def _replenished(
     ]
     for count in range(len(going), 0, -1):
         probe = msgspec.structs.replace(item, start_us=max(item.start_us, now_us))
-        more = pick.choose_nodes(cluster, probe, count, calendar)
+        gone = set(going[:count])
+        more = pick.choose_nodes(cluster, probe, count, calendar, leaving=gone)
         if isinstance(more, tuple):
-            gone = set(going[:count])
             kept = tuple(node_id for node_id in item.node_ids if node_id not in gone)
             return msgspec.structs.replace(item, node_ids=tuple(sorted(kept + more)))
     return item

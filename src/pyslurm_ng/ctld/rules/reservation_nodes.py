@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -14,13 +14,14 @@ from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.node import Node
-from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart, Reservation, part_of
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.sched import features
 from pyslurm_ng.sched.cores import lowest_bits, usable_cores
 
 _MINUTE_US = 60_000_000
 _SHARES = ("MAINT", "OVERLAP")
+_ANY = features.Way(None)
 FAILED_FLAGS = NodeFlag.DRAIN | NodeFlag.FAIL
 
 
@@ -44,16 +45,19 @@ def check_named(
 ) -> Reject | None:
     """Refuse nodes that another reservation has at the time, or that jobs will still use."""
     parts = reservation.parts()
-    wanted = {node_id: parts.get(node_id, -1) for node_id in node_ids}
-    taken = taken_cores(cluster, reservation, calendar)
-    if any(mask & taken.get(node_id, 0) for node_id, mask in wanted.items()):
+    wanted = {node_id: parts.get(node_id, WHOLE) for node_id in node_ids}
+    if _meets(wanted, reserved_parts(cluster, reservation, calendar)):
         return Reject(Errno.ESLURM_RESERVATION_OVERLAP)
-    busy = busy_cores(cluster, reservation.start_us, reservation.name)
-    if not _ignores_jobs(reservation) and any(
-        mask & busy.get(node_id, 0) for node_id, mask in wanted.items()
-    ):
+    busy = busy_parts(cluster, reservation.start_us, reservation.name)
+    if not _ignores_jobs(reservation) and _meets(wanted, busy):
         return Reject(Errno.ESLURM_NODES_BUSY)
     return None
+
+
+def _meets(wanted: dict[int, NodePart], others: dict[int, NodePart]) -> bool:
+    return any(
+        node_id in others and part.meets(others[node_id]) for node_id, part in wanted.items()
+    )
 
 
 def with_cores(
@@ -73,27 +77,14 @@ def with_cores(
         cpus: a total in CPUs, instead of `counts`.
         named: only on the reservation's present nodes.
     """
-    taken = taken_cores(cluster, reservation, calendar)
-    busy = busy_cores(cluster, reservation.start_us, reservation.name)
-    lost = {} if _ignores_jobs(reservation) else busy
-    nodes = _source(cluster, reservation)
-    if named:
-        nodes = [cluster.node(node_id) for node_id in reservation.node_ids]
-    else:
-        wanted = reservation.features
-        nodes = [
-            node
-            for node in nodes
-            if not is_failed(node) and (not wanted or features.matches(wanted, _features(node)))
-        ]
-        nodes.sort(key=lambda node: (node.node_id in busy, node.weight, node.node_id))
+    taken = taken_parts(cluster, reservation, calendar)
     found: dict[int, int] = {}
     each = list(counts) if is_each else []
     left = cpus or sum(counts)
-    for node in nodes:
+    for node in candidates(cluster, reservation, named=named):
         spec, node_id = node.spec, node.node_id
         usable = usable_cores(spec)
-        free = usable & ~taken.get(node_id, 0) & ~lost.get(node_id, 0)
+        free = usable & ~taken.get(node_id, NOTHING).cores
         if "FIRST_CORES" in reservation.flags:
             free = _first_of(usable, free)
         threads = max(1, spec.threads_per_core) if cpus else 1
@@ -111,8 +102,8 @@ def with_cores(
     if left > 0:
         return Reject(Errno.ESLURM_NODES_BUSY)
     node_ids = tuple(sorted(found))
-    masks = tuple(_bytes(found[node_id]) for node_id in node_ids)
-    return msgspec.structs.replace(reservation, node_ids=node_ids, core_masks=masks)
+    masks = tuple(packed(found[node_id]) for node_id in node_ids)
+    return msgspec.structs.replace(reservation, node_ids=node_ids, core_masks=masks, gres=())
 
 
 def _first_of(usable: int, free: int) -> int:
@@ -121,41 +112,90 @@ def _first_of(usable: int, free: int) -> int:
     return free & ((busy & -busy) - 1) if busy else free
 
 
-def _bytes(mask: int) -> bytes:
+def packed(mask: int) -> bytes:
+    """Return a mask as it is kept in records."""
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
 def choose_nodes(
-    cluster: Cluster, reservation: Reservation, count: int, calendar: Calendar
+    cluster: Cluster,
+    reservation: Reservation,
+    count: int,
+    calendar: Calendar,
+    leaving: Collection[int] = (),
 ) -> tuple[int, ...] | Reject:
-    """Return `count` more nodes for a reservation: free of jobs first, then by weight and order."""
-    taken = {*taken_cores(cluster, reservation, calendar), *reservation.node_ids}
-    busy = busy_cores(cluster, reservation.start_us, reservation.name)
-    ignores_jobs = _ignores_jobs(reservation)
-    candidates = [
+    """Return `count` more nodes for a reservation: free of jobs first, then by weight and order.
+
+    Where its features have counts, these hold for the nodes it has in the end.
+
+    Args:
+        leaving: which of its nodes it loses.
+    """
+    taken = {*taken_parts(cluster, reservation, calendar), *reservation.node_ids}
+    free = [node for node in candidates(cluster, reservation) if node.node_id not in taken]
+    staying = cluster.nodes_of(set(reservation.node_ids).difference(leaving))
+    for way in features.ways(reservation.features) if reservation.features else (_ANY,):
+        chosen = _by_counts(free, way, staying, count)
+        if chosen is not None:
+            return tuple(sorted(node.node_id for node in chosen))
+    return Reject(Errno.ESLURM_NODES_BUSY)
+
+
+def _by_counts(
+    free: list[Node], way: features.Way, have: list[Node], count: int
+) -> list[Node] | None:
+    """Return `count` nodes, as many of each kind as a way counts; None if there are not."""
+    suiting = [node for node in free if _every(way, node)]
+    chosen: list[Node] = []
+    old = list(have)
+    for tree, wanted in way.counts:
+        here = [node for node in old if features.holds(tree, node.features_active)][:wanted]
+        old = [node for node in old if node not in here]
+        fresh = [
+            node
+            for node in suiting
+            if node not in chosen and features.holds(tree, node.features_active)
+        ]
+        if len(here) + len(fresh) < wanted:
+            return None
+        chosen += fresh[: wanted - len(here)]
+    if way.counts:
+        kinds = [tree for tree, _ in way.counts]
+        suiting = [
+            node
+            for node in suiting
+            if any(features.holds(tree, node.features_active) for tree in kinds)
+        ]
+    chosen += [node for node in suiting if node not in chosen][: max(0, count - len(chosen))]
+    return chosen if len(chosen) == count else None
+
+
+def _every(way: features.Way, node: Node) -> bool:
+    return way.every is None or features.holds(way.every, node.features_active)
+
+
+def candidates(cluster: Cluster, reservation: Reservation, *, named: bool = False) -> list[Node]:
+    """Return the nodes a reservation may be given, those without jobs first, then by weight.
+
+    Args:
+        named: the nodes it names, in their order, whatever their state.
+    """
+    if named:
+        return cluster.nodes_of(reservation.node_ids)
+    wanted = reservation.features
+    nodes = [
         node
         for node in _source(cluster, reservation)
-        if node.node_id not in taken
-        and (ignores_jobs or node.node_id not in busy)
-        and not is_failed(node)
-        and (not reservation.features or features.matches(reservation.features, _features(node)))
+        if not is_failed(node) and (not wanted or features.matches(wanted, node.features_active))
     ]
-    if len(candidates) < count:
-        return Reject(Errno.ESLURM_NODES_BUSY)
-    candidates.sort(key=lambda node: (node.node_id in busy, node.weight, node.node_id))
-    return tuple(sorted(node.node_id for node in candidates[:count]))
-
-
-def _features(node: Node) -> tuple[str, ...]:
-    return node.features_active
+    busy = busy_parts(cluster, reservation.start_us, reservation.name)
+    nodes.sort(key=lambda node: (node.node_id in busy, node.weight, node.node_id))
+    return nodes
 
 
 def _source(cluster: Cluster, reservation: Reservation) -> list[Node]:
     partition = cluster.partitions.get(reservation.partition)
-    if partition is None:
-        return cluster.living_nodes()
-    ids = partition.node_ids
-    return [node for node_id in ids if (node := cluster.nodes[node_id]) is not None]
+    return cluster.living_nodes() if partition is None else cluster.nodes_of(partition.node_ids)
 
 
 def is_failed(node: Node) -> bool:
@@ -165,9 +205,22 @@ def is_failed(node: Node) -> bool:
     return bool(node.flags & FAILED_FLAGS)
 
 
-def taken_cores(cluster: Cluster, reservation: Reservation, calendar: Calendar) -> dict[int, int]:
-    """Return by node the cores that others have at times of a reservation; -1 for all."""
-    taken: dict[int, int] = {}
+def taken_parts(
+    cluster: Cluster, reservation: Reservation, calendar: Calendar
+) -> dict[int, NodePart]:
+    """Return by node what a reservation cannot have: others', or still used by jobs."""
+    taken = reserved_parts(cluster, reservation, calendar)
+    if not _ignores_jobs(reservation):
+        for node_id, part in busy_parts(cluster, reservation.start_us, reservation.name).items():
+            taken[node_id] = taken.get(node_id, NOTHING).joined(part)
+    return taken
+
+
+def reserved_parts(
+    cluster: Cluster, reservation: Reservation, calendar: Calendar
+) -> dict[int, NodePart]:
+    """Return by node what other reservations have at times of this one."""
+    taken: dict[int, NodePart] = {}
     if any(flag in reservation.flags for flag in _SHARES):
         return taken
     for other in cluster.reservations.values():
@@ -176,13 +229,14 @@ def taken_cores(cluster: Cluster, reservation: Reservation, calendar: Calendar) 
         if meet(reservation, other, calendar):
             parts = other.parts()
             for node_id in other.node_ids:
-                taken[node_id] = taken.get(node_id, 0) | parts.get(node_id, -1)
+                part = parts.get(node_id, WHOLE)
+                taken[node_id] = taken.get(node_id, NOTHING).joined(part)
     return taken
 
 
-def busy_cores(cluster: Cluster, from_us: int, except_in: str = "") -> dict[int, int]:
-    """Return by node the cores that jobs may still use at a time; not of one reservation's jobs."""
-    busy: dict[int, int] = {}
+def busy_parts(cluster: Cluster, from_us: int, except_in: str = "") -> dict[int, NodePart]:
+    """Return by node what jobs may still use at a time; not of one reservation's jobs."""
+    busy: dict[int, NodePart] = {}
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
         if is_completing(job) or not _may_run_until(job, from_us):
@@ -190,8 +244,7 @@ def busy_cores(cluster: Cluster, from_us: int, except_in: str = "") -> dict[int,
         if except_in and job.reservation == except_in:
             continue
         for alloc in job.nodes:
-            cores = int.from_bytes(alloc.cores, "little") or -1
-            busy[alloc.node_id] = busy.get(alloc.node_id, 0) | cores
+            busy[alloc.node_id] = busy.get(alloc.node_id, NOTHING).joined(part_of(alloc))
     return busy
 
 
@@ -215,7 +268,7 @@ def cores_and_cpus(cluster: Cluster, reservation: Reservation) -> tuple[int, int
             continue
         spec = node.spec
         if node_id in parts:
-            own = parts[node_id].bit_count()
+            own = parts[node_id].cores.bit_count()
             cores, cpus = cores + own, cpus + own * max(1, spec.threads_per_core)
         else:
             cores, cpus = cores + spec.sockets * spec.cores_per_socket, cpus + spec.cpus

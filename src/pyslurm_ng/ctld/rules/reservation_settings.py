@@ -9,8 +9,10 @@ from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.calendar import DAY_US
 from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.reservation_devices import DeviceWish
 from pyslurm_ng.ctld.rules.reservation_times import PERIOD_US
 from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.node import is_indexed
 from pyslurm_ng.model.reservation import REPEATS, SHOWN_FLAGS, Reservation
 from pyslurm_ng.sched import features
 
@@ -28,7 +30,6 @@ NOT_YET = {
     "allowedpartitions": "AllowedPartitions",
     "burstbuffer": "BurstBuffer",
     "maxstartdelay": "MaxStartDelay",
-    "trespernode": "TRESPerNode",
 }
 _LISTS = ("users", "accounts", "groups", "qos")
 
@@ -47,8 +48,20 @@ class Draft:
         self.wants_no_nodes = False  # NodeCnt=0: for licences alone
         self.core_counts: tuple[int, ...] = ()  # of each node, or the total
         self.cpu_count = 0  # the total
+        self.devices: tuple[DeviceWish, ...] = ()
+        self.devices_are_of_each_node = False
         self.duration_us = 0
         self.skips = False
+
+    @property
+    def wants_cores(self) -> bool:
+        """Whether a number of cores is asked for."""
+        return bool(self.core_counts or self.cpu_count)
+
+    @property
+    def wants_nodes(self) -> bool:
+        """Whether nodes, or a part of some, are asked for."""
+        return bool(self.nodes or self.node_count or self.wants_cores or self.devices)
 
     def get(self, name: str) -> Any:
         """Return a field as it will be."""
@@ -203,9 +216,9 @@ def _features(draft: Draft, value: str, sign: str) -> Reject | None:
             found = features.ways(value)
         except features.FeatureError:
             return Reject(Errno.ESLURM_INVALID_FEATURE)
-        if len(found) > 1 or found[0].counts:
-            detail = "counts and brackets in Features of reservations are not implemented yet"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+        if len(found) > 1 and any(way.counts for way in found):
+            detail = "Features of reservations: counts and alternatives exclude each other"
+            return Reject(Errno.ESLURM_INVALID_FEATURE, detail)
         known = {
             name
             for node in draft.cluster.living_nodes()
@@ -242,9 +255,44 @@ def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
             if not count.isdigit() or not int(count):
                 return Reject(Errno.ESLURM_INVALID_TRES, f"TRES={value}: {part}")
             draft.cpu_count = int(count)
+        elif name.lower() == "license":
+            detail = f"TRES={value}: {part}: give licences by Licenses="
+            return Reject(Errno.ESLURM_INVALID_TRES, detail)
         else:
-            detail = f"TRES {name} of reservations is not implemented yet: cpu and node are"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+            refusal = _devices(draft, f"TRES={value}", part)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def _tres_per_node(draft: Draft, value: str, sign: str) -> Reject | None:
+    draft.devices_are_of_each_node = True
+    for part in value.split(","):
+        refusal = _devices(draft, f"TRESPerNode={value}", part)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _devices(draft: Draft, setting: str, text: str) -> Reject | None:
+    """Take `gres/gpu:a100=2` or `gres/gpu:2`, of what some node has single devices of."""
+    name, equals, count = text.partition("=")
+    if not equals:
+        name, _, count = text.rpartition(":")
+    kind, _, resource = name.partition("/")
+    resource, _, of_type = resource.partition(":")
+    if kind.lower() != "gres" or not resource or not count.isdigit() or not int(count):
+        detail = f"{setting}: {text}: allowed are cpu=N, node=N and gres/NAME[:TYPE]=N"
+        return Reject(Errno.ESLURM_INVALID_TRES, detail)
+    wish = DeviceWish(resource, of_type, int(count))
+    if not any(
+        is_indexed(item) and wish.is_met_by(item)
+        for node in draft.cluster.living_nodes()
+        for item in node.spec.gres
+    ):
+        detail = f"{setting}: no node has devices {name}"
+        return Reject(Errno.ESLURM_INVALID_TRES, detail)
+    draft.devices += (wish,)
     return None
 
 
@@ -296,6 +344,7 @@ _SETTERS: dict[str, Setter] = {
     "skip": _skip,
     "starttime": _moment("start_us"),
     "tres": _tres,
+    "trespernode": _tres_per_node,
     "users": _names("users"),
 }
 _SIGNED = (*_LISTS, "duration", "flags", "nodes")

@@ -12,6 +12,7 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.reservation_devices import with_devices
 from pyslurm_ng.ctld.rules.reservation_settings import Draft, read_settings
 from pyslurm_ng.ctld.rules.reservation_times import meet, moved_to, next_occurrence, with_times
 from pyslurm_ng.model import events as ev
@@ -19,6 +20,7 @@ from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.reservation import SHOWN_FLAGS, Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
+from pyslurm_ng.sched import features
 from pyslurm_ng.sched.reserved import may_use
 from pyslurm_ng.wire.query_messages import (
     DeleteReservation,
@@ -57,7 +59,9 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
     number = cluster.last_reservation_id + 1
     name = request.name or _free_name(cluster, draft, number)
     draft.fields |= {"name": name, "reservation_id": number}
-    if not (draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count):
+    if not (draft.nodes or draft.node_count) and draft.get("features"):
+        draft.node_count = features.least_nodes(draft.get("features"))
+    if not draft.wants_nodes:
         is_for_licenses = draft.get("licenses") and "ANY_NODES" in draft.get("flags")
         if not is_for_licenses:
             if "PART_NODES" not in draft.get("flags") or not draft.get("partition"):
@@ -72,7 +76,7 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
     if refusal is not None:
         return refusal
     found: Reservation | Reject = fresh
-    if draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count:
+    if draft.wants_nodes:
         found = _with_nodes(draft, fresh)
     if isinstance(found, Reject):
         return found
@@ -146,11 +150,11 @@ def _timed(draft: Draft) -> Reservation | Reject:
 def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
     """Return a reservation with the nodes or cores it asks for."""
     cluster, calendar = draft.cluster, draft.context.calendar
-    wants_cores = bool(draft.core_counts or draft.cpu_count)
-    if draft.core_counts and draft.cpu_count:
-        return Reject(Errno.ESLURM_INVALID_CORE_CNT, "CoreCnt and TRES=cpu exclude each other")
+    if sum(map(bool, (draft.core_counts, draft.cpu_count, draft.devices))) > 1:
+        detail = "CoreCnt, TRES=cpu and TRES=gres exclude each other"
+        return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
     # Nodes that are asked for anew are whole unless cores are, too.
-    fresh = msgspec.structs.replace(fresh, core_masks=())
+    fresh = msgspec.structs.replace(fresh, core_masks=(), gres=())
     if draft.nodes:
         found = pick.named_nodes(cluster, draft.nodes, fresh.partition)
         if isinstance(found, Reject):
@@ -165,17 +169,21 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         ordered = tuple(flag for flag in SHOWN_FLAGS if flag in flags)
         fresh = msgspec.structs.replace(fresh, flags=ordered, node_ids=found)
-        if wants_cores:
+        if draft.wants_cores:
             return _with_cores(draft, fresh, named=True)
+        if draft.devices:
+            return _with_devices(draft, fresh, named=True)
         return pick.check_named(cluster, fresh, found, calendar) or fresh
     if not fresh.partition:
         default = cluster.default_partition()
         if default is None:
             return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
         fresh = msgspec.structs.replace(fresh, partition=default.name)
-    if wants_cores:
-        named = "SPEC_NODES" in fresh.flags and not draft.node_count
+    named = "SPEC_NODES" in fresh.flags and not draft.node_count
+    if draft.wants_cores:
         return _with_cores(draft, fresh, named=named)
+    if draft.devices:
+        return _with_devices(draft, fresh, named=named)
     have = len(fresh.node_ids)
     if draft.node_count <= have:
         return msgspec.structs.replace(fresh, node_ids=fresh.node_ids[: draft.node_count])
@@ -208,6 +216,24 @@ def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation
     is_each = named or len(counts) > 1 or bool(wide)
     return pick.with_cores(
         cluster, fresh, counts, calendar, cpus=cpus, named=named, is_each=is_each
+    )
+
+
+def _with_devices(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation | Reject:
+    """Return a reservation with the devices it asks for: so many of each node, or in all."""
+    of_each = draft.devices_are_of_each_node
+    if named and not of_each:
+        return Reject(Errno.ESLURM_INVALID_TRES, "TRES=gres with Nodes: TRESPerNode does that")
+    if of_each and not named and not draft.node_count:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT, "TRESPerNode needs NodeCnt or Nodes")
+    return with_devices(
+        draft.cluster,
+        fresh,
+        draft.devices,
+        draft.context.calendar,
+        of_each_node=of_each,
+        node_count=draft.node_count,
+        named=named,
     )
 
 
@@ -246,7 +272,7 @@ def _update(
     refusal = _check_licenses(cluster, fresh, context)
     if refusal is not None:
         return refusal
-    if draft.nodes or draft.node_count or draft.core_counts or draft.cpu_count:
+    if draft.wants_nodes:
         found = _with_nodes(draft, fresh)
         if isinstance(found, Reject):
             return found
