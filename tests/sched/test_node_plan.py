@@ -17,9 +17,9 @@ from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState, Reason
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill import Planner
-from pyslurm_ng.sched.node_plan import slot_times
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sched.slots import slot_times
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 

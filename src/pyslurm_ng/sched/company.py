@@ -47,12 +47,10 @@ class Company:
         """Return how many jobs have started in this pass."""
         return len(self._newcomers)
 
-    def cut(self, count: int) -> list[NodeAlloc]:
-        """Forget all jobs that started in this pass but the first ones; return what they held."""
-        held = [alloc for _, allocs, _ in self._newcomers[count:] for alloc in allocs]
+    def cut(self, count: int) -> None:
+        """Forget all jobs that started in this pass but the first ones."""
         del self._newcomers[count:]
         self._neighbours = None
-        return held
 
     def beside(self, tenant: Tenant, node_ids: Sequence[int]) -> list[int]:
         """Return the other nodes of the units that a job has for itself."""

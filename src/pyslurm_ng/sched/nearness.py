@@ -1,0 +1,101 @@
+"""Which of the nodes that fit a demand's jobs get, judged by where they lie and by what was asked.
+
+The kernel knows one tree of nodes that weigh alike; whatever else decides is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyslurm_ng.model.topology import topology_of
+from pyslurm_ng.sched.choosers import Chooser, Picker, Plain, Ways, ways_of
+from pyslurm_ng.sched.demand import Demand
+from pyslurm_ng.sched.features import Way
+from pyslurm_ng.sched.select import place_of
+from pyslurm_ng.sched.shapes import Hardware
+from pyslurm_ng.sched.sharing import TOPO
+from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.topology import Layout, layouts_of, unit_numbers, weight_groups
+
+
+def hardware_of(snapshot: Snapshot) -> Hardware:
+    """Return the nodes in the order in which jobs should take them."""
+    default = topology_of(snapshot.topologies, None)
+    return Hardware(snapshot, unit_numbers(default, snapshot.specs))
+
+
+class Nearness:
+    """Where the nodes of one state of the cluster lie, and what chooses among them."""
+
+    def __init__(self, snapshot: Snapshot, hardware: Hardware) -> None:
+        topologies, partitions = snapshot.topologies, snapshot.partitions
+        weights = [snapshot.weights[node_id] for node_id in hardware.order]
+        self.plain = Plain(hardware.position, weight_groups(weights))
+        self.tree: Layout | None = None  # for the kernel
+        self._hardware = hardware
+        self._layouts = layouts_of(topologies, partitions.values(), hardware.position, weights)
+        layouts = {id(layout): layout for layout in self._layouts.values()}
+        weigh_alike = len(set(weights)) <= 1
+        if weigh_alike and len(layouts) == 1 and len(self._layouts) == len(partitions):
+            layout = next(iter(layouts.values()))
+            self.tree = layout if layout.kind == "tree" else None
+        self._ways: dict[tuple[Way, ...], list[Ways]] = {}
+        self._choosers: dict[int, Chooser] = {}
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Forget the last pass."""
+        self._snapshot = snapshot
+        self._choosers = {}
+
+    def layout(self, demand: Demand) -> Layout | None:
+        """Return the topology of a demand's partition, if it has one."""
+        return self._layouts.get(demand.partition.name)
+
+    def picker(self, demand: Demand) -> Picker:
+        """Return what chooses nodes for a demand."""
+        return self._chooser(demand) or self.layout(demand) or self.plain
+
+    def _chooser(self, demand: Demand) -> Chooser | None:
+        """Return what chooses the nodes of a demand to which not any that fit will do."""
+        need = demand.need
+        if not need.is_choosy:
+            return None
+        chooser = self._choosers.get(id(demand))
+        if chooser is None:
+            order, snapshot = self._hardware.order, self._snapshot
+            ways = self._ways.get(need.features)
+            if ways is None:
+                features = [snapshot.features[node_id] for node_id in order]
+                ways = self._ways[need.features] = ways_of(need, features)
+            base = self.layout(demand) or self.plain
+            chooser = Chooser(need, base, order, ways, self.plain.groups)
+            self._choosers[id(demand)] = chooser
+        return chooser
+
+    def is_open(self, demand: Demand, nodes: int) -> bool:
+        """Return whether where so many nodes lie is judged here and not in the kernel."""
+        need = demand.need
+        if is_picky(demand):
+            return True
+        layout = self.layout(demand)
+        if layout is None or nodes == 1:
+            return False
+        return layout is not self.tree or bool(need.switches or need.required_nodes)
+
+    def pick(
+        self, demand: Demand, fits: int, nodes: int, loads: Callable[[], Sequence[float]]
+    ) -> int | None:
+        """Return so many nodes out of those that fit, None if no choice will do.
+
+        Args:
+            loads: how busy each position is at the time; nothing for a time to come.
+        """
+        picker = self.picker(demand)
+        if demand.need.least_loaded and isinstance(picker, Chooser):
+            picker.load = loads()
+        return picker.pick(fits, place_of(demand.need, picker)._replace(nodes=nodes))
+
+
+def is_picky(demand: Demand) -> bool:
+    """Return whether not any nodes that fit will do, wherever they lie."""
+    return demand.need.is_choosy or demand.need.sharing == TOPO
