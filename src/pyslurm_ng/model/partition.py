@@ -1,8 +1,20 @@
 """Partitions."""
 
-from msgspec import Struct
+from functools import lru_cache
+from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .assoc import Qos
 from .ids import INFINITE, NO_VAL
+
+# What flags of a QOS take off a partition for its jobs, with the value that does not limit.
+_LIFTS = {
+    "PartitionMaxNodes": ("max_nodes", INFINITE),
+    "PartitionMinNodes": ("min_nodes", 0),
+    "PartitionTimeLimit": ("max_time_min", INFINITE),
+}
 
 
 class Partition(Struct, array_like=True, frozen=True, gc=False):
@@ -54,3 +66,23 @@ class Partition(Struct, array_like=True, frozen=True, gc=False):
     power_down_on_idle: bool = False
     topology: str = ""
     cpu_bind: str = ""
+
+
+def opened(partition: Partition, qos: Qos | None) -> Partition:
+    """Return a partition as jobs of a QOS see it: without the limits that the QOS goes beyond."""
+    if qos is None or not opens(qos):
+        return partition
+    return _opened(partition, qos.flags)
+
+
+def opens(qos: Qos) -> bool:
+    """Return whether a QOS goes beyond any limit of partitions."""
+    return bool(qos.flags) and not _LIFTS.keys().isdisjoint(qos.flags)
+
+
+@lru_cache(maxsize=256)
+def _opened(partition: Partition, flags: tuple[str, ...]) -> Partition:
+    fields: dict[str, Any] = dict(_LIFTS[flag] for flag in flags if flag in _LIFTS)
+    if partition.default_time_min == NO_VAL:
+        fields["default_time_min"] = partition.max_time_min  # who asks for none gets no more
+    return replace(partition, **fields)

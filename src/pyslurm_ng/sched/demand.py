@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, JobRequest
-from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.partition import Partition, opened, opens
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.need import Need, need_of
@@ -136,6 +137,7 @@ class Demands:
         self._cpus: dict[str, int] = {}
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
+        self._opening: dict[str, Qos] = {}  # QOS that go beyond limits of partitions
         self.generation = 0  # grows when what was known has been forgotten
 
     def begin(self, snapshot: Snapshot, policy: Policy) -> None:
@@ -146,6 +148,7 @@ class Demands:
             or last.specs is not snapshot.specs
             or last.usable != snapshot.usable
             or last.partitions != snapshot.partitions
+            or last.qos != snapshot.qos
             or self._policy is not policy
         ):
             self._known, self._masks, self._cpus = {}, {}, {}
@@ -156,6 +159,7 @@ class Demands:
             self._known, self._shape_ids, self._shapes = {}, {}, {}
             self.generation += 1
         self._snapshot, self._policy = snapshot, policy
+        self._opening = {name: one for name, one in snapshot.qos.items() if opens(one)}
 
     def shape_id(self, request: JobRequest) -> int:
         """Return a number that requests of equal shape share."""
@@ -185,6 +189,9 @@ class Demands:
             key = (*key, job.account, job.qos)
         if licenses:
             key = (*key, licenses)
+        if self._opening:
+            own = self._opening.get(job.qos)
+            partition, key = opened(partition, own), (*key, own is not None and job.qos)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._judge(job, partition, licenses)

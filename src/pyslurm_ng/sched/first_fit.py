@@ -15,7 +15,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het, reason as why_wait, reserved
@@ -184,6 +184,7 @@ class _Pass:
 
     def _try(self, job: Waiting, partition: Partition) -> Wait | None:
         """Start `job`, or as many tasks of it as fit; return why (the rest of) it waits."""
+        partition = opened(partition, self.snapshot.qos.get(job.qos))
         need = self._need(job, partition)
         hopeless = verdict(self.snapshot, job, partition, need)
         if hopeless is not None:

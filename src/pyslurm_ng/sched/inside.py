@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.partition import opened
 from pyslurm_ng.sched import first_fit, reserved
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Plan, Start
@@ -106,9 +107,8 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
             fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
         licenses = start.licenses or job.request.licenses
         _take_licenses(fresh, inside, job, licenses)
-        end_us = snapshot.now_us + limit_us(
-            job.time_limit_min, snapshot.partitions[start.partition]
-        )
+        partition = opened(snapshot.partitions[start.partition], snapshot.qos.get(job.qos))
+        end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)
         fresh.running.append(
             Running(job.job_id, end_us, start.nodes, licenses, tenant=start.tenant)
         )

@@ -13,6 +13,7 @@ from pyslurm_ng.model.cluster import Cluster, free_job_id, het_components, licen
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
+from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of
 from pyslurm_ng.model.rows import rows_of
 from pyslurm_ng.model.states import JobState
@@ -234,7 +235,8 @@ def collide(one: NodeAlloc, other: NodeAlloc) -> bool:
 def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str | None:
     """Return the reservation a start is in, "" for none, None if its nodes are kept from it."""
     limit_min = job.time_limit_min if start.time_limit_min == NO_VAL else start.time_limit_min
-    end_us = now_us + limit_us(limit_min, cluster.partitions[start.partition])
+    partition = opened(cluster.partitions[start.partition], cluster.qos.get(job.qos))
+    end_us = now_us + limit_us(limit_min, partition)
     wanted = {alloc.node_id: part_of(alloc) for alloc in start.nodes}
     reservations = tuple(cluster.reservations.values())
     return reserved.place_of(reservations, job, wanted, now_us, end_us)

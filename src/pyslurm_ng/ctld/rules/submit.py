@@ -23,7 +23,7 @@ from pyslurm_ng.model import events as ev, job as mj, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
-from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
@@ -184,7 +184,7 @@ def check(
     if isinstance(array, Reject):
         return array
     request = _with_defaults(request, names[0], context)
-    times = _times(request, names[0], context.now_us)
+    times = _times(request, opened(names[0], standing.qos_record), context.now_us)
     if isinstance(times, Reject):
         return times
     partitions = check_partitions(cluster, request, names, standing, times, context)

@@ -15,7 +15,7 @@ from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched import features
 from pyslurm_ng.sched.policy import policy
@@ -226,14 +226,15 @@ def check_partitions(
     selection = policy(context.conf).selection
     allowed: list[Partition] = []
     first: Reject | None = None
-    for partition in partitions:
+    for named in partitions:
+        partition = opened(named, standing.qos_record)
         refusal = check_access(partition, request, context)
         if refusal is None and enforce != "NO":
             refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
         if refusal is None:
             refusal = feasible(cluster, request, partition, selection)
         if refusal is None:
-            allowed.append(partition)
+            allowed.append(named)
         elif enforce == "ALL":
             return refusal
         else:

@@ -25,6 +25,7 @@ from pyslurm_ng.model import events as ev, job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.sched.policy import policy
@@ -216,7 +217,9 @@ def _set_time_limit(change: Change, limit: int) -> int:
     if limit > job.time_limit_min and not change.is_privileged:
         # A waiting job's owner may ask for what the partition would have let it ask for at first.
         partition = change.cluster.partitions.get(job.partition.partition(",")[0])
-        if not change.is_pending or partition is None or limit > partition.max_time_min:
+        if not change.is_pending or partition is None:
+            return Errno.ESLURM_ACCESS_DENIED
+        if limit > opened(partition, change.cluster.qos.get(job.qos)).max_time_min:
             return Errno.ESLURM_ACCESS_DENIED
     change.fields["time_limit_min"] = limit
     change.request["time_limit_min"] = limit
