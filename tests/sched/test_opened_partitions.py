@@ -1,4 +1,4 @@
-"""QOS flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes: beyond a partition's limits."""
+"""QOS flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes lift limits of partitions."""
 
 from __future__ import annotations
 
