@@ -127,6 +127,7 @@ _ALWAYS = "every pass plans the whole queue"
 _EVENTS = "a pass runs as soon as something has changed, beside the event loop"
 _EXACT = "the timeline keeps its own steps"
 _LEAST = "no job is preempted that the new one could do without"
+_NO_BOOT = "nodes are up before a job gets them"
 _NOT_YET = "not in this version"
 
 NO_EFFECT: dict[tuple[str, str], str] = {
@@ -135,6 +136,7 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("PreemptParameters", "suspend_grace_time"): "jobs are suspended at once",
     ("PriorityFlags", "calculate_running"): "priorities of running jobs stay as they were",
     ("SchedulerParameters", "batch_sched_delay"): _EVENTS,
+    ("SchedulerParameters", "bb_array_stage_cnt"): "there are no burst buffers",
     ("SchedulerParameters", "bf_allow_magnetic_slot"): _NOT_YET,
     ("SchedulerParameters", "bf_busy_nodes"): _NOT_YET,
     ("SchedulerParameters", "bf_continue"): _EVENTS,
@@ -153,21 +155,30 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "bf_yield_rpc_cnt"): _EVENTS,
     ("SchedulerParameters", "bf_yield_sleep"): _EVENTS,
     ("SchedulerParameters", "build_queue_timeout"): _ALWAYS,
+    ("SchedulerParameters", "correspond_after_task_cnt"): "no task is split off to be depended on",
     ("SchedulerParameters", "default_queue_depth"): _ALWAYS,
     ("SchedulerParameters", "defer"): _EVENTS,
     ("SchedulerParameters", "defer_batch"): _EVENTS,
+    ("SchedulerParameters", "delay_boot"): _NO_BOOT,
     ("SchedulerParameters", "disable_hetjob_steps"): _NOT_YET,
+    ("SchedulerParameters", "disable_job_shrink"): "running jobs keep their nodes",
     ("SchedulerParameters", "enable_hetjob_steps"): "steps over components always work",
+    ("SchedulerParameters", "extra_constraints"): _NOT_YET,
+    ("SchedulerParameters", "ignore_numa"): "NUMA nodes are never taken for sockets",
     ("SchedulerParameters", "max_rpc_cnt"): _EVENTS,
     ("SchedulerParameters", "max_sched_time"): _ALWAYS,
     ("SchedulerParameters", "no_backup_scheduling"): "only the controller in charge schedules",
     ("SchedulerParameters", "pack_serial_at_end"): _NOT_YET,
     ("SchedulerParameters", "partition_job_depth"): _ALWAYS,
     ("SchedulerParameters", "reduce_completing_frag"): _NOT_YET,
+    ("SchedulerParameters", "requeue_on_resume_failure"): _NO_BOOT,
+    ("SchedulerParameters", "salloc_wait_nodes"): _NO_BOOT,
+    ("SchedulerParameters", "sbatch_wait_nodes"): _NO_BOOT,
     ("SchedulerParameters", "sched_interval"): _EVENTS,
     ("SchedulerParameters", "sched_max_job_start"): _ALWAYS,
     ("SchedulerParameters", "sched_min_interval"): _EVENTS,
-    ("SchedulerParameters", "spec_cores_first"): _NOT_YET,
+    ("SchedulerParameters", "step_retry_count"): "every waiting step is tried when another ends",
+    ("SchedulerParameters", "step_retry_time"): "every waiting step is tried when another ends",
     ("SelectTypeParameters", "cr_cpu"): "a core of several threads is given whole",
     ("SelectTypeParameters", "cr_cpu_memory"): "a core of several threads is given whole",
     ("SelectTypeParameters", "cr_no_dist_topo_block"): _NOT_YET,

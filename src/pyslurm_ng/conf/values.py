@@ -12,6 +12,7 @@ from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.options import OPTIONS
 
 _TRUE = ("yes", "true", "1", "up", "on")
+_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FALSE = ("no", "false", "0", "down", "off")
 _INFINITE = ("infinite", "unlimited", "-1")
 # Lists of which Slurm refuses unknown words; of the others it takes and ignores them, so that
@@ -69,9 +70,15 @@ def option_text(words: tuple[str, ...], name: str) -> str | None:
 
 
 def option_int(words: tuple[str, ...], name: str, default: int) -> int:
-    """Return the number of ``name=number`` in a list parameter (already checked when read)."""
+    """Return the number of ``name=number`` in a list parameter (already checked when read).
+
+    A number of bytes may end in k, m or g.
+    """
     value = option_text(words, name)
-    return int(value) if value else default
+    if not value:
+        return default
+    unit = _BYTES.get(value[-1].lower())
+    return int(value[:-1]) * unit if unit else int(value)
 
 
 def has_option(words: tuple[str, ...], name: str) -> bool:

@@ -61,6 +61,7 @@ class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
     tres_weights: str = ""
     bcast_addr: str = ""
     restricted_cores_per_gpu: int = 0  # kept for jobs with GPUs
+    is_special_first: bool = False  # specialised cores are the first of the sockets
 
 
 class NodeFacts(Struct, array_like=True, frozen=True, gc=False):

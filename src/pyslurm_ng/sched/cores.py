@@ -10,7 +10,8 @@ def usable_cores(spec: NodeSpec, special: int = 0) -> int:
     """Return the mask of cores jobs may use: all but the specialised ones.
 
     A count of these takes the highest core of each socket in turn, the last socket first, then
-    the next highest: what is left is even over the sockets.
+    the next highest; with `spec_cores_first` the lowest ones, the first socket first. What is left
+    is even over the sockets.
 
     Args:
         special: as many cores are specialised, whatever the configuration says; 0: as it says.
@@ -26,7 +27,11 @@ def usable_cores(spec: NodeSpec, special: int = 0) -> int:
         per_socket = max(1, spec.cores_per_socket)
         sockets = max(1, total // per_socket)
         for turn in range(min(special, total)):
-            place = (sockets - turn % sockets) * per_socket - turn // sockets - 1
+            socket, depth = turn % sockets, turn // sockets
+            if spec.is_special_first:
+                place = socket * per_socket + depth
+            else:
+                place = (sockets - socket) * per_socket - depth - 1
             mask &= ~(1 << max(0, place))
     return mask
 

@@ -380,7 +380,7 @@ def _hardware(spec: NodeSpec) -> tuple[object, ...]:
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, spec.gres,
         spec.real_memory_mib, spec.mem_spec_limit_mib, spec.tmp_disk_mib, spec.core_spec_count,
-        spec.cpu_spec_list, spec.restricted_cores_per_gpu,
+        spec.cpu_spec_list, spec.restricted_cores_per_gpu, spec.is_special_first,
     )  # fmt: skip
 
 

@@ -278,5 +278,5 @@ def _hardware(spec: NodeSpec) -> tuple[object, ...]:
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,
         schedulable_mem_mib(spec), spec.tmp_disk_mib, spec.core_spec_count, spec.cpu_spec_list,
-        spec.restricted_cores_per_gpu,
+        spec.restricted_cores_per_gpu, spec.is_special_first,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
@@ -44,11 +45,14 @@ def configure(
     partitions = [_partition(item, node_ids) for item in conf.partitions]
     if keep_partitions and cluster.partitions:
         partitions = _merge(cluster, conf, partitions)
+    is_special_first = has_option(conf.scheduler_parameters, "spec_cores_first")
     events.append(
         ev.ConfigLoaded(
             time_us=now_us,
             cluster_name=conf.cluster_name,
-            nodes=tuple(node_spec(node) for node in conf.nodes),
+            nodes=tuple(
+                node_spec(node, is_special_first=is_special_first) for node in conf.nodes
+            ),
             partitions=tuple(partitions),
             down_nodes=tuple(
                 DownNode(line.node_names, line.state, line.reason) for line in conf.down_nodes
@@ -81,7 +85,7 @@ def _future_ids(cluster: Cluster, conf: SlurmConf) -> dict[str, int]:
     return node_ids
 
 
-def node_spec(node: NodeConf) -> NodeSpec:
+def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
     """Return the model's form of a configured node."""
     gres = []
     next_index: dict[str, int] = {}
@@ -120,6 +124,7 @@ def node_spec(node: NodeConf) -> NodeSpec:
         topology=node.topology,
         bcast_addr=node.bcast_address,
         restricted_cores_per_gpu=node.restricted_cores_per_gpu,
+        is_special_first=is_special_first,
     )
 
 

@@ -7,6 +7,7 @@ before left it.
 from __future__ import annotations
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules import job_end, node_loss
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
@@ -245,7 +246,7 @@ def _launch_failed(
     flags = JobFlag.NONE
     if job.script_hash:
         flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
-        if "nohold_on_prolog_fail" not in {word.lower() for word in conf.scheduler_parameters}:
+        if not has_option(conf.scheduler_parameters, "nohold_on_prolog_fail"):
             flags |= JobFlag.REQUEUE_HOLD
     return events + job_end.complete(
         cluster,

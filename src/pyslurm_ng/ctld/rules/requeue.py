@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, Reason
@@ -30,11 +31,7 @@ USUAL = Again()
 
 def again(conf: SlurmConf) -> Again:
     """Return `requeue_delay` of SchedulerParameters and MaxBatchRequeue."""
-    delay_s = USUAL.delay_s
-    for word in conf.scheduler_parameters:
-        name, _, value = word.partition("=")
-        if name.lower() == "requeue_delay" and value.isdigit():
-            delay_s = int(value)
+    delay_s = option_int(conf.scheduler_parameters, "requeue_delay", USUAL.delay_s)
     return Again(delay_s, conf.max_batch_requeue)
 
 

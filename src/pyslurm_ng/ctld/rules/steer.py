@@ -1,4 +1,4 @@
-"""hold, release, requeue, suspend, resume, top and notify."""
+"""hold, release, requeue, suspend and resume."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from pyslurm_ng.wire.query_messages import (
     JobsChanged,
     RequeueJobs,
     SuspendJobs,
-    TopJobs,
 )
 
 Act = Callable[[Job, TaskRanges], int]
@@ -278,20 +277,3 @@ def _resume_error(cluster: Cluster, job: Job) -> int:
         if cluster.use[alloc.node_id].cores & int.from_bytes(alloc.cores, "little"):
             return Errno.ESLURM_NODES_BUSY
     return 0
-
-
-def top_jobs(cluster: Cluster, request: TopJobs, context: Context) -> Decision | Reject:
-    """`scontrol top`: reorder a user's own queue.
-
-    Not offered yet: it moves nice values by differences of computed priorities, which are the
-    scheduler's. Users get what Slurm answers where enable_user_top is not set.
-    """
-    steering = Steering(cluster, context)
-
-    def act(job: Job, tasks: TaskRanges) -> int:
-        if not context.caller.is_operator:
-            return Errno.ESLURM_ACCESS_DENIED
-        return Errno.ESLURM_NOT_SUPPORTED
-
-    steering.by_id(request.jobs, act)
-    return steering.decision()

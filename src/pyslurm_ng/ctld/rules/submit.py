@@ -13,6 +13,7 @@ from sys import intern
 import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules import dependency, submit_limits
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
@@ -30,8 +31,9 @@ from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MINUTE_US = 60_000_000
 _TRY_AGAIN = 11
-_MAX_SWITCH_WAIT_S = 300
 """EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
+_MAX_SWITCH_WAIT_S = 300
+_MAX_SUBMIT_LINE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +73,13 @@ def allocate_job(cluster: Cluster, message: AllocateJob, context: Context) -> De
 
 def script_limit(context: Context) -> int:
     """Return the largest batch script in bytes: `max_script_size`, 4 MiB by default."""
-    return _parameter(context, "max_script_size", 4 << 20)
+    return option_int(context.conf.scheduler_parameters, "max_script_size", 4 << 20)
 
 
 def digest_of(content: bytes) -> str:
     """Return the name a script or environment is kept under; "" for none."""
     # Many jobs have the same content, so they share its name.
     return intern(blake2b(content, digest_size=16).hexdigest()) if content else ""
-
-
-def _parameter(context: Context, name: str, default: int) -> int:
-    for word in context.conf.scheduler_parameters:
-        key, _, value = word.partition("=")
-        if key.lower() == name and value.isdigit():
-            return int(value)
-    return default
 
 
 def _enter(
@@ -240,8 +234,12 @@ def _with_defaults(request: JobRequest, partition: Partition, context: Context) 
         least = features.least_nodes(request.constraint)
         if request.nodes_min < least and not request.nodes_max:
             request = msgspec.structs.replace(request, nodes_min=least)
+    words = context.conf.scheduler_parameters
+    longest_line = option_int(words, "max_submit_line_size", _MAX_SUBMIT_LINE_BYTES)
+    if len(request.submit_line) > longest_line:
+        request = msgspec.structs.replace(request, submit_line=request.submit_line[:longest_line])
     if request.switches:
-        longest_s = _parameter(context, "max_switch_wait", _MAX_SWITCH_WAIT_S)
+        longest_s = option_int(words, "max_switch_wait", _MAX_SWITCH_WAIT_S)
         request = msgspec.structs.replace(
             request, switches_wait_s=min(request.switches_wait_s, longest_s)
         )
@@ -259,7 +257,9 @@ def _array(
             array = parse_array(request.array, conf.max_array_size)
         except ArrayError:
             return Reject(Errno.ESLURM_INVALID_ARRAY)
-        if array.count > _parameter(context, "max_array_tasks", conf.max_array_size):
+        if array.count > option_int(
+            conf.scheduler_parameters, "max_array_tasks", conf.max_array_size
+        ):
             return Reject(Errno.ESLURM_INVALID_ARRAY)
     waiting = sum(
         task_ranges.count(cluster.jobs[head].array_pending) - 1

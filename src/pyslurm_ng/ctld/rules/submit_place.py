@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.feasible import feasible, size_of
 from pyslurm_ng.ctld.rules.submit_account import Standing
@@ -37,9 +40,9 @@ def check_names(
     refusal = (
         _check_counts(request)
         or _check_nodes(cluster, request)
-        or _check_features(cluster, request)
+        or _check_features(cluster, request, conf)
         or _check_gres(request, conf)
-        or _check_licenses(cluster, request)
+        or _check_licenses(cluster, request, conf)
     )
     return refusal or partitions
 
@@ -102,24 +105,23 @@ def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
     return None
 
 
-def _check_features(cluster: Cluster, request: JobRequest) -> Reject | None:
-    for text in (request.constraint, request.prefer, request.batch_features):
+def _check_features(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
+    words = conf.scheduler_parameters
+    for text, option in (
+        (request.constraint, "ignore_constraint_validation"),
+        (request.prefer, "ignore_prefer_validation"),
+        (request.batch_features, ""),
+    ):
         if not text:
             continue
-        refusal = _check_expression(cluster, text)
-        if refusal is not None:
-            return refusal
-    return None
-
-
-def _check_expression(cluster: Cluster, text: str) -> Reject | None:
-    try:
-        features.ways(text)
-    except features.FeatureError:
-        return Reject(Errno.ESLURM_INVALID_FEATURE)
-    known = _known_features(cluster)
-    if any(name not in known for name in features.names(text)):
-        return Reject(Errno.ESLURM_INVALID_FEATURE)
+        try:
+            features.ways(text)
+        except features.FeatureError:
+            return Reject(Errno.ESLURM_INVALID_FEATURE)
+        known = _known_features(cluster)
+        is_known = all(name in known for name in features.names(text))
+        if not is_known and not has_option(words, option):
+            return Reject(Errno.ESLURM_INVALID_FEATURE)
     return None
 
 
@@ -191,7 +193,7 @@ def _gpus_contradict(request: JobRequest) -> bool:
     return bool(per_task and whole % per_task)
 
 
-def _check_licenses(cluster: Cluster, request: JobRequest) -> Reject | None:
+def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
     if not request.licenses:
         return None
     if "|" in request.licenses and "," in request.licenses:
@@ -200,8 +202,10 @@ def _check_licenses(cluster: Cluster, request: JobRequest) -> Reject | None:
         wanted = license_counts(request.licenses.replace("|", ","))
     except ValueError:
         return Reject(Errno.ESLURM_INVALID_LICENSES)
+    may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
     for name, count in wanted:
-        if count < 1 or count > cluster.licenses.get(name, 0):
+        most = cluster.licenses.get(name)
+        if count < 1 or most is None or (count > most and not may_wait):
             return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None
 
@@ -224,6 +228,7 @@ def check_partitions(
     """
     enforce = context.conf.enforce_part_limits
     selection = policy(context.conf).selection
+    judged = as_judged(request, context.conf)
     allowed: list[Partition] = []
     first: Reject | None = None
     for named in partitions:
@@ -232,7 +237,7 @@ def check_partitions(
         if refusal is None and enforce != "NO":
             refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
         if refusal is None:
-            refusal = feasible(cluster, request, partition, selection)
+            refusal = feasible(cluster, judged, partition, selection)
         if refusal is None:
             allowed.append(named)
         elif enforce == "ALL":
@@ -243,6 +248,13 @@ def check_partitions(
         assert first is not None
         return first
     return tuple(allowed)
+
+
+def as_judged(request: JobRequest, conf: SlurmConf) -> JobRequest:
+    """Return a request without what it may ask for although no node has it: one may come."""
+    if has_option(conf.scheduler_parameters, "ignore_constraint_validation"):
+        return msgspec.structs.replace(request, constraint="")
+    return request
 
 
 def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:

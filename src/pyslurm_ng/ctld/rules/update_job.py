@@ -20,7 +20,7 @@ from pyslurm_ng.ctld.rules.steer import (
     release_fields,
     waiting_reason,
 )
-from pyslurm_ng.ctld.rules.submit_place import check_access, check_names
+from pyslurm_ng.ctld.rules.submit_place import as_judged, check_access, check_names
 from pyslurm_ng.model import events as ev, job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
@@ -624,12 +624,13 @@ def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
     if isinstance(partitions, Reject):
         return partitions
     selection = policy(context.conf).selection
+    judged = as_judged(request, context.conf)
     first: Reject | None = None
     for partition in partitions:
         refusal = None
         if "partition" in change.fields and not change.is_privileged:
             refusal = check_access(partition, request, context)
-        refusal = refusal or feasible(cluster, request, partition, selection)
+        refusal = refusal or feasible(cluster, judged, partition, selection)
         if refusal is None:
             return None
         first = first or refusal
