@@ -13,8 +13,9 @@ from command_pages import CLI, FACTS
 from option_status import recorded_options, refused_options
 
 from pyslurm_ng import __version__
-from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.effective import EFFECTIVE_KEYS, NO_EFFECT
 from pyslurm_ng.conf.tables import keys
+from pyslurm_ng.conf.tables.options import OPTIONS
 
 HEAD = f"""# Compatibility
 
@@ -73,10 +74,23 @@ def key_sections() -> list[str]:
     return lines
 
 
+def option_sections() -> list[str]:
+    """Return a table of every word of the list parameters that say how jobs are scheduled."""
+    lines = ["## Words of list parameters", ""]
+    lines += [row("key", "word", "here"), row("---", "---", "---")]
+    for key in ("SchedulerParameters", "SelectTypeParameters", "PreemptParameters"):
+        for name, *_ in OPTIONS[key]:
+            why = NO_EFFECT.get((key, name.lower()))
+            lines.append(row(key, f"`{name}`", f"no effect: {why}" if why else "works"))
+    lines.append("")
+    return lines
+
+
 def main(arguments: list[str]) -> None:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_compat.py FILE")
-    Path(arguments[0]).write_text("\n".join([HEAD, *command_sections(), *key_sections()]))
+    lines = [HEAD, *command_sections(), *key_sections(), *option_sections()]
+    Path(arguments[0]).write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

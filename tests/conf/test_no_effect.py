@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyslurm_ng
 from pyslurm_ng.conf.effective import NO_EFFECT
 from pyslurm_ng.conf.tables.options import OPTIONS
 from tests.model.clusters import FOUR_NODES, conf_of
@@ -12,6 +15,16 @@ def test_every_word_named_is_one_that_exists() -> None:
     for key, word in NO_EFFECT:
         if key in OPTIONS:
             assert word in {name.lower() for name, *_ in OPTIONS[key]}, word
+
+
+def test_every_scheduler_parameter_works_or_is_named() -> None:
+    """A word that is not named as without effect must be asked for somewhere."""
+    source = Path(pyslurm_ng.__file__).parent
+    paths = (path for part in ("ctld", "sched") for path in (source / part).rglob("*.py"))
+    text = "".join(path.read_text() for path in paths)
+    for name, *_ in OPTIONS["SchedulerParameters"]:
+        is_named = ("SchedulerParameters", name.lower()) in NO_EFFECT
+        assert is_named or f'"{name.lower()}"' in text, name
 
 
 def test_words_without_effect_are_named_with_the_reason() -> None:

@@ -11,6 +11,7 @@ from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.need import Selection, need_of
 from pyslurm_ng.sched.select import choose
+from tests.model.clusters import FOUR_NODES, cluster_of, conf_of
 
 SPEC = NodeSpec("n", cpus=16, sockets=2, cores_per_socket=4, threads_per_core=2)
 PLAIN = Selection(with_memory=False)
@@ -104,6 +105,18 @@ def test_special_cores_are_the_jobs_choice_where_allowed() -> None:
     assert cores(node(spec=special), allowed, thread_spec=3) == 0b0111_0111
     assert cores(node(spec=special), PLAIN, core_spec=1) == 0b0011_0111
     assert not cores(node(busy=1), allowed, core_spec=1)
+
+
+def test_special_cores_are_the_first_ones_with_spec_cores_first() -> None:
+    """The lowest of each socket in turn, whether the node or the job says how many."""
+    conf = conf_of(
+        FOUR_NODES.replace("CoresPerSocket=8", "CoresPerSocket=4 CoreSpecCount=3")
+        + "SchedulerParameters=spec_cores_first\n"
+    )
+    spec = cluster_of(conf).node(0).spec
+    assert cores(node(spec=spec), ntasks=5) == 0b1110_1100
+    allowed = Selection(with_memory=False, allows_special=True)
+    assert cores(node(spec=spec), allowed, core_spec=1) == 0b1111_1110
 
 
 @given(

@@ -555,3 +555,36 @@ def test_no_request_breaks_the_rule(fields: dict[str, object]) -> None:
     room = Room()
     outcome = room.answer(**fields)
     assert isinstance(outcome, Decision | Reject)
+
+
+def test_scheduler_parameters_bound_or_open_what_is_accepted() -> None:
+    """Arrays, scripts, command lines and --switches are bounded; names may come to be later."""
+    room = Room(
+        "SchedulerParameters=max_array_tasks=3,max_script_size=1k,max_switch_wait=60,"
+        "max_submit_line_size=8"
+    )
+    assert room.refused(array="0-3") == Errno.ESLURM_INVALID_ARRAY
+    assert room.job(array="0-2").array_pending
+    assert isinstance(room.answer(script=b"#!" + bytes(1023)), Reject)
+    assert isinstance(room.answer(script=b"#!" + bytes(1022)), Decision)
+    job = room.job(switches=1, switches_wait_s=3600, submit_line="sbatch job.sh")
+    assert (job.request.switches_wait_s, job.request.submit_line) == (60, "sbatch j")
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "request_"),
+    [
+        ("ignore_prefer_validation", Errno.ESLURM_INVALID_FEATURE, {"prefer": "new"}),
+        ("ignore_constraint_validation", Errno.ESLURM_INVALID_FEATURE, {"constraint": "new"}),
+        ("allow_zero_lic", Errno.ESLURM_INVALID_LICENSES, {"licenses": "matlab:9"}),
+    ],
+)
+def test_what_may_come_to_be_later_is_accepted_where_the_site_says_so(
+    option: str, code: int, request_: dict[str, str]
+) -> None:
+    """Unknown features and more licences than there are; names of licences must be known."""
+    assert Room("Licenses=matlab:4").refused(**request_) == code
+    room = Room(f"Licenses=matlab:4\nSchedulerParameters={option}")
+    room.job(**request_)
+    assert room.refused(licenses="unknown:1") == Errno.ESLURM_INVALID_LICENSES
+    assert room.refused(prefer="[") == Errno.ESLURM_INVALID_FEATURE

@@ -50,9 +50,7 @@ def configure(
         ev.ConfigLoaded(
             time_us=now_us,
             cluster_name=conf.cluster_name,
-            nodes=tuple(
-                node_spec(node, is_special_first=is_special_first) for node in conf.nodes
-            ),
+            nodes=tuple(node_spec(node, is_special_first=is_special_first) for node in conf.nodes),
             partitions=tuple(partitions),
             down_nodes=tuple(
                 DownNode(line.node_names, line.state, line.reason) for line in conf.down_nodes

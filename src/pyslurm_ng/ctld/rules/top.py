@@ -78,9 +78,7 @@ def _deal(steering: Steering, ranking: Ranking, first: list[Job], queue: list[Jo
     """Give the jobs of a queue each other's priorities, the largest to those in `first`."""
     cluster = steering.cluster
     partition = cluster.partitions[queue[0].partition]
-    has = {
-        job.job_id: ranking.priority(waiting_record(cluster, job), partition) for job in queue
-    }
+    has = {job.job_id: ranking.priority(waiting_record(cluster, job), partition) for job in queue}
     queue.sort(key=lambda job: (-has[job.job_id], job.submit_us, job.job_id))
     chosen = list({job.job_id: job for job in first}.values())
     ids = {job.job_id for job in chosen}
