@@ -143,7 +143,7 @@ class _Prober:
 
     def _places(self) -> list[list[int]]:
         """Return where in the queue each changed job would stand in each of its partitions."""
-        if self._walk.smart is not None:
+        if self._walk.room.smart is not None:
             return [[] for _ in self._tried]  # that order is not one of keys
         rest = [(key, job.submit_us, job.job_id) for key, job, _ in self._queue[self._done :]]
         return [
@@ -175,9 +175,9 @@ class _Prober:
         if start_us < NO_END_US:
             planner.find(own[best])
             planner.take(own[best], start_us)
-            walk.reservations.append(job.job_id, own[best], start_us)
-            nodes = planner.planned_nodes(walk.reservations).get(job.job_id, ())
-            walk.reservations.pop()
+            walk.room.promises.append(job.job_id, own[best], start_us)
+            nodes = planner.planned_nodes(walk.room.promises).get(job.job_id, ())
+            walk.room.promises.pop()
         planner.roll_back()
         return own[best], start_us, nodes, None
 
@@ -185,7 +185,7 @@ class _Prober:
         self, own: list[Demand]
     ) -> tuple[Demand, int, tuple[int, ...], Wait | None]:
         job, walk = self._job, self._walk
-        parts = walk.het[job.het_job_id]
+        parts = walk.parts[job.het_job_id]
         mine = next(part for part in parts if part.job.job_id == job.job_id)
         demand = (mine.hopeful or mine.demands)[0]
         for part in parts:
@@ -210,7 +210,7 @@ class _Prober:
             return NO_END_US
         if job.het_job_id:
             changed = het.Part(job, tuple(demands))
-            parts = self._walk.het[job.het_job_id]
+            parts = self._walk.parts[job.het_job_id]
             return self._common(
                 [changed if part.job.job_id == job.job_id else part for part in parts]
             )
@@ -225,7 +225,8 @@ class _Prober:
         behind: set[int],
     ) -> None:
         """Try whether one of the others could make room for itself: the first that can."""
-        preempting, now_us = self._walk.preempting, self._snapshot.now_us
+        preempting, room = self._walk.preempting, self._walk.room
+        now_us = self._snapshot.now_us
         if preempting is None or self._job.het_job_id or start_us <= now_us:
             return
         for at in order:
@@ -234,7 +235,7 @@ class _Prober:
                 continue
             for _, _, demand in self._tried[at]:
                 found = (starts[at] or 0) > now_us and preempting.find(
-                    job, demand, -1, self._walk.licenses, self._walk.promised_nodes(demand)
+                    job, demand, -1, room.licenses, room.promised_nodes(demand)
                 )
                 if found:
                     starts[at] = now_us
