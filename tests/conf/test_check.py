@@ -93,6 +93,17 @@ def test_the_topology_must_be_of_the_plugins_kind(tmp_path: Path) -> None:
     assert "TopologyPlugin=topology/tree needs this file" in check(str(path))[0]
 
 
+def test_what_a_network_leaves_apart_is_a_warning(tmp_path: Path) -> None:
+    """Nodes in no switch, and switches that nothing joins: such jobs just cannot be."""
+    path = copy(tmp_path, GOLDEN, "")
+    (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n")
+    assert check(str(path)) == []
+    assert check_warnings(str(path))[-2:] == [
+        f"{tmp_path}/topology.conf: no switch has n[3-4]",
+        f"{tmp_path}/topology.conf: no switch joins a, b",
+    ]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("yaml") is not None, reason="PyYAML is installed")
 def test_a_topology_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path = copy(tmp_path, GOLDEN, "")

@@ -98,3 +98,39 @@ def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:
         path.write_text(text)
         (error,) = file_errors(str(path), NODES)
         assert str(path) in str(error) and "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- topology: a\n  tree:\n    switches:\n    - {switch: s, nodes: z1}\n",
+         "4: topology a: no NodeName line of slurm.conf has z1"),
+        ("- topology: a\n  tree:\n    switches:\n    - {switch: s, nodes: n1}\n"
+         "    - switch: t\n      nodes: n1\n", "5: topology a: node n1 is already in s"),
+        ("- topology: a\n  tree:\n    switches:\n    - {switch: s, children: t}\n"
+         "    - {switch: t, children: s}\n", "4: topology a: switch s is below itself"),
+        ("- topology: a\n  tree:\n    switches:\n    - {switch: s, children: x}\n",
+         "4: topology a: switch s names the unknown switch x"),
+        ("- topology: a\n  tree:\n    switches:\n    - {switch: s, nodes: n1, children: s}\n",
+         "4: topology a: switch s needs either Nodes= or Switches="),
+        ("- topology: a\n  tree:\n    switches:\n    - {switch: s, node: n1}\n",
+         "4: topology a: switches: each entry has switch, children, nodes"),
+        ("- topology: a\n  block:\n    block_sizes: [2, 3]\n    blocks:\n"
+         "    - {block: b, nodes: 'n[1-4]'}\n", "3: topology a: 3 is not 2 times a power of two"),
+        ("- topology: a\n  block:\n    block_sizes: [8]\n    blocks:\n"
+         "    - {block: b, nodes: 'n[1-4]'}\n", "3: topology a: block b has fewer than 8 nodes"),
+        ("- topology: a\n  flat: true\n- topology: a\n  flat: true\n",
+         "3: topology a: is there twice"),
+        ("- topology: a\n  flat: true\n  flat: false\n", "3: flat is there twice"),
+        ("- topology: a\n  flat: [\n", "3: expected the node content"),
+        ("- topology: a\n  moon: {}\n", "1: topology a: moon is not known here"),
+        ("", " expected a list of topologies"),
+    ],
+)  # fmt: skip
+def test_what_is_no_network_is_refused_with_its_line(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    """As `slurmctld --check`, its start and `scontrol reconfigure` say it."""
+    path = tmp_path / "topology.yaml"
+    path.write_text(text)
+    assert str(file_errors(str(path), NODES)[0]).startswith(f"{path}:{expected}")

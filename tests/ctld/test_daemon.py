@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,29 @@ def test_a_bad_reconfigure_changes_nothing(controller: Controller) -> None:
     controller.conf_path.write_text(good + "PartitionName=extra Nodes=n1\n")
     controller.change("Reconfigure")
     assert b"extra" in bytes(controller.call("ShowPartitions")["records"])
+
+
+def test_a_bad_network_is_refused_at_every_door(controller: Controller) -> None:
+    """At start, by --check and by a reconfigure, which leaves the old one in force."""
+    controller.conf_path.write_text(controller.text + "TopologyPlugin=topology/tree\n")
+    network = controller.conf_path.parent / "topology.conf"
+    good = "SwitchName=s1 Nodes=n[1-4]\n"
+    network.write_text(good)
+    controller.start()
+    network.write_text(good + "SwitchName=s2 Switches=s2\n")
+    problem = f"{network}:2: SwitchName: switch s2 is below itself"
+    with pytest.raises(SlurmError, match=re.escape(problem)):
+        controller.change("Reconfigure")
+    shown = str(controller.call("ShowTopology"))
+    assert "s1" in shown
+    assert "s2" not in shown
+    controller.kill(signal.SIGTERM)
+    ran = controller.run()
+    assert ran.returncode == 1
+    assert any(problem in line for line in ran.stderr.splitlines())
+    checked = controller.run("--check")
+    assert checked.returncode == 1
+    assert problem in checked.stderr + checked.stdout
 
 
 def test_hang_up_reads_the_files_again(controller: Controller) -> None:

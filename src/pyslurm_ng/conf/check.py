@@ -43,11 +43,26 @@ def check_warnings(path: str) -> list[str]:
     if conf.unsupported:
         lines.append(f"{path}: accepted without effect yet: {', '.join(conf.unsupported)}")
     directory = os.path.dirname(path) or "."
+    names = tuple(node.name for node in conf.nodes)
+    for topology in topologies_of(conf, directory):
+        lines += topology_conf.gaps(topology, names)
     for name in _NOT_READ:
         full = os.path.join(directory, name)
         if os.path.exists(full):
             lines.append(f"{full}: is not read by this version")
     return lines
+
+
+def topologies_of(conf: SlurmConf, directory: str) -> tuple[topology_conf.TopologyConf, ...]:
+    """Return the networks that the files beside slurm.conf describe; `check` found them right."""
+    names = tuple(node.name for node in conf.nodes)
+    yaml_path = os.path.join(directory, "topology.yaml")
+    if os.path.exists(yaml_path):
+        return topology_yaml.load_topology_yaml(yaml_path, names)
+    path = os.path.join(directory, "topology.conf")
+    if conf.topology_plugin == "topology/flat" or not os.path.exists(path):
+        return ()
+    return (topology_conf.load_topology_conf(path, names),)
 
 
 def _errors(path: str) -> list[ConfError]:

@@ -84,10 +84,12 @@ def _build(text: ConfText, node_names: tuple[str, ...] | None) -> TopologyConf:
         found = read_line(text, entries, _TABLE, "topology.conf")
         values = {attribute: value for attribute, (value, _) in found.items()}
         if "block_sizes" in values:
+            if sizes_place is not None:
+                text.fail(entries[0], f"BlockSizes was already given in line {sizes_place.line}")
             block_sizes, sizes_place = values["block_sizes"], found["block_sizes"][1]
         naming = [attribute for attribute in _KINDS if attribute in values]
         if not naming:
-            if set(values) - {"block_sizes"} or not values:
+            if set(values) - {"block_sizes"}:
                 text.fail(entries[0], "expected SwitchName=, BlockName=, RingName= or BlockSizes=")
             continue
         place = found[naming[0]][1]
@@ -111,7 +113,8 @@ def _build(text: ConfText, node_names: tuple[str, ...] | None) -> TopologyConf:
     if sizes_place is not None:
         if kind != "block":
             text.fail(sizes_place, "needs BlockName lines")
-        block_sizes = _check_sizes(text, sizes_place, block_sizes, blocks)
+        else:
+            block_sizes = _check_sizes(text, sizes_place, block_sizes, blocks)
     elif kind == "block" and blocks:
         block_sizes = (min(len(block.node_names) for block in blocks),)
     if text.errors:
@@ -127,6 +130,8 @@ def _members(
         names = expand(value)
     except HostlistError:
         return ()  # reported when the value was read
+    if not names:
+        text.fail(place, "Nodes= names no node")
     missing = [] if known is None else [name for name in names if name not in known]
     if missing:
         text.fail(place, f"no NodeName line of slurm.conf has {fold(missing)}")
@@ -187,6 +192,8 @@ def _children(
         names = tuple(expand(value))
     except HostlistError:
         return ()
+    if not names or len(set(names)) < len(names):
+        text.fail(place, f"switch {name} names {'a switch twice' if names else 'no switch'}")
     missing = [child for child in names if child not in lines]
     if missing:
         text.fail(place, f"switch {name} names the unknown switch {fold(missing)}")
@@ -268,6 +275,23 @@ def _check_sizes(
     if small:
         text.fail(place, f"block {small[0]} has fewer than {base} nodes")
     return ordered
+
+
+def gaps(conf: TopologyConf, node_names: tuple[str, ...]) -> list[str]:
+    """Return what a network leaves apart: jobs of several nodes may never get these together."""
+    lead = f"{conf.path}: "
+    if conf.name != "default":
+        lead += f"topology {conf.name}: "
+    found = []
+    if conf.kind == "tree":
+        known = {name for switch in conf.switches for name in switch.node_names}
+        outside = [name for name in node_names if name not in known]
+        if outside:
+            found.append(f"{lead}no switch has {fold(outside)}")
+        roots = [switch.name for switch in conf.switches if not switch.parent]
+        if len(roots) > 1:
+            found.append(f"{lead}no switch joins {', '.join(roots)}")
+    return found
 
 
 def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError]:

@@ -6,9 +6,9 @@ The text is read by PyYAML; each topology is then checked as a topology.conf of 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors
 from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
@@ -26,40 +26,89 @@ def load_topology_yaml(
         ConfErrors: the file cannot be read, or some topology is wrong.
     """
     yaml: Any = importlib.import_module("yaml")  # only who has such a file pays for it
+    lines: dict[int, int] = {}
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Notes where maps begin; a key that is there twice is a mistake, not a choice."""
+
+    def read_map(loader: Any, node: Any) -> Any:
+        keys = [key.value for key, _ in node.value]
+        for number, key in enumerate(keys):
+            if key in keys[:number]:
+                mark = node.value[number][0].start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"{key} is there twice", mark)
+        content: dict[Any, Any] = {}
+        lines[id(content)] = node.start_mark.line + 1
+        yield content
+        content.update(loader.construct_mapping(node))
+
+    Loader.add_constructor("tag:yaml.org,2002:map", read_map)
     try:
         with open(path, encoding="utf-8") as stream:
-            content = yaml.safe_load(stream)
+            content = yaml.load(stream, Loader)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        text = " ".join(str(problem.problem).split())
+        raise ConfErrors([ConfError(path, mark.line + 1 if mark else 0, "", text)]) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise _failure(path, " ".join(str(problem).split())) from None
-    return topologies_of(content, path, node_names)
+        raise ConfErrors([ConfError(path, 0, "", " ".join(str(problem).split()))]) from None
+    return topologies_of(content, path, node_names, lines)
+
+
+class _Place(NamedTuple):
+    """Where a topology is read from: its file, its name for messages, and lines of its maps."""
+
+    path: str
+    lead: str
+    lines: Mapping[int, int]
+
+    def failure(self, item: Any, text: str) -> ConfErrors:
+        """Return what is wrong with a map."""
+        return ConfErrors([self.error(self.line(item), text)])
+
+    def error(self, line: int, text: str) -> ConfError:
+        """Return what is wrong in a line."""
+        return ConfError(self.path, line, "", f"{self.lead}{text}")
+
+    def line(self, item: Any) -> int:
+        """Return where a map begins; 0 if that is not known."""
+        return self.lines.get(id(item), 0)
 
 
 def topologies_of(
-    content: Any, path: str, node_names: tuple[str, ...] | None = None
+    content: Any,
+    path: str,
+    node_names: tuple[str, ...] | None = None,
+    lines: Mapping[int, int] | None = None,
 ) -> tuple[TopologyConf, ...]:
     """Check the content of a topology.yaml, read into lists and maps.
+
+    Args:
+        lines: where maps begin, by their `id`.
 
     Raises:
         ConfErrors: with the problems of every topology.
     """
+    whole = _Place(path, "", lines or {})
     if not isinstance(content, list) or not content:
-        raise _failure(path, "expected a list of topologies")
+        raise whole.failure(content, "expected a list of topologies")
     found: list[TopologyConf] = []
     errors: list[ConfError] = []
     for number, item in enumerate(content, 1):
         name = item.get("topology") if isinstance(item, dict) else None
         try:
             if not isinstance(name, str) or not name:
-                raise _failure(path, f"entry {number}: topology: expected its name")
+                raise whole.failure(item, f"entry {number}: topology: expected its name")
             if any(other.name == name for other in found):
-                raise _failure(path, f"topology {name}: is there twice")
-            found.append(_topology(name, item, path, node_names))
+                raise whole.failure(item, f"topology {name}: is there twice")
+            place = whole._replace(lead=f"topology {name}: ")
+            found.append(_topology(name, item, place, node_names))
         except ConfErrors as problems:
             errors += problems.errors
     defaults = [item.name for item in found if item.is_default]
     if len(defaults) > 1:
         text = f"cluster_default is set for {' and '.join(defaults)}; one is allowed"
-        errors.append(ConfError(path, 0, "", text))
+        errors.append(whole.error(0, text))
     if errors:
         raise ConfErrors(errors)
     return tuple(found)
@@ -74,37 +123,34 @@ def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError
     return []
 
 
-def _failure(path: str, text: str) -> ConfErrors:
-    return ConfErrors([ConfError(path, 0, "", text)])
-
-
 def _topology(
-    name: str, item: dict[str, Any], path: str, node_names: tuple[str, ...] | None
+    name: str, item: dict[str, Any], place: _Place, node_names: tuple[str, ...] | None
 ) -> TopologyConf:
-    lead = f"topology {name}: "
     unknown = [key for key in item if key not in ("topology", "cluster_default", *_KINDS)]
     if unknown:
         later = " is not supported yet" if unknown[0] in _NOT_YET else " is not known here"
-        raise _failure(path, f"{lead}{unknown[0]}{later}")
+        raise place.failure(item, f"{unknown[0]}{later}")
     # What `scontrol show topoconf` prints has an empty map for each kind that is not meant.
     kinds = [kind for kind in _KINDS if item.get(kind)] or [key for key in _KINDS if key in item]
     if not kinds or (len(kinds) > 1 and any(item[kind] for kind in kinds)):
-        raise _failure(path, f"{lead}expected one of {', '.join(_KINDS)}")
+        raise place.failure(item, f"expected one of {', '.join(_KINDS)}")
     kind, is_default = kinds[0], item.get("cluster_default", False)
     if not isinstance(is_default, bool):
-        raise _failure(path, f"{lead}cluster_default: expected true or false")
-    lines = [] if kind == "flat" else list(_lines(kind, item[kind], path, lead))
+        raise place.failure(item, "cluster_default: expected true or false")
+    lines = [] if kind == "flat" else _lines(kind, item, place)
+    text = "".join(f"{line}\n" for line, _ in lines)
     try:
-        conf = parse_topology_conf("\n".join(lines) + "\n", node_names, path)
+        conf = parse_topology_conf(text, node_names, place.path)
     except ConfErrors as problems:
         raise ConfErrors(
-            [ConfError(path, 0, "", f"{lead}{error.text}") for error in problems.errors]
+            [place.error(lines[error.line - 1][1], error.text) for error in problems.errors]
         ) from None
     return replace(conf, name=name, is_default=is_default)
 
 
-def _lines(kind: str, body: Any, path: str, lead: str) -> Iterable[str]:
-    """Return the lines of a topology.conf that say the same."""
+def _lines(kind: str, item: dict[str, Any], place: _Place) -> list[tuple[str, int]]:
+    """Return the lines of a topology.conf that say the same, each with where it comes from."""
+    body = item[kind]
     plural = "switches" if kind == "tree" else "blocks"
     names = (
         {"switch": "SwitchName", "children": "Switches", "nodes": "Nodes"}
@@ -113,25 +159,28 @@ def _lines(kind: str, body: Any, path: str, lead: str) -> Iterable[str]:
     )
     known = (plural,) if kind == "tree" else (plural, "block_sizes")
     units = body.get(plural) if isinstance(body, dict) else None
+    where = body if isinstance(body, dict) else item
     if not isinstance(units, list) or not units or set(body) - set(known):
-        raise _failure(path, f"{lead}{kind}: expected {' and '.join(known)}")
+        raise place.failure(where, f"{kind}: expected {' and '.join(known)}")
+    found = []
     for unit in units:
         if not isinstance(unit, dict) or not unit or set(unit) - set(names):
-            raise _failure(path, f"{lead}{plural}: each entry has {', '.join(names)}")
-        yield " ".join(
-            f"{names[key]}={_word(value, path, f'{lead}{key}: ')}" for key, value in unit.items()
-        )
+            at = unit if isinstance(unit, dict) else where
+            raise place.failure(at, f"{plural}: each entry has {', '.join(names)}")
+        words = (f"{names[key]}={_word(key, value, unit, place)}" for key, value in unit.items())
+        found.append((" ".join(words), place.line(unit)))
     sizes = body.get("block_sizes")
     if sizes is not None:
         sizes = sizes if isinstance(sizes, list) else [sizes]
         if any(isinstance(size, bool) or not isinstance(size, int) for size in sizes):
-            raise _failure(path, f"{lead}block_sizes: expected node counts")
-        yield "BlockSizes=" + ",".join(map(str, sizes))
+            raise place.failure(body, "block_sizes: expected node counts")
+        found.append(("BlockSizes=" + ",".join(map(str, sizes)), place.line(body)))
+    return found
 
 
-def _word(value: Any, path: str, lead: str) -> str:
+def _word(key: str, value: Any, unit: Any, place: _Place) -> str:
     """Return a name or host list, which may come as a number."""
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not text or any(letter in text for letter in " \t\n\r#=\"'\\"):
-        raise _failure(path, f"{lead}expected a name or a list of hosts")
+        raise place.failure(unit, f"{key}: expected a name or a list of hosts")
     return text

@@ -7,10 +7,9 @@ import pwd
 from dataclasses import dataclass
 
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
-from pyslurm_ng.conf.check import check, check_warnings
+from pyslurm_ng.conf.check import check, check_warnings, topologies_of
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf
-from pyslurm_ng.conf.topology_conf import TopologyConf, load_topology_conf
-from pyslurm_ng.conf.topology_yaml import load_topology_yaml
+from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.sched.policy import Policy, policy
 
 
@@ -72,18 +71,6 @@ def load_configuration(path: str) -> Configuration:
         service_uid=_uid_of(conf.slurm_user),
         warnings=tuple(check_warnings(path)),
     )
-
-
-def topologies_of(conf: SlurmConf, directory: str) -> tuple[TopologyConf, ...]:
-    """Return the networks that the files beside slurm.conf describe."""
-    names = tuple(node.name for node in conf.nodes)
-    yaml_path = os.path.join(directory, "topology.yaml")
-    if os.path.exists(yaml_path):
-        return load_topology_yaml(yaml_path, names)
-    path = os.path.join(directory, "topology.conf")
-    if conf.topology_plugin == "topology/flat" or not os.path.exists(path):
-        return ()
-    return (load_topology_conf(path, names),)
 
 
 def _uid_of(user: str) -> int:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import click
 
+from pyslurm_ng.conf.check import topologies_of
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
-from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration, topologies_of
+from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sim.comparison import compare
