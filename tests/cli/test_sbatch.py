@@ -327,11 +327,13 @@ def test_parsable_and_quiet(shell: Shell) -> None:
 
 def test_verbose_lists_the_options_given(shell: Shell) -> None:
     """-v: one option a line between two rulers."""
-    _, err, _ = shell.run("-v", "-n3", "--wrap", "true")
+    _, err, _ = shell.run("-v", "-n3", "-t3", "--mem=10240", "--wrap", "true")
     ruler = f"sbatch: {'-' * 20} {'-' * 20}\n"
     assert err.startswith("sbatch: defined options\n" + ruler)
     assert "sbatch: ntasks              : 3\n" in err
     assert "sbatch: verbose             : 1\n" in err
+    assert "sbatch: time                : 00:03:00\n" in err
+    assert "sbatch: mem                 : 10G\n" in err
 
 
 def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:

@@ -289,6 +289,8 @@ class Options:
         words = self.settings.get("mem-bind", "none").lower().split(",")
         if not set(words) <= {"none", "quiet", "verbose", "q", "v", "no"}:
             raise OptionError("--mem-bind is not implemented yet", 1)
+        if self.command == "srun" and "parsable" in self.given:
+            raise OptionError("--parsable requires --async", 1)
         self._check_hint()
         self._settle_gpus()
         self._check_hosts()
@@ -391,6 +393,22 @@ class Options:
         lines = ["defined options", ruler]
         for name in sorted(self.given):
             value = self.given[name][1]
-            shown = str(self.verbose) if name == "verbose" else "set" if value is None else value
+            shown = str(self.verbose) if name == "verbose" else _shown(name, value)
             lines.append(f"{name:<20}: {shown}")
         return [*lines, ruler, "end of defined options"]
+
+
+def _shown(name: str, value: "str | None") -> str:
+    """Return an option's value as -v prints it: times and sizes in one form."""
+    if value is None:
+        return "set"
+    from pyslurm_ng.base import units
+
+    if name in ("time", "time-min"):
+        from pyslurm_ng.cli.fmt import long_time
+
+        seconds = units.parse_time_limit_s(value)
+        return "UNLIMITED" if seconds == units.INFINITE else long_time(seconds)
+    if name == "mem" or name.startswith("mem-per-"):
+        return units.format_mem_mib(units.parse_mem_mib(value))
+    return value
