@@ -16,7 +16,7 @@ from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.parts import Parts
-from pyslurm_ng.ctld.rules import reservation_due, timers
+from pyslurm_ng.ctld.rules import accrual, reservation_due, timers
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.start import (
@@ -38,6 +38,7 @@ from pyslurm_ng.wire.node_messages import NodeShutdown
 from pyslurm_ng.wire.stream import StreamServer
 
 _TICK_S = 1.0
+_ACCRUAL_US = 60_000_000  # age is counted in days
 _SWITCH_S = 0.0005
 # Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
 _NODE_SHUTDOWN_S = 0.2
@@ -61,6 +62,7 @@ class Daemon:
         self._configuration = configuration
         self._background: bg.Background | None = None
         self._stop = False
+        self._accrual_us = 0  # when to look next at who gathers age
 
     def start(self, background: bg.Background) -> int:
         """Become SlurmUser, recover the state, serve until told to stop."""
@@ -190,6 +192,9 @@ class Daemon:
             timers.due(cluster, conf, parts.soft.last_seen_us, now_us, limited, run_out)
         )
         parts.writer.record(reservation_due.due(cluster, conf, now_us, LOCAL))
+        if parts.scheduler.policy.enforces_limits and now_us >= self._accrual_us:
+            self._accrual_us = now_us + _ACCRUAL_US
+            parts.writer.record(accrual.due(cluster, now_us))
         parts.sender.tick()
         parts.steps.tick(limited)
         parts.mailer.tick(now_us)

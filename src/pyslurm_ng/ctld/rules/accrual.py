@@ -1,0 +1,77 @@
+"""Who gathers age priority while waiting: MaxJobsAccrue and GrpJobsAccrue.
+
+Those who gather already go on, the others join in the order of submission as places become free.
+Source: Slurm's manual of sacctmgr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyslurm_ng.model import events as ev, task_ranges
+from pyslurm_ng.model.assoc import Association
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import Job
+
+_Place = tuple[object, ...]
+
+
+def due(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+    """Return which waiting jobs begin, and which cease, to gather age; nothing without limits."""
+    if not _any_limit(cluster):
+        return []
+    waiting = [
+        job for job_id in cluster.pending if (job := cluster.jobs[job_id]).eligible_us
+        and job.eligible_us <= now_us
+    ]  # fmt: skip
+    waiting.sort(key=lambda job: (not job.accrue_us, job.accrue_us, job.submit_us, job.job_id))
+    gathering: dict[_Place, int] = {}
+    events: list[ev.AnyEvent] = []
+    for job in waiting:
+        tasks = task_ranges.count(job.array_pending) if job.array_pending else 1
+        places = list(_places(cluster, job))
+        # An array is one record: it gathers age if any of its tasks may.
+        may = all(gathering.get(place, 0) < most for place, most in places)
+        if may:
+            for place, _ in places:
+                gathering[place] = gathering.get(place, 0) + tasks
+        if may != bool(job.accrue_us):
+            events.append(ev.JobUpdated(now_us, job.job_id, {"accrue_us": now_us if may else 0}))
+    return events
+
+
+def _any_limit(cluster: Cluster) -> bool:
+    limits = [one.limits for one in cluster.qos.values()]
+    limits += [one.limits for one in cluster.assocs.values()]
+    return any(one.grp_jobs_accrue != INFINITE or one.max_jobs_accrue != INFINITE for one in limits)
+
+
+def _places(cluster: Cluster, job: Job) -> Iterator[tuple[_Place, int]]:
+    """Yield what a job counts under, and how many may gather age there."""
+    qos = cluster.qos.get(job.qos)
+    if qos is not None:
+        if qos.limits.grp_jobs_accrue != INFINITE:
+            yield ("qos", qos.name), qos.limits.grp_jobs_accrue
+        if qos.limits.max_jobs_accrue != INFINITE:
+            yield ("qos", qos.name, job.uid), qos.limits.max_jobs_accrue
+    chain = list(_chain(cluster, job.assoc_id))
+    own = next(
+        (one.limits.max_jobs_accrue for one in chain if one.limits.max_jobs_accrue != INFINITE),
+        INFINITE,
+    )
+    if own != INFINITE:
+        yield ("assoc", job.assoc_id), own
+    for one in chain:
+        if one.limits.grp_jobs_accrue != INFINITE:
+            yield ("group", one.assoc_id), one.limits.grp_jobs_accrue
+
+
+def _chain(cluster: Cluster, assoc_id: int) -> Iterator[Association]:
+    """Yield an association and the accounts above it."""
+    seen: set[int] = set()
+    while assoc_id in cluster.assocs and assoc_id not in seen:
+        seen.add(assoc_id)
+        one = cluster.assocs[assoc_id]
+        yield one
+        assoc_id = one.parent_id
