@@ -94,3 +94,15 @@ def test_a_count_of_reservations_by_partition() -> None:
     submit(cluster, whole(2), time_limit_min=60)
     submit(cluster, whole(2), time_limit_min=600)
     assert plan_of(cluster, "bf_job_part_count_reserve=1").expected_start_us.keys() == {2, 3, 5}
+
+
+def test_the_depth_and_the_window_bound_what_is_planned() -> None:
+    """Jobs beyond bf_max_job_test are not looked at; starts beyond bf_window are not foreseen."""
+    cluster = gap()
+    for _ in range(2):
+        submit(cluster, whole(4), time_limit_min=600)
+    plan = plan_of(cluster, "bf_max_job_test=2")
+    assert plan.expected_start_us.keys() == {2, 3}
+    assert plan.waits[4].reason == Reason.Priority
+    assert plan_of(cluster, "bf_window=1440").expected_start_us.keys() == {2, 3, 4}
+    assert plan_of(cluster, "bf_window=180").expected_start_us.keys() == {2, 3}

@@ -135,13 +135,13 @@ class Planner:
         """Return the planner for these demands: counts where those are exact, else nodes."""
         # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
         are_alike = not snapshot.reservations and not policy.preempt_by
-        are_alike = are_alike and not any_shares(snapshot)
+        are_alike = are_alike and not any_shares(snapshot) and not policy.packs_serial
         if are_alike and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools
         if self._nodes is None:
             self._nodes = NodePlan(snapshot)
-        self._nodes.begin(snapshot, wanted, policy.window_s)
+        self._nodes.begin(snapshot, wanted, policy)
         return self._nodes
 
 

@@ -11,11 +11,18 @@ from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.choosers import Chooser, Picker, Plain, Ways, ways_of
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.features import Way
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.select import place_of
 from pyslurm_ng.sched.shapes import Hardware
 from pyslurm_ng.sched.sharing import TOPO
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.topology import Layout, layouts_of, unit_numbers, weight_groups
+from pyslurm_ng.sched.topology import (
+    Layout,
+    Place,
+    layouts_of,
+    unit_numbers,
+    weight_groups,
+)
 
 
 def hardware_of(snapshot: Snapshot) -> Hardware:
@@ -40,11 +47,18 @@ class Nearness:
             layout = next(iter(layouts.values()))
             self.tree = layout if layout.kind == "tree" else None
         self._ways: dict[tuple[Way, ...], list[Ways]] = {}
+        self._busy = 0
+        self._packs_serial = False
         self._choosers: dict[int, Chooser] = {}
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Forget the last pass."""
         self._snapshot = snapshot
+        self._packs_serial = policy.packs_serial
+        self._plans_on_busy = policy.plans_on_busy_nodes
+        if self._plans_on_busy:
+            order, in_use = self._hardware.order, snapshot.in_use
+            self._busy = sum(1 << place for place, node_id in enumerate(order) if in_use[node_id])
         self._choosers = {}
 
     def layout(self, demand: Demand) -> Layout | None:
@@ -75,7 +89,7 @@ class Nearness:
     def is_open(self, demand: Demand, nodes: int) -> bool:
         """Return whether where so many nodes lie is judged here and not in the kernel."""
         need = demand.need
-        if is_picky(demand):
+        if is_picky(demand) or self._plans_on_busy or self._goes_last(demand):
             return True
         layout = self.layout(demand)
         if layout is None or nodes == 1:
@@ -83,17 +97,46 @@ class Nearness:
         return layout is not self.tree or bool(need.switches or need.required_nodes)
 
     def pick(
-        self, demand: Demand, fits: int, nodes: int, loads: Callable[[], Sequence[float]]
+        self,
+        demand: Demand,
+        fits: int,
+        nodes: int,
+        loads: Callable[[], Sequence[float]],
+        *,
+        is_later: bool,
     ) -> int | None:
         """Return so many nodes out of those that fit, None if no choice will do.
 
         Args:
             loads: how busy each position is at the time; nothing for a time to come.
+            is_later: the job does not start now, room is kept for it.
         """
+        if self._goes_last(demand):
+            lightest = next((found for group in self.plain.groups if (found := fits & group)), 0)
+            return 1 << lightest.bit_length() - 1 if lightest else None
         picker = self.picker(demand)
         if demand.need.least_loaded and isinstance(picker, Chooser):
             picker.load = loads()
-        return picker.pick(fits, place_of(demand.need, picker)._replace(nodes=nodes))
+        place = place_of(demand.need, picker)._replace(nodes=nodes)
+        if is_later and self._plans_on_busy:
+            chosen = _busy_first(picker, fits, self._busy, place)
+            if chosen is not None:
+                return chosen
+        return picker.pick(fits, place)
+
+    def _goes_last(self, demand: Demand) -> bool:
+        """Return whether a job is to have the last node that fits: those of one CPU, if any."""
+        need = demand.need
+        is_serial = self._packs_serial and need.tasks * need.cpus_per_task == 1
+        return is_serial and need.nodes_max == 1 and not is_picky(demand)
+
+
+def _busy_first(picker: Picker, fits: int, busy: int, place: Place) -> int | None:
+    """Return as many busy nodes as the job can use and others only where these are not enough."""
+    candidates = fits & (busy | place.required)
+    if candidates.bit_count() >= place.nodes:
+        return picker.pick(candidates, place)
+    return picker.pick(fits, place._replace(required=candidates))
 
 
 def is_picky(demand: Demand) -> bool:

@@ -18,6 +18,7 @@ from pyslurm_ng.sched.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.nearness import Nearness, hardware_of, is_picky
 from pyslurm_ng.sched.nodes_now import NodesNow
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.promises import Promises
 from pyslurm_ng.sched.select import share_tasks
 from pyslurm_ng.sched.shapes import Variant
@@ -39,20 +40,20 @@ class NodePlan:
         self._company = Company(self.hardware, Units(snapshot.topologies, snapshot.partitions))
         self._timeline = Timeline(self.hardware, self._nearness, self._company)
 
-    def begin(self, snapshot: Snapshot, demands: Iterable[Demand], window_s: int) -> None:
+    def begin(self, snapshot: Snapshot, demands: Iterable[Demand], policy: Policy) -> None:
         """Enter what is free now; later moments only once some job has to wait."""
         wanted = [demand for demand in demands if demand.verdict is None]
         self._now_us = snapshot.now_us
         self._reserved: array[int] = array("q")  # numbers of placings
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
         self._company.begin(snapshot)
-        self._nearness.begin(snapshot)
+        self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
         self._licenses = LicenseTimeline(snapshot, wanted)
         self._uneven = Uneven(
             self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
         )
-        self._timeline.begin(snapshot, wanted, window_s)  # once nobody holds the last grid
+        self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
 
     # When ---------------------------------------------------------------------------------------
 
@@ -170,7 +171,8 @@ class NodePlan:
         fits = int.from_bytes(self._timeline.grid.fitting(), "little")
         if demand.need.sharing == TOPO:
             fits = self._company.in_free_units(fits, demand, start_us)
-        chosen = self._nearness.pick(demand, fits, variant.nodes, loads)
+        is_later = start_us != self._now_us
+        chosen = self._nearness.pick(demand, fits, variant.nodes, loads, is_later=is_later)
         if chosen is None:
             return False
         self._timeline.grid.choose(kind, list(bits(chosen)))
