@@ -5,13 +5,22 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import pkgutil
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from pyslurm_ng import cli
 from pyslurm_ng.cli import command
 from tests.cli.reference_cluster import ReferenceCluster
+
+# All of them, since a module that is first loaded below would keep what stands in for the real.
+_MODULES = tuple(
+    importlib.import_module(f"pyslurm_ng.cli.{found.name}")
+    for found in pkgutil.iter_modules(cli.__path__)
+)
 
 
 @dataclass(frozen=True)
@@ -34,21 +43,16 @@ def run_command(
     uid = client.user.uid
     with patch.context() as inner:
         module = importlib.import_module(f"pyslurm_ng.cli.{name}")
-        for place in (command, module):
-            if hasattr(place, "connect"):
-                inner.setattr(place, "connect", lambda conf: client)
-            if hasattr(place, "read_conf"):
-                inner.setattr(place, "read_conf", lambda name, *more: conf)
-            if hasattr(place, "uid_of"):
-                inner.setattr(place, "uid_of", command.uid_of)
-            if hasattr(place, "write_bytes"):
-                inner.setattr(place, "write_bytes", lambda data: out.write(data.decode()))
-        for extra in ("squeue_steps", "job_json", "node_json", "sinfo_json", "diag_json"):
-            found = importlib.import_module(f"pyslurm_ng.cli.{extra}")
-            if found is not None and hasattr(found, "read_conf"):
-                inner.setattr(found, "read_conf", lambda name, *more: conf)
-            if found is not None:
-                inner.setattr(found, "write_bytes", lambda data: out.write(data.decode()))
+        replaced: dict[str, Any] = {
+            "connect": lambda conf: client,
+            "read_conf": lambda name, *more: conf,
+            "uid_of": command.uid_of,
+            "write_bytes": lambda data: out.write(data.decode()),
+        }
+        for place in _MODULES:
+            for attribute, instead in replaced.items():
+                if hasattr(place, attribute):
+                    inner.setattr(place, attribute, instead)
         inner.setattr(os, "getuid", lambda: uid)
         inner.setattr(sys, "stdout", out)
         inner.setattr(sys, "stderr", err)

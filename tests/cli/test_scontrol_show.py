@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pyslurm_ng.cli import scontrol_show
+from pyslurm_ng.cli import scontrol_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.states import JobFlag, JobState
@@ -75,7 +75,7 @@ def test_the_tasks_of_an_array_begin_with_its_own_record() -> None:
     """Then the youngest first; jobs beside it stay in order of their ids."""
     rows = [{"job_id": job_id, "array_job_id": array_id}
             for job_id, array_id in ((12, 12), (15, 12), (16, 12), (11, 0), (13, 0))]  # fmt: skip
-    rows.sort(key=scontrol_show._array_order)
+    rows.sort(key=scontrol_job._array_order)
     assert [row["job_id"] for row in rows] == [11, 12, 16, 15, 13]
 
 

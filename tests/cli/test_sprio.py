@@ -86,7 +86,6 @@ def test_only_some(monkeypatch: pytest.MonkeyPatch) -> None:
         (["-o", "%z"], r"sprio: error: Invalid job format specification: z\n"),
         (["-j", "x"], r"sprio: error: Invalid job id: x\n"),
         (["-u", "nobody99"], r"sprio: error: Invalid user: nobody99\n"),
-        (["--sibling"], r"sprio: error: --sibling is not supported yet\n"),
         (["--wrong"], r"sprio: unrecognized option '--wrong'\nTry .*\n"),
     ],
 )

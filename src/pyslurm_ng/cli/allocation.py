@@ -4,8 +4,9 @@ import os
 import select
 from time import monotonic
 
-from pyslurm_ng.cli import option_values as ov, submission
+from pyslurm_ng.cli import option_values as ov
 from pyslurm_ng.cli.command import say
+from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -241,7 +242,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         "SLURM_JOB_QOS": granted["qos"],
         "SLURM_NNODES": granted["node_count"],
         "SLURM_NODELIST": granted["nodes"],
-        "SLURM_SUBMIT_DIR": submission.current_directory(),
+        "SLURM_SUBMIT_DIR": current_directory(),
         "SLURM_SUBMIT_HOST": os.uname().nodename.partition(".")[0],
         "SLURM_TASKS_PER_NODE": granted["tasks_per_node"],
     }

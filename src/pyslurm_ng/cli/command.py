@@ -1,4 +1,4 @@
-"""What all looking and steering commands share: options, the controller, error lines."""
+"""What all looking and steering commands share: the controller, rows, error lines."""
 
 import os
 import sys
@@ -8,103 +8,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from pyslurm_ng.wire.client import Client
-
-NONE, REQUIRED, OPTIONAL = 0, 1, 2
-"""Whether an option takes an argument."""
-
-Option = tuple[str, str, int]
-"""Long name, short letter or "", and one of the three above."""
-
-
-class UsageError(Exception):
-    """Options that cannot be read; the text is getopt's, without the command's name."""
-
-
-def parse_options(
-    argv: list[str], options: tuple[Option, ...]
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return (long name, value) pairs in order, and the operands, by getopt_long's rules.
-
-    Long names may be abbreviated while unique, options and operands may alternate, `--` ends the
-    options. An option that takes none has the value "".
-
-    Raises:
-        UsageError: unknown or ambiguous option, argument missing or not allowed.
-    """
-    by_name = {name: arg for name, _, arg in options}
-    by_letter = {letter: (name, arg) for name, letter, arg in options if letter}
-    found: list[tuple[str, str]] = []
-    operands: list[str] = []
-    position = 0
-    while position < len(argv):
-        word = argv[position]
-        position += 1
-        if word == "--":
-            operands += argv[position:]
-            break
-        if word.startswith("--"):
-            text, equals, value = word[2:].partition("=")
-            name = _long_name(text, by_name)
-            arg = by_name[name]
-            if equals and arg == NONE:
-                raise UsageError(f"option '--{name}' doesn't allow an argument")
-            if arg == REQUIRED and not equals:
-                if position == len(argv):
-                    raise UsageError(f"option '--{name}' requires an argument")
-                value = argv[position]
-                position += 1
-            found.append((name, value))
-        elif word.startswith("-") and word != "-":
-            position = _letters(word, argv, position, by_letter, found)
-        else:
-            operands.append(word)
-    return found, operands
-
-
-def _long_name(text: str, by_name: "dict[str, int]") -> str:
-    if text in by_name:
-        return text
-    matches = [name for name in by_name if name.startswith(text)]
-    if not matches:
-        raise UsageError(f"unrecognized option '--{text}'")
-    if len(matches) > 1:
-        shown = " ".join(f"'--{name}'" for name in matches)
-        raise UsageError(f"option '--{text}' is ambiguous; possibilities: {shown}")
-    return matches[0]
-
-
-def _letters(
-    word: str,
-    argv: list[str],
-    position: int,
-    by_letter: "dict[str, tuple[str, int]]",
-    found: "list[tuple[str, str]]",
-) -> int:
-    """Read one word of short options; return where to go on."""
-    for index in range(1, len(word)):
-        letter = word[index]
-        entry = by_letter.get(letter)
-        if entry is None:
-            raise UsageError(f"invalid option -- '{letter}'")
-        name, arg = entry
-        if arg == NONE:
-            found.append((name, ""))
-            continue
-        value = word[index + 1 :]
-        if arg == REQUIRED and not value:
-            if position == len(argv):
-                raise UsageError(f"option requires an argument -- '{letter}'")
-            value = argv[position]
-            position += 1
-        found.append((name, value))
-        break
-    return position
-
-
-def usage_failure(command: str, problem: UsageError, code: int = 1) -> int:
-    """Print getopt's text and where help is; return the exit code."""
-    say(f'{command}: {problem}\nTry "{command} --help" for more information')
-    return code
 
 
 def say(text: str) -> None:

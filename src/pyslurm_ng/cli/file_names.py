@@ -1,4 +1,23 @@
-"""Names of a job's files as commands show them: defaults filled in, patterns expanded."""
+"""Names of files: a job's with defaults filled in and patterns expanded, and where we are."""
+
+import os
+
+
+def current_directory() -> str:
+    """Return the directory by the name the user knows it by; a removed one by its last name."""
+    name = os.environ.get("PWD", "")
+    try:
+        here = os.stat(".")
+        there = os.stat(name) if name.startswith("/") else None
+        if there is not None and (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+            return name
+        return os.getcwd()
+    except OSError:
+        pass
+    try:
+        return os.getcwd()
+    except OSError:
+        return name or "/"
 
 
 def default_stdout(std_out: str, work_dir: str, array_job_id: int) -> str:

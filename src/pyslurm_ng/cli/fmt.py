@@ -8,6 +8,9 @@ from pyslurm_ng._records import RIGHT, render
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from pyslurm_ng.cli.command import Table
 
 INFINITE = 4294967295
 NO_VALUE = 4294967294
@@ -120,6 +123,26 @@ def parse_long(text: str, known: "Mapping[str, object]") -> Format:
 
 
 # Times ----------------------------------------------------------------------------------------
+
+
+def lines_of(
+    chosen: Format, table: "Table", context: "Any", fields: "Mapping[str, Any]", header: bool
+) -> bytes:
+    """Return the heading and all rows as text."""
+    if not chosen.columns:
+        # Nothing but what was not understood: one line each, as it is.
+        return f"{chosen.head}\n".encode() * (len(table.rows) + header)
+    out = b""
+    if header:
+        out = chosen.header({column.key: fields[column.key][1] for column in chosen.columns})
+    if not table.rows:
+        return out
+    columns = list(zip(*table.rows, strict=False))
+    cells = []
+    for column in chosen.columns:
+        _, _, needed, maker = fields[column.key]
+        cells.append(maker(context, *[columns[table.at[name]] for name in needed]))
+    return out + chosen.lines(cells)
 
 
 class Dates:

@@ -1,7 +1,8 @@
 """`--help` and `--usage` of sbatch, salloc and srun, from the option tables."""
 
 from pyslurm_ng.cli.option_help import HELP
-from pyslurm_ng.cli.options import NONE, OPTIONAL, is_implemented
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL
+from pyslurm_ng.cli.options import is_implemented
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -469,7 +469,7 @@ def _names_in(name: str, path: str) -> str:
 
 def directory(options: "Options", name: str, value: str) -> None:
     """`--chdir`."""
-    from pyslurm_ng.cli.submission import current_directory
+    from pyslurm_ng.cli.file_names import current_directory
 
     options.request["work_dir"] = (
         value if value.startswith("/") else f"{current_directory()}/{value}"

@@ -1,9 +1,8 @@
 """Options of sbatch, salloc and srun: one table for command line, `#SBATCH` and environment.
 
-`split_words` follows getopt_long: abbreviations, values behind `=` or in the next word, letters
-joined, `--`; the first word that is no option ends them. Values are checked as they are read, with
-Slurm's texts. What comes of it is the map of a `model.job.JobRequest` and, apart from it, the
-settings that only the command needs.
+The first word that is no option ends them. Values are checked as they are read, with Slurm's texts.
+What comes of it is the map of a `model.job.JobRequest` and, apart from it, the settings that only
+the command needs.
 """
 
 import os
@@ -11,6 +10,7 @@ import os
 from pyslurm_ng.cli import option_values as ov
 from pyslurm_ng.cli.option_table import OPTIONS
 from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, UsageError, split_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Row: TypeAlias = tuple[Any, ...]
     Reader: TypeAlias = Callable[["Options", str, Any], None]
 
-NONE, REQUIRED, OPTIONAL = 0, 1, 2
 SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
 """Where an option comes from, weakest first."""
 COMMANDS = ("sbatch", "salloc", "srun")
@@ -75,7 +74,8 @@ READERS: "dict[str, Reader]" = {
 """Options with a grammar of their own."""
 
 SETTINGS = frozenset(
-    "export export-file help ignore-pbs parsable quiet test-only usage verbose version wait wrap "
+    "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
+    "version wait wrap "
     # Of salloc and srun alone; their commands read them.
     "bell no-bell no-shell immediate kill-command cpu-bind cpu_bind disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
@@ -178,72 +178,11 @@ class Options:
         Raises:
             OptionError: getopt's texts, for unknown and ambiguous names and missing arguments.
         """
-        found: list[tuple[str, str | None]] = []
-        position = 0
-        while position < len(words):
-            word = words[position]
-            if word == "--":
-                position += 1
-                break
-            if word[:1] != "-" or word == "-":
-                break
-            position += 1
-            if word.startswith("--"):
-                position = self._long(word[2:], words, position, found)
-            else:
-                position = self._letters(word[1:], words, position, found)
-        return found, words[position:]
-
-    def _long(
-        self, text: str, words: "list[str]", position: int, found: "list[tuple[str, str | None]]"
-    ) -> int:
-        name, equals, rest = text.partition("=")
-        name = self._full_name(name, text)
-        argument = self.by_name[name][2]
-        value: str | None = rest if equals else None
-        if equals and argument == NONE:
-            raise self._usage(f"option '--{name}' doesn't allow an argument")
-        if argument == REQUIRED and not equals:
-            if position == len(words):
-                raise self._usage(f"option '--{name}' requires an argument")
-            value = words[position]
-            position += 1
-        found.append((name, value))
-        return position
-
-    def _full_name(self, name: str, text: str) -> str:
-        if name in self.by_name:
-            return name
-        matches = [other for other in self.by_name if other.startswith(name)]
-        if len(matches) == 1 and name:
-            return matches[0]
-        if matches and name:
-            shown = " ".join(f"'--{match}'" for match in matches)
-            raise self._usage(f"option '--{text}' is ambiguous; possibilities: {shown}")
-        raise self._usage(f"unrecognized option '--{text}'")
-
-    def _letters(
-        self, text: str, words: "list[str]", position: int, found: "list[tuple[str, str | None]]"
-    ) -> int:
-        for index, letter in enumerate(text):
-            row = self.by_letter.get(letter)
-            if row is None:
-                raise self._usage(f"invalid option -- '{letter}'")
-            if row[2] == NONE:
-                found.append((row[0], None))
-                continue
-            rest = text[index + 1 :]
-            if row[2] == REQUIRED and not rest:
-                if position == len(words):
-                    raise self._usage(f"option requires an argument -- '{letter}'")
-                rest = words[position]
-                position += 1
-            found.append((row[0], rest or (None if row[2] == OPTIONAL else rest)))
-            break
-        return position
-
-    def _usage(self, text: str) -> OptionError:
-        return OptionError(f'{text}\nTry "{self.command} --help" for more information', 255, "")
+        try:
+            return split_words(words, self.by_name, self.by_letter)
+        except UsageError as problem:
+            text = f'{problem}\nTry "{self.command} --help" for more information'
+            raise OptionError(text, 255, "") from None
 
     def apply_all(self, pairs: "Iterable[tuple[str, str | None]]", source: int) -> None:
         """Read options of one source in order."""

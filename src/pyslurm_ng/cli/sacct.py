@@ -3,17 +3,8 @@
 import os
 from time import localtime, mktime, time
 
-from pyslurm_ng.cli.command import (
-    UsageError,
-    fail,
-    parse_options,
-    read_conf,
-    split_list,
-    take_yaml,
-    usage_failure,
-    version_line,
-    write_bytes,
-)
+from pyslurm_ng.cli.command import fail, read_conf, split_list, write_bytes
+from pyslurm_ng.cli.program import Program, foreign_cluster, option_lines
 from pyslurm_ng.cli.tables.sacct_fields import (
     BRIEF_FORMAT,
     DEFAULT_FORMAT,
@@ -38,10 +29,8 @@ SAME = {
     "help-fields": "helpformat",
     "uid": "user",
 }
-REFUSED = (
-    "autocomplete", "allclusters", "completion", "expand-patterns", "federation", "file",
-    "helpreason",
-)  # fmt: skip
+REFUSED = ("completion", "file")
+REPEATABLE = ("jobs", "accounts", "user", "state", "partition", "name", "nodelist")
 FLAG_NAMES = {
     "schedsubmit": "SchedSubmit",
     "schedmain": "SchedMain",
@@ -53,31 +42,12 @@ TEXT_LINE = "-" * 80
 
 def main(argv: "list[str]") -> int:
     """Run sacct; return its exit code."""
-    try:
-        pairs, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("sacct", problem)
-    given: dict[str, str] = {}
-    for name, value in pairs:
-        name = SAME.get(name, name)
-        if name in REFUSED:
-            fail(f"sacct: error: --{name} is not implemented yet")
-        # Lists may be given in pieces.
-        repeatable = name in ("jobs", "accounts", "user", "state", "partition", "name", "nodelist")
-        given[name] = f"{given[name]},{value}" if name in given and repeatable else value
+    given, operands = PROGRAM.read(argv)
     if operands:
         fail(f"sacct: error: Unknown arguments:\nsacct: error:  {' '.join(operands)}")
-    if "version" in given:
-        print(version_line())
-        return 0
-    if "help" in given or "usage" in given:
-        return _help("help" in given)
-    if "helpformat" in given:
-        write_bytes(_help_format())
-        return 0
-    if "helpstate" in given:
-        return _help_state()
-    take_yaml(given)
+    for name in REPEATABLE:  # lists may be given in pieces
+        if name in given:
+            given[name] = ",".join(value for other, value in given.pairs if other == name)
     return _report(given, argv)
 
 
@@ -99,15 +69,13 @@ def _answer(
     client: "Client", conf: "dict[str, str]", given: "dict[str, str]", argv: "list[str]"
 ) -> int:
     cluster = conf.get("ClusterName", "cluster").lower()
-    for name in split_list(given.get("clusters", os.environ.get("SLURM_CLUSTERS", ""))):
-        if name not in (cluster, "all"):
-            fail(f"sacct: error: --clusters={name}: other clusters are not implemented yet")
+    foreign = foreign_cluster(given.get("clusters", os.environ.get("SLURM_CLUSTERS", "")), cluster)
+    if foreign:
+        fail(f"sacct: error: --clusters={foreign}: other clusters are not supported yet")
     if "batch-script" in given or "env-vars" in given:
         return _texts(client, cluster, given)
     request = _selection(given, cluster)
     if "json" in given:
-        if given["json"]:
-            fail(f"sacct: error: --json={given['json']} is not implemented yet")
         from pyslurm_ng.cli import sacct_json
 
         request["columns"], request["step_columns"] = sacct_json.columns()
@@ -539,32 +507,48 @@ def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
     return 0
 
 
-def _help_format() -> bytes:
+def _help_format() -> str:
     lines = []
     names = [name for name, _, _ in FIELDS]
     for first in range(0, len(names), 4):
         lines.append(" ".join(f"{name:<19s}" for name in names[first : first + 4]))
-    return ("\n".join(lines) + "\n").encode()
+    return "\n".join(lines)
 
 
-def _help_state() -> int:
+def _help_state() -> str:
     from pyslurm_ng.base.state_names import job_state_list
 
-    print(job_state_list().replace(",", "\n").upper())
-    return 0
+    return job_state_list().replace(",", "\n").upper()
 
 
-def _help(is_long: bool) -> int:
-    """Print the options; what they do is in the manual page."""
-    print("sacct [<OPTION>]")
-    if not is_long:
-        print("    Valid <OPTION> values are:", end="")
-        print(" " + " ".join(f"--{name}" for name, _, _ in OPTIONS))
-        return 0
-    print("    Valid <OPTION> values are:")
-    for name, letter, argument in OPTIONS:
-        if name in REFUSED or name in SAME:
-            continue
-        value = ("", "=VALUE", "[=VALUE]")[argument]
-        print(f"     {'-' + letter + ', ' if letter else '    '}--{name}{value}")
-    return 0
+def _help_reason() -> str:
+    from pyslurm_ng.model.states import Reason, reason_text
+
+    return "\n".join(reason_text(reason) for reason in Reason)
+
+
+def _usage() -> str:
+    names = " ".join(f"--{name}" for name, _, _ in OPTIONS)
+    return f"sacct [<OPTION>]\n    Valid <OPTION> values are: {names}"
+
+
+def _help() -> str:
+    """Return the options; what they do is in the manual page."""
+    options = option_lines(OPTIONS, {*REFUSED, *SAME})
+    return f"sacct [<OPTION>]\n    Valid <OPTION> values are:\n{options}"
+
+
+PROGRAM = Program(
+    "sacct",
+    OPTIONS,
+    "",
+    same=SAME,
+    refused=REFUSED,
+    tells={
+        "help": _help,
+        "usage": _usage,
+        "helpformat": _help_format,
+        "helpreason": _help_reason,
+        "helpstate": _help_state,
+    },
+)

@@ -3,16 +3,9 @@
 import os
 import sys
 
-from pyslurm_ng.cli.command import (
-    UsageError,
-    fail,
-    parse_options,
-    read_conf,
-    say,
-    take_yaml,
-    usage_failure,
-    version_line,
-)
+from pyslurm_ng.cli.command import fail, read_conf, say, version_line
+from pyslurm_ng.cli.option_words import split_line
+from pyslurm_ng.cli.program import Program, option_lines
 from pyslurm_ng.cli.tables.sacctmgr_fields import OPTIONS
 
 TYPE_CHECKING = False
@@ -62,21 +55,7 @@ QUESTION_S = 30
 
 def main(argv: "list[str]") -> int:
     """Run sacctmgr; return its exit code."""
-    try:
-        pairs, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("sacctmgr", problem)
-    given = dict(pairs)
-    take_yaml(given)
-    if "autocomplete" in given:
-        fail("sacctmgr: error: --autocomplete is not implemented yet")
-    if given.get("json"):
-        fail(f"sacctmgr: error: --json={given['json']} is not implemented yet")
-    if "version" in given:
-        print(version_line())
-        return 0
-    if "help" in given or "usage" in given:
-        return _help()
+    given, operands = PROGRAM.read(argv)
     manager = Manager(given, argv)
     try:
         if not operands:
@@ -297,7 +276,7 @@ def _interactive(manager: Manager) -> int:
         if not line:
             return code
         line = history if line.strip() == "!!" else line.strip()
-        words = split_words(line)
+        words = split_line(line)
         if not words:
             continue
         if words[0].lower() in ("exit", "quit"):
@@ -312,28 +291,6 @@ def _interactive(manager: Manager) -> int:
             code = stop.code if isinstance(stop.code, int) else 1
 
 
-def split_words(line: str) -> "list[str]":
-    """Return the words of a line; quotes keep blanks together."""
-    words, current, quote, is_word = [], "", "", False
-    for char in line:
-        if quote:
-            if char == quote:
-                quote = ""
-            else:
-                current += char
-        elif char in "'\"":
-            quote, is_word = char, True
-        elif char.isspace():
-            if is_word:
-                words.append(current)
-            current, is_word = "", False
-        else:
-            current, is_word = current + char, True
-    if is_word:
-        words.append(current)
-    return words
-
-
 def is_flag(word: str) -> str:
     """Return the flag word (withassoc, tree ...) that a word stands for, empty if none."""
     lowered = word.lower()
@@ -343,14 +300,14 @@ def is_flag(word: str) -> str:
     return ""
 
 
-def _help() -> int:
-    print("sacctmgr [<OPTION>] [<COMMAND>]")
-    print("    Valid <OPTION> values are:")
-    for name, letter, argument in OPTIONS:
-        if name == "autocomplete":
-            continue
-        value = ("", "=VALUE", "[=VALUE]")[argument]
-        print(f"     {'-' + letter + ', ' if letter else '    '}--{name}{value}")
-    print("    <COMMAND> is: add|list|modify|delete ENTITY [where] KEY=VALUE... [set KEY=VALUE...]")
-    print("       ping | reconfigure | shutdown | version | clear stats")
-    return 0
+def _help() -> str:
+    return (
+        "sacctmgr [<OPTION>] [<COMMAND>]\n"
+        "    Valid <OPTION> values are:\n"
+        f"{option_lines(OPTIONS)}\n"
+        "    <COMMAND> is: add|list|modify|delete ENTITY [where] KEY=VALUE... [set KEY=VALUE...]\n"
+        "       ping | reconfigure | shutdown | version | clear stats"
+    )
+
+
+PROGRAM = Program("sacctmgr", OPTIONS, "", tells={"help": _help, "usage": _help})

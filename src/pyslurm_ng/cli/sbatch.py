@@ -6,6 +6,7 @@ import sys
 from pyslurm_ng.cli import submission
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.directives import apply_directives
+from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_values import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
 from pyslurm_ng.wire.client import SlurmError
@@ -142,7 +143,7 @@ def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
 
 def _find(name: str) -> str:
     """Return the full path of a script: here, or where PATH says."""
-    here = os.path.normpath(os.path.join(submission.current_directory(), name))
+    here = os.path.normpath(os.path.join(current_directory(), name))
     if "/" in name or os.path.exists(name):
         return here
     for directory in os.environ.get("PATH", "").split(":"):

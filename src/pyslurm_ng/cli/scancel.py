@@ -5,31 +5,18 @@ import sys
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.state_names import parse_job_state
-from pyslurm_ng.cli.command import (
-    NONE,
-    REQUIRED,
-    Table,
-    UsageError,
-    connect,
-    fail,
-    parse_options,
-    read_conf,
-    say,
-    split_list,
-    uid_of,
-    usage_failure,
-    version_line,
-)
+from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, split_list, uid_of
+from pyslurm_ng.cli.option_words import NONE, REQUIRED
+from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.command import Option
     from pyslurm_ng.wire.client import Client
 
-OPTIONS: "tuple[Option, ...]" = (
+OPTIONS = (
     ("account", "A", REQUIRED),
     ("admin-comment", "", REQUIRED),
     ("autocomplete", "", REQUIRED),
@@ -59,8 +46,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("wckey", "", REQUIRED),
 )
-REFUSED = ("autocomplete", "cron", "sibling", "admin-comment")
-_ALIASES = {"cluster": "clusters", "jobname": "name"}
+REFUSED = ("cron", "sibling", "admin-comment")
 _ENVIRONMENT = (
     ("SCANCEL_ACCOUNT", "account"),
     ("SCANCEL_BATCH", "batch"),
@@ -83,6 +69,14 @@ Usage: scancel [-A account] [--batch] [--full] [--interactive] [-n job_name]
                [-t PENDING | RUNNING | SUSPENDED] [--usage] [-u user_name]
                [--hurry] [-V] [-v] [-w hosts...] [--wckey=wckey] [--me] [--ctld]
                [job_id[_array_id][.step_id]]"""
+PROGRAM = Program(
+    "scancel",
+    OPTIONS,
+    USAGE,
+    same={"cluster": "clusters", "jobname": "name"},
+    environment=_ENVIRONMENT,
+    refused=REFUSED,
+)
 CANCEL_BATCH, CANCEL_FULL, CANCEL_HURRY, CANCEL_VERBOSE = 1, 2, 4, 8
 SIGKILL = 9
 INVALID_JOB_ID, ACCESS_DENIED, ALREADY_DONE = 2017, 2002, 2021
@@ -102,24 +96,7 @@ _FILTERS = (
 
 def main(argv: "list[str]") -> int:
     """Run scancel; return its exit code."""
-    try:
-        found, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("scancel", problem)
-    given = {
-        name: os.environ[variable] for variable, name in _ENVIRONMENT if variable in os.environ
-    }
-    for name, value in found:
-        given[_ALIASES.get(name, name)] = value
-    for name in ("help", "usage", "version"):
-        if name in given:
-            print(version_line() if name == "version" else USAGE)
-            if name == "help":
-                print("\nHelp options:\n  --help       show this help\n  --usage      short help")
-            return 0
-    for name in REFUSED:
-        if name in given:
-            fail(f"scancel: error: --{name} is not supported yet")
+    given, operands = PROGRAM.read(argv)
     ids = [text for word in operands for text in split_job_ids(word)]
     for text in ids:
         try:
@@ -177,9 +154,7 @@ def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
     verbose = "verbose" in given and "quiet" not in given
     flags |= CANCEL_VERBOSE if verbose else 0
     conf = read_conf("scancel")
-    own = conf.get("ClusterName", "cluster")
-    if "clusters" in given and given["clusters"] != own:
-        fail(f"scancel: error: No cluster '{given['clusters']}' known by database.")
+    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
     client = connect(conf)
     try:
         if "interactive" in given:

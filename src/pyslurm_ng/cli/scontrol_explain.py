@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from pyslurm_ng.cli.scontrol import Session
+    from pyslurm_ng.cli.scontrol_session import Session
 
     Explained = dict[str, Any]
 

@@ -2,13 +2,15 @@
 
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.fmt import SECOND_US, Dates, long_time
+from pyslurm_ng.cli.scontrol_keys import find_key
+from pyslurm_ng.cli.scontrol_session import null, print_record
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.scontrol import Session
+    from pyslurm_ng.cli.scontrol_session import Session
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
@@ -79,8 +81,6 @@ def delete(session: "Session", name: str) -> int:
 
 def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, Any] | int":
     """Return the request that words ask for, or an exit code after saying why there is none."""
-    from pyslurm_ng.cli.scontrol_update import find_key
-
     name = ""
     settings: dict[str, str] = {}
     for word in words:
@@ -149,15 +149,8 @@ def _last_line(error: SlurmError) -> str:
 # Showing --------------------------------------------------------------------------------------
 
 
-def null(value: str) -> str:
-    """Return what scontrol prints for an empty value."""
-    return value or "(null)"
-
-
 def show(session: "Session", words: "list[str]") -> int:
     """Print reservations: all, or the one named."""
-    from pyslurm_ng.cli.scontrol_show import print_record
-
     name = words[0] if words else ""
     try:
         reply = session.client.call("ShowReservations", {"name": name})

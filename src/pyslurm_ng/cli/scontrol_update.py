@@ -2,13 +2,15 @@
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.cli.command import fail, say, uid_of
+from pyslurm_ng.cli.scontrol_keys import find_key, words_to_settings
+from pyslurm_ng.cli.scontrol_session import need
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.scontrol import Session
+    from pyslurm_ng.cli.scontrol_session import Action, Session
 
 JOB_KEYS = (
     "Account AdminComment ArrayTaskThrottle BurstBuffer ClusterFeatures Clusters Comment "
@@ -61,33 +63,6 @@ PARTITION_KEYS = (
 ).split()
 
 
-def words_to_settings(words: "list[str]") -> "list[tuple[str, str, str]]":
-    """Return (key, value, word) of each `Key=Value`; `Key+=` and `Key-=` sign the value."""
-    settings = []
-    for word in words:
-        key, equals, value = word.partition("=")
-        if equals and key[-1:] in ("+", "-"):
-            value = key[-1] + value
-            key = key[:-1]
-        settings.append((key, value, word))
-    return settings
-
-
-def find_key(key: str, keys: "list[str]", aliases: "dict[str, str]") -> str:
-    """Return the lower-case key that a word names, abbreviated or not, or ""."""
-    word = key.lower()
-    if word in aliases:
-        return aliases[word]
-    names = [name.lower() for name in keys]
-    if word not in names:
-        matches = [name for name in names if name.startswith(word)] if len(word) > 2 else []
-        if not matches:
-            return ""
-        # `Time` means TimeLimit and `Req...` its first: as long as Slurm takes the word at all.
-        word = matches[0]
-    return aliases.get(word, word)
-
-
 def refuse(word: str) -> "int":
     """Say that a key is not taken."""
     say(f"Update of this parameter is not supported: {word}\nRequest aborted")
@@ -96,6 +71,7 @@ def refuse(word: str) -> "int":
 
 def update(session: "Session", words: "list[str]") -> int:
     """Find out what is to be changed and change it."""
+    need(words, "update")
     settings = words_to_settings(words)
     names = {key.lower() for key, _, _ in settings}
     for entity, keys in (
@@ -279,6 +255,7 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
 
 def create(session: "Session", words: "list[str]") -> int:
     """`scontrol create partition|reservation|node ...`."""
+    need(words, "create")
     entity = words[0].lower() if words and "=" not in words[0] else ""
     settings = words_to_settings(words[1:] if entity else words)
     names = {key.lower() for key, _, _ in settings}
@@ -300,8 +277,7 @@ def create(session: "Session", words: "list[str]") -> int:
 
 def delete(session: "Session", words: "list[str]") -> int:
     """`scontrol delete PartitionName=NAME|ReservationName=NAME`."""
-    if not words:
-        fail("too few arguments for keyword:delete")
+    need(words, "delete")
     if len(words) == 2 and "=" not in words[0]:
         words = [f"{words[0]}={words[1]}"]
     key, _, value = words[0].partition("=")
@@ -317,3 +293,6 @@ def delete(session: "Session", words: "list[str]") -> int:
         return 1
     say(f"Invalid entity in delete command: {words[0]}")
     return 1
+
+
+ACTIONS: "dict[str, Action]" = {"create": create, "delete": delete, "update": update}

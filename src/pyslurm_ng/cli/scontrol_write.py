@@ -1,16 +1,19 @@
-"""`scontrol write config`: the configuration in force as a slurm.conf that can be read again."""
+"""scontrol write: a job's script, or the configuration in force as a slurm.conf."""
 
 import os
+import sys
 
 from pyslurm_ng.cli.command import Table, fail, say
-from pyslurm_ng.cli.scontrol_show import config_lines, partition_lines
+from pyslurm_ng.cli.scontrol_node import partition_lines
+from pyslurm_ng.cli.scontrol_session import need
+from pyslurm_ng.cli.scontrol_show import config_lines
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.scontrol import Session
+    from pyslurm_ng.cli.scontrol_session import Session
 
     Row = dict[str, Any]
 
@@ -29,6 +32,41 @@ _SHOWN_UNSET = {
 }
 _MEMORY = ("DefMemPerNode", "DefMemPerCPU", "MaxMemPerNode", "MaxMemPerCPU")
 _DERIVED = frozenset(("TotalCPUs", "TotalNodes", "TRES"))
+
+
+def write(session: "Session", arguments: "list[str]") -> int:
+    """`write batch_script ID [FILE|-]`."""
+    need(arguments, "write")
+    what = arguments[0].lower()
+    if not "batch_script".startswith(what) or len(what) < 2:
+        if "config".startswith(what):
+            return write_config(session, arguments[1:])
+        say(f"invalid write operation:{arguments[0]}")
+        return 1
+    if len(arguments) < 2:
+        fail("too few arguments for keyword:write batch_script")
+    job = arguments[1]
+    try:
+        reply = session.client.call("GetBatchScript", {"job": job})
+    except SlurmError as error:
+        say(f"job script retrieval failed: {error.text}")
+        return 1
+    name = arguments[2] if len(arguments) > 2 else f"slurm-{job}.sh"
+    if name == "-":
+        sys.stdout.flush()
+        view = memoryview(reply["script"])
+        while view:
+            view = view[os.write(1, view) :]
+        return 0
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o700)
+        with open(descriptor, "wb") as stream:
+            stream.write(reply["script"])
+    except OSError as problem:
+        say(f"failed to open file `{name}`: {problem.strerror}")
+        return 1
+    print(f"batch script for job {job} written to {name}")
+    return 0
 
 
 def write_config(session: "Session", words: "list[str]") -> int:

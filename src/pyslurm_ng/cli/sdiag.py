@@ -1,29 +1,16 @@
 """sdiag: the controller's counters."""
 
-from pyslurm_ng.cli.command import (
-    NONE,
-    OPTIONAL,
-    REQUIRED,
-    UsageError,
-    connect,
-    fail,
-    parse_options,
-    read_conf,
-    say,
-    take_yaml,
-    usage_failure,
-    version_line,
-)
+from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.fmt import SECOND_US, date_line
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
+from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.command import Option
-
-OPTIONS: "tuple[Option, ...]" = (
+OPTIONS = (
     ("all", "a", NONE),
     ("autocomplete", "", REQUIRED),
     ("cluster", "M", REQUIRED),
@@ -39,33 +26,18 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
-REFUSED = ("autocomplete",)
 USAGE = "Usage: sdiag [-M cluster] [-aritT] [--json[=data_parser]] [--no-trunc] [--usage] [-V]"
+PROGRAM = Program("sdiag", OPTIONS, USAGE, same={"cluster": "clusters"})
 _RULE = "*" * 55
 
 
 def main(argv: "list[str]") -> int:
     """Run sdiag; return its exit code."""
-    try:
-        found, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("sdiag", problem)
-    given = dict(found)
-    if "version" in given:
-        print(version_line())
-        return 0
-    if "help" in given or "usage" in given:
-        print(USAGE)
-        if "help" in given:
-            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
-        return 0
-    if operands:
-        fail(f"sdiag: error: Unrecognized option: {operands[0]}")
-    take_yaml(given)
-    for name in REFUSED:
-        if name in given:
-            fail(f"sdiag: error: --{name} is not supported yet")
-    client = connect(read_conf("sdiag"))
+    given, operands = PROGRAM.read(argv)
+    PROGRAM.no_operands(operands)
+    conf = read_conf("sdiag")
+    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
+    client = connect(conf)
     if "reset" in given:
         try:
             client.call("ResetDiagnostics", {})

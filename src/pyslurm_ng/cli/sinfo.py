@@ -1,8 +1,5 @@
 """sinfo: partitions and nodes."""
 
-import os
-from time import time
-
 from pyslurm_ng.base.state_names import (
     NODE_FLAG,
     NODE_STATE_ALIASES,
@@ -11,20 +8,12 @@ from pyslurm_ng.base.state_names import (
     node_state_words,
 )
 from pyslurm_ng.cli.command import (
-    NONE,
-    OPTIONAL,
-    REQUIRED,
     Table,
-    UsageError,
     connect,
     fail,
-    parse_options,
     read_conf,
     say,
     split_list,
-    take_yaml,
-    usage_failure,
-    version_line,
     write_bytes,
 )
 from pyslurm_ng.cli.fmt import Format, date_line, parse_long, parse_short
@@ -41,6 +30,8 @@ from pyslurm_ng.cli.node_columns import (
     Group,
     is_allocated,
 )
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
+from pyslurm_ng.cli.program import Program, repeat
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -48,12 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.cli.command import Option
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
 
-OPTIONS: "tuple[Option, ...]" = (
+OPTIONS = (
     ("all", "a", NONE),
     ("autocomplete", "", REQUIRED),
     ("cluster", "M", REQUIRED),
@@ -114,74 +104,36 @@ REASONS_LONG = "%20E %12U %19H %6t %N"
 _LEAST_WIDTH = 9
 
 
+PROGRAM = Program(
+    "sinfo",
+    OPTIONS,
+    USAGE,
+    same={"cluster": "clusters"},
+    environment=_ENVIRONMENT,
+    opposites=(("format", "Format"),),
+    tells={
+        "helpformat": lambda: "\n".join(
+            f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}" for letter in ALL_LETTERS
+        ),
+        "helpFormat": lambda: " ".join(sorted(FIELDS)),
+        "helpstate": lambda: NODE_STATE_LIST.replace(",", "\n"),
+    },
+)
+
+
 def main(argv: "list[str]") -> int:
     """Run sinfo; return its exit code."""
-    try:
-        found, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("sinfo", problem)
-    given = {
-        name: os.environ[variable] for variable, name in _ENVIRONMENT if variable in os.environ
-    }
-    for name, value in found:
-        if name in ("format", "Format"):
-            given.pop("Format", None)
-            given.pop("format", None)
-        given["clusters" if name == "cluster" else name] = value
-    if operands:
-        print(USAGE)
-        say(f"sinfo: error: Unrecognized option: {operands[0]}")
-        return 1
-    for name in ("help", "usage", "version", "helpformat", "helpFormat", "helpstate"):
-        if name in given:
-            return _tell(name)
-    take_yaml(given)
-    for name in ("autocomplete", "federation"):
-        if name in given:
-            fail(f"sinfo: error: --{name} is not supported yet")
+    given, operands = PROGRAM.read(argv)
+    PROGRAM.no_operands(operands, with_usage=True)
     tests = _state_tests(given.get("states", ""))
     conf = read_conf("sinfo", "PreemptMode")
     own = conf.get("ClusterName", "cluster")
-    if "clusters" in given:
-        for cluster in split_list(given["clusters"]):
-            if cluster not in (own, "all"):
-                fail(
-                    f"sinfo: error: '{cluster}' can't be reached now, or it is an invalid entry "
-                    "for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
-                )
-        if "noheader" not in given and "json" not in given:
-            print(f"CLUSTER: {own}")
+    PROGRAM.check_cluster(given, own)
+    if "clusters" in given and "noheader" not in given and "json" not in given:
+        print(f"CLUSTER: {own}")
     client = connect(conf)
     mode = conf.get("PreemptMode", "OFF").upper()
-    interval = given.get("iterate")
-    if interval is None:
-        return _show(given, client, tests, mode, argv)
-    if not interval.isdigit() or not int(interval):
-        fail(f"sinfo: error: Error: invalid entry for --iterate={interval}")
-    from time import sleep
-
-    while True:
-        print(date_line(int(time() * 1e6)))
-        _show(given, client, tests, mode, argv)
-        print(flush=True)
-        sleep(int(interval))
-
-
-def _tell(name: str) -> int:
-    if name == "version":
-        print(version_line())
-    elif name == "helpformat":
-        for letter in ALL_LETTERS:
-            print(f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}")
-    elif name == "helpFormat":
-        print(" ".join(sorted(FIELDS)))
-    elif name == "helpstate":
-        print("\n".join(NODE_STATE_LIST.split(",")))
-    else:
-        print(USAGE)
-        if name == "help":
-            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
-    return 0
+    return repeat("sinfo", given.get("iterate"), lambda: _show(given, client, tests, mode, argv))
 
 
 # Which nodes ----------------------------------------------------------------------------------
@@ -304,16 +256,17 @@ def _show(
         say(f"slurm_load_partitions: {error.text}")
         return 1
     context = Context(reply["now_us"], "", preempt_mode, "exact" in given)
-    if "json" in given:
-        from pyslurm_ng.cli.sinfo_json import print_groups
-
-        return print_groups(reply, given, argv, _node_filter(given, tests), context)
-    nodes = node_rows(reply, _wanted_fields(chosen))
     passes = _node_filter(given, tests)
     partitions = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if given.get("partition"):
         named = split_list(given["partition"])
         partitions = [row for row in partitions if row["name"] in named]
+    if "json" in given:
+        from pyslurm_ng.cli.sinfo_json import print_groups
+
+        nodes = node_rows(reply, reply["more_fields"])
+        return print_groups(argv, reply["cluster_name"], partitions, nodes, passes, context)
+    nodes = node_rows(reply, _wanted_fields(chosen))
     if "future" not in given:
         tests_future = any(word in given.get("states", "").lower() for word in ("fut", "all"))
         nodes = {key: row for key, row in nodes.items() if row["state"] != 6 or tests_future}

@@ -1,6 +1,6 @@
 """sinfo as JSON: one object for each group of nodes that agree in all of its fields."""
 
-from pyslurm_ng.cli.command import Table, split_list, user_name, write_bytes
+from pyslurm_ng.cli.command import user_name, write_bytes
 from pyslurm_ng.cli.json_text import document, encode, number, tail
 from pyslurm_ng.cli.node_columns import Context, Group, cpu_counts, node_counts
 from pyslurm_ng.cli.node_json import partition_object, state_words
@@ -21,20 +21,14 @@ _APART = ("state", "flags", "features", "active_features", "gres", "gres_used", 
 
 
 def print_groups(
-    reply: "dict[str, Any]",
-    given: "dict[str, str]",
     argv: "list[str]",
+    cluster: str,
+    partitions: "list[Row]",
+    nodes: "dict[int, Row]",
     passes: "Callable[[Row], bool]",
     context: Context,
 ) -> int:
-    """Print the groups of all partitions."""
-    from pyslurm_ng.cli.sinfo import node_rows
-
-    partitions = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-    if given.get("partition"):
-        named = split_list(given["partition"])
-        partitions = [row for row in partitions if row["name"] in named]
-    nodes = node_rows(reply, reply["more_fields"])
+    """Print the groups of partitions' nodes that pass; `nodes` are all of them by id."""
     records = []
     for partition in partitions:
         groups: dict[Any, Group] = {}
@@ -47,7 +41,7 @@ def print_groups(
             group.add(node)
         ordered = sorted(groups.values(), key=lambda group: group.nodes[0]["state"], reverse=True)
         records += [encode(_object(group), 2) for group in ordered]
-    write_bytes(document("sinfo", records, tail(["sinfo", *argv], reply["cluster_name"])))
+    write_bytes(document("sinfo", records, tail(["sinfo", *argv], cluster)))
     return 0
 
 

@@ -3,34 +3,27 @@
 import os
 
 from pyslurm_ng.cli.command import (
-    NONE,
-    OPTIONAL,
-    REQUIRED,
     Table,
-    UsageError,
     connect,
     fail,
-    parse_options,
     read_conf,
     say,
     split_list,
     uid_of,
-    usage_failure,
-    version_line,
     write_bytes,
 )
 from pyslurm_ng.cli.fmt import parse_short
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
+from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.command import Option
-
     Row = dict[str, Any]
 
-OPTIONS: "tuple[Option, ...]" = (
+OPTIONS = (
     ("autocomplete", "", REQUIRED),
     ("cluster", "M", REQUIRED),
     ("clusters", "M", REQUIRED),
@@ -54,8 +47,6 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("weights", "w", NONE),
 )
-REFUSED = ("autocomplete", "federation", "sib", "sibling")
-_ALIASES = {"cluster": "clusters", "user": "users"}
 USAGE = (
     "Usage: sprio [-M cluster] [-h|--noheader] [-j jid[s]] [-l|--long] [-n|--norm] [-o format]"
     "\n             [-p partition] [-S sort] [-u user[s]] [-v|--verbose] [-V|--version] "
@@ -91,38 +82,26 @@ HEADINGS = {
 LETTERS = "".join(sorted(HEADINGS, key=lambda letter: (letter.lower(), letter)))
 _TEXT_FIELDS = {"i": "job_id", "n": "qos", "N": "nice", "o": "account", "r": "partition",
                 "S": "site", "u": "user_name", "Y": "priority"}  # fmt: skip
+PROGRAM = Program(
+    "sprio",
+    OPTIONS,
+    USAGE,
+    same={"cluster": "clusters", "user": "users"},
+    tells={"helpformat": lambda: "\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS)},
+)
 _BILLION = 1_000_000_000
 _MOST = 4294967295
 
 
 def main(argv: "list[str]") -> int:
     """Run sprio; return its exit code."""
-    try:
-        found, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("sprio", problem)
-    given = {_ALIASES.get(name, name): value for name, value in found}
-    if "version" in given:
-        print(version_line())
-        return 0
-    if "help" in given or "usage" in given:
-        print(USAGE)
-        if "help" in given:
-            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
-        return 0
-    if "helpformat" in given:
-        print("\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS))
-        return 0
-    for name in REFUSED:
-        if name in given:
-            fail(f"sprio: error: --{name} is not supported yet")
+    given, operands = PROGRAM.read(argv)
     if operands and (given.get("jobs") != "" or len(operands) > 1):
         fail(f"sprio: error: Unrecognized option: {operands[-1]}")
     if operands:
         given["jobs"] = operands[0]
     conf = read_conf("sprio", "PriorityType")
-    if "clusters" in given and given["clusters"] != conf.get("ClusterName", "cluster"):
-        fail(f"sprio: error: No cluster '{given['clusters']}' known by database.")
+    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
     if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
         fail(
             "You are not running a supported priority plugin\n"

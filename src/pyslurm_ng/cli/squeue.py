@@ -1,41 +1,31 @@
 """squeue: jobs and steps in the queue."""
 
 import os
-from time import time
 
 from pyslurm_ng.base.state_names import job_state_list, parse_job_state
 from pyslurm_ng.cli.command import (
-    NONE,
-    OPTIONAL,
-    REQUIRED,
     Table,
-    UsageError,
     connect,
     fail,
-    parse_options,
     read_conf,
     say,
     split_list,
-    take_yaml,
     uid_of,
-    usage_failure,
-    version_line,
     write_bytes,
 )
-from pyslurm_ng.cli.fmt import NO_VALUE, Format, date_line, parse_long, parse_short
+from pyslurm_ng.cli.fmt import NO_VALUE, Format, date_line, lines_of, parse_long, parse_short
 from pyslurm_ng.cli.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
+from pyslurm_ng.cli.program import Program, repeat
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.command import Option
     from pyslurm_ng.wire.client import Client
 
-REFUSED = ("autocomplete", "federation", "sibling")
-
-OPTIONS: "tuple[Option, ...]" = (
+OPTIONS = (
     ("accounts", "A", REQUIRED),
     ("all", "a", NONE),
     ("array", "r", NONE),
@@ -85,7 +75,7 @@ OPTIONS: "tuple[Option, ...]" = (
     ("version", "V", NONE),
     ("yaml", "", OPTIONAL),
 )
-_ALIASES = {
+_SAME = {
     "cluster": "clusters",
     "node": "nodelist",
     "nodes": "nodelist",
@@ -131,99 +121,41 @@ BRIEF_FIELDS = frozenset(
 )
 
 
+PROGRAM = Program(
+    "squeue",
+    OPTIONS,
+    USAGE,
+    same=_SAME,
+    environment=_ENVIRONMENT,
+    opposites=(("format", "Format"), ("me", "users"), ("all", "hide")),
+    tells={
+        "helpformat": lambda: "\n".join(
+            f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}" for letter in ALL_LETTERS
+        ),
+        "helpFormat": lambda: " ".join(sorted(FIELDS)),
+        "helpstate": lambda: job_state_list().replace(",", "\n"),
+    },
+)
+
+
 def main(argv: "list[str]") -> int:
     """Run squeue; return its exit code."""
-    try:
-        found, operands = parse_options(argv, OPTIONS)
-    except UsageError as problem:
-        return usage_failure("squeue", problem)
-    given: dict[str, str] = {}
-    for variable, name in _ENVIRONMENT:
-        if variable in os.environ:
-            given[name] = os.environ[variable]
-    for name, value in found:
-        _take(given, _ALIASES.get(name, name), value)
+    given, operands = PROGRAM.read(argv)
     for name in ("jobs", "steps"):
         # Their argument is optional, so getopt leaves one that stands apart among the operands.
         if operands and given.get(name) == "":
             given[name] = operands.pop(0)
-    if operands:
-        print(USAGE)
-        say(f"squeue: error: Unrecognized option: {operands[0]}")
-        return 1
-    for name in ("help", "usage", "version", "helpformat", "helpFormat", "helpstate"):
-        if name in given:
-            return _tell(name)
-    refused = _refused(given)
-    if refused:
-        say(f"squeue: error: {refused}")
-        return 1
-    return _run(given, argv)
-
-
-def _take(given: "dict[str, str]", name: str, value: str) -> None:
-    """Note one option; of each pair of opposites the last one counts."""
-    for one, other in (("format", "Format"), ("me", "users"), ("all", "hide")):
-        if name == one:
-            given.pop(other, None)
-        elif name == other:
-            given.pop(one, None)
-    given[name] = value
-
-
-def _refused(given: "dict[str, str]") -> str:
-    take_yaml(given)
-    for name in REFUSED:
-        if name in given:
-            return f"--{name} is not supported yet"
-    return ""
-
-
-def _tell(name: str) -> int:
-    if name == "version":
-        print(version_line())
-    elif name == "helpformat":
-        for letter in ALL_LETTERS:
-            print(f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}")
-    elif name == "helpFormat":
-        print(" ".join(sorted(FIELDS)))
-    elif name == "helpstate":
-        print("\n".join(job_state_list().split(",")))
-    else:
-        print(USAGE)
-        if name == "help":
-            print("\nHelp options:\n  --help       show this help\n  --usage      short help")
-    return 0
-
-
-def _run(given: "dict[str, str]", argv: "list[str]") -> int:
+    PROGRAM.no_operands(operands, with_usage=True)
     conf = read_conf("squeue")
-    if "clusters" in given:
-        own = conf.get("ClusterName", "cluster")
-        for cluster in split_list(given["clusters"]):
-            if cluster not in (own, "all"):
-                fail(
-                    f"squeue: error: '{cluster}' can't be reached now, or it is an invalid entry "
-                    "for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
-                )
-        if "noheader" not in given and "json" not in given:
-            print(f"CLUSTER: {own}")
+    own = conf.get("ClusterName", "cluster")
+    PROGRAM.check_cluster(given, own)
+    if "clusters" in given and "noheader" not in given and "json" not in given:
+        print(f"CLUSTER: {own}")
     job_filter = filter_of(given)
     if "verbose" in given:
         _show_parameters(given)
     client = connect(conf)
-    interval = given.get("iterate")
-    if interval is None:
-        return _show(given, client, job_filter, argv)
-    if not interval.isdigit() or not int(interval):
-        fail(f"squeue: error: Error: invalid entry for --iterate: '{interval}'")
-    from time import sleep
-
-    while True:
-        print(date_line(int(time() * 1e6)))
-        _show(given, client, job_filter, argv)
-        print(flush=True)
-        sleep(int(interval))
+    return repeat("squeue", given.get("iterate"), lambda: _show(given, client, job_filter, argv))
 
 
 def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
@@ -426,26 +358,6 @@ def show_jobs(given: "dict[str, str]", client: "Client", job_filter: "dict[str, 
     out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in given))
     write_bytes(b"".join(out))
     return 0
-
-
-def lines_of(
-    chosen: Format, table: Table, context: Context, fields: "dict[str, Any]", header: bool
-) -> bytes:
-    """Return the heading and all rows as text."""
-    if not chosen.columns:
-        # Nothing but what was not understood: one line each, as it is.
-        return f"{chosen.head}\n".encode() * (len(table.rows) + header)
-    out = b""
-    if header:
-        out = chosen.header({column.key: fields[column.key][1] for column in chosen.columns})
-    if not table.rows:
-        return out
-    columns = list(zip(*table.rows, strict=False))
-    cells = []
-    for column in chosen.columns:
-        _, _, needed, maker = fields[column.key]
-        cells.append(maker(context, *[columns[table.at[name]] for name in needed]))
-    return out + chosen.lines(cells)
 
 
 def _sort(

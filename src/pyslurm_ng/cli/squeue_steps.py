@@ -3,7 +3,15 @@
 from pyslurm_ng.base.job_ids import split_job_ids, step_text
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
-from pyslurm_ng.cli.fmt import NO_VALUE, SECOND_US, date_line, parse_long, parse_short, short_time
+from pyslurm_ng.cli.fmt import (
+    NO_VALUE,
+    SECOND_US,
+    date_line,
+    lines_of,
+    parse_long,
+    parse_short,
+    short_time,
+)
 from pyslurm_ng.cli.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
 
 TYPE_CHECKING = False
@@ -106,8 +114,6 @@ ALL_LETTERS = "".join(sorted(BY_LETTER, key=lambda letter: (letter.isupper(), le
 
 def show_steps(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
     """Ask for steps and print them."""
-    from pyslurm_ng.cli.squeue import lines_of
-
     if "json" in given:
         fail("squeue: error: --json of steps is not supported yet")
     if "Format" in given:

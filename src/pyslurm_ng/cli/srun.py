@@ -5,6 +5,7 @@ import sys
 
 from pyslurm_ng.cli import step_request, submission
 from pyslurm_ng.cli.command import connect, read_conf, say
+from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_values import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, SCRIPT, Options, Told
 from pyslurm_ng.cli.step_signals import Signals
@@ -528,7 +529,7 @@ class _Srun:
     def _absolute(self, pattern: str) -> str:
         if pattern.startswith("/"):
             return pattern
-        work_dir = self._options.request.get("work_dir") or submission.current_directory()
+        work_dir = self._options.request.get("work_dir") or current_directory()
         return f"{work_dir.rstrip('/')}/{pattern}"
 
     def _expanded(self, pattern: str, granted: "dict[str, Any]") -> str:

@@ -3,6 +3,7 @@
 import os
 
 from pyslurm_ng.cli import option_values as ov, submission
+from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.step_request import cpu_bind, is_on
 from pyslurm_ng.wire.client import Client, SlurmError
 
@@ -60,7 +61,7 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
         "SLURM_PRIO_PROCESS": os.getpriority(os.PRIO_PROCESS, 0),
     }
     if "SLURM_SUBMIT_DIR" not in os.environ:
-        texts["SLURM_SUBMIT_DIR"] = submission.current_directory()
+        texts["SLURM_SUBMIT_DIR"] = current_directory()
     if "SLURM_SUBMIT_HOST" not in os.environ:
         texts["SLURM_SUBMIT_HOST"] = os.uname().nodename.partition(".")[0]
     for name, variable in (
@@ -116,7 +117,7 @@ def launch_fields(
         "credential": granted["credential"],
         "programs": programs,
         "environment": task_environment(options, os.environb, granted),
-        "cwd": request.get("work_dir") or submission.current_directory(),
+        "cwd": request.get("work_dir") or current_directory(),
         "append": options.has_flag(ov.OPEN_APPEND),
         "label": "label" in settings,
         "pty": "pty" in settings,

@@ -5,7 +5,10 @@ import sys
 
 from pyslurm_ng.cli import option_values as ov
 from pyslurm_ng.cli.command import fail, say, version_line
+from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import suggestions
+from pyslurm_ng.cli.program import cluster_unknown, foreign_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,23 +57,6 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
         value = request[name]
         if isinstance(value, str):
             request[name] = plain_text(value)
-
-
-def current_directory() -> str:
-    """Return the directory by the name the user knows it by; a removed one by its last name."""
-    name = os.environ.get("PWD", "")
-    try:
-        here = os.stat(".")
-        there = os.stat(name) if name.startswith("/") else None
-        if there is not None and (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
-            return name
-        return os.getcwd()
-    except OSError:
-        pass
-    try:
-        return os.getcwd()
-    except OSError:
-        return name or "/"
 
 
 def plain_text(text: str) -> str:
@@ -235,21 +221,18 @@ def become(options: "Options") -> None:
 
 def check_cluster(options: "Options", cluster_name: str) -> None:
     """Let -M name only the cluster that slurm.conf describes; leave with Slurm's text otherwise."""
-    wanted = options.settings.get("clusters", "")
-    for name in [word for word in wanted.split(",") if word]:
-        if name.lower() not in (cluster_name.lower(), "all"):
-            fail(
-                f"{options.command}: error: No cluster '{name}' known by database.\n"
-                f"{options.command}: error: '{name}' can't be reached now, or it is an invalid "
-                "entry for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
-            )
+    foreign = foreign_cluster(options.settings.get("clusters", ""), cluster_name)
+    if foreign:
+        fail(cluster_unknown(options.command, foreign))
 
 
 def announce(options: "Options", pairs: "list[tuple[str, str | None]]") -> bool:
-    """Print help, usage or version where an option asks for it; return whether one did."""
-    for name, _ in pairs:
+    """Print what --help and its like ask for; return whether there was one."""
+    for name, value in pairs:
         if name == "version":
             print(version_line())
+        elif name == "autocomplete":
+            sys.stdout.write(suggestions(value or "", options.by_name))
         elif name == "help":
             from pyslurm_ng.cli.option_texts import help_text
 

@@ -1,17 +1,17 @@
-"""scontrol's commands that ask node daemons: listpids, pidinfo, show slurmd; and notify."""
+"""scontrol's commands about daemons: listpids, pidinfo, notify, reconfigure, shutdown ..."""
 
 import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, step_text
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.fmt import SECOND_US, Dates, date_line
-from pyslurm_ng.wire.client import Client, SlurmError
+from pyslurm_ng.wire.client import Client, SlurmError, controller_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.scontrol import Session
+    from pyslurm_ng.cli.scontrol_session import Action, Session
 
 INFINITE = 0xFFFFFFFF
 NO_TASK = -1
@@ -115,7 +115,7 @@ def pid_info(session: "Session", words: "list[str]") -> int:
         reply = session.client.call("ShowJobs", wanted)
     except SlurmError as error:
         fail(f"slurm_load_jobs error: {error.text}")
-    from pyslurm_ng.cli.scontrol_show import job_end_us
+    from pyslurm_ng.cli.scontrol_job import job_end_us
 
     row = Table(reply["fields"], reply["records"], reply["fields"]).dicts()[0]
     end_us = job_end_us(row)
@@ -206,3 +206,71 @@ def set_debug(session: "Session", words: "list[str]") -> int:
         say(f"slurm_set_debug_level error: {error.text}")
         return 1
     return 0
+
+
+# This host and the controller ----------------------------------------------------------------
+
+
+def _own_addresses(host: str) -> "set[str]":
+    """Return the addresses that this host's name stands for."""
+    import socket
+
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
+def show_daemons(session: "Session", arguments: "list[str]") -> int:
+    """Print which daemons this host should run."""
+    host = os.uname().nodename
+    short = host.partition(".")[0]
+    names = {host, short, "localhost"}
+    daemons = []
+    for name, _ in controller_hosts(session.conf.get("SlurmctldHost", "")):
+        if name in names:
+            daemons.append("slurmctld")
+            break
+    try:
+        reply = session.client.call("ShowNodes", {"flags": 1})
+        rows = Table(reply["fields"], reply["records"], ["hostname", "address"]).rows
+        own = names | _own_addresses(host)
+        if any(not own.isdisjoint(row) for row in rows):
+            daemons.append("slurmd")
+    except SlurmError as error:
+        say(f"slurm_load_node error: {error.text}")
+        return 1
+    print(" ".join(daemons))
+    return 0
+
+
+def _control(kind: str, verb: str) -> "Action":
+    """Return the action of a command about the daemons themselves."""
+
+    def act(session: "Session", arguments: "list[str]") -> int:
+        fields: dict[str, Any] = {}
+        if kind == "Shutdown" and arguments:
+            if arguments[0].lower() not in ("slurmctld", "controller"):
+                fail(f"invalid shutdown argument:{arguments[0]}")
+            fields["controller_only"] = True
+        try:
+            reply = session.client.change(kind, fields, timeout_s=60.0)
+        except SlurmError as error:
+            say(f"{verb} error: {error.text}")
+            return 1
+        for note in reply.get("notes", ()):
+            say(note)
+        return 0
+
+    return act
+
+
+ACTIONS: "dict[str, Action]" = {
+    "listpids": list_pids,
+    "notify": notify,
+    "pidinfo": pid_info,
+    "ping": lambda session, words: session.ping(),
+    "reconfigure": _control("Reconfigure", "slurm_reconfigure"),
+    "setdebug": set_debug,
+    "shutdown": _control("Shutdown", "slurm_shutdown"),
+}

@@ -1,0 +1,180 @@
+"""How a looking or steering command reads its command line: what all of them do alike."""
+
+import os
+import sys
+
+from pyslurm_ng.cli.command import fail, split_list, take_yaml, version_line
+from pyslurm_ng.cli.option_words import UsageError, split_words, suggestions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from pyslurm_ng.cli.option_words import Row
+
+DATA_PARSER = "v0.0.46"
+"""The layout of JSON and YAML documents."""
+
+_MORE_HELP = "\n\nHelp options:\n  --help       show this help\n  --usage      short help"
+
+
+class Given(dict[str, str]):
+    """Options by long name, the last one counting; a switch that is set has the value "".
+
+    pairs: (long name, value) as they came, for options that count or add up.
+    """
+
+    pairs: "tuple[tuple[str, str], ...]" = ()
+
+    def times(self, name: str) -> int:
+        """Return how often an option was on the command line."""
+        return sum(1 for given, _ in self.pairs if given == name)
+
+
+class Program:
+    """A command's name, options and what it answers to without asking any daemon.
+
+    Args:
+        options: rows of long name, letter or "", and whether it takes an argument.
+        usage: what --usage prints; --help adds `more_help`, by default where help is.
+        same: names that mean another option.
+        environment: (variable, long name), read before the command line.
+        refused: options that are known, but not implemented.
+        opposites: pairs of which only the last one given counts.
+        tells: options that print a text and end the command.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: "tuple[Row, ...]",
+        usage: str,
+        *,
+        more_help: str = _MORE_HELP,
+        same: "Mapping[str, str] | None" = None,
+        environment: "tuple[tuple[str, str], ...]" = (),
+        refused: "tuple[str, ...]" = (),
+        opposites: "tuple[tuple[str, str], ...]" = (),
+        tells: "Mapping[str, Callable[[], str]] | None" = None,
+    ) -> None:
+        self.name = name
+        self.by_name = {row[0]: row for row in options}
+        self.by_letter = {row[1]: row for row in options if row[1]}
+        self._usage = usage
+        self._same = same or {}
+        self._environment = environment
+        self._refused = refused
+        self._opposites = opposites
+        self._tells: dict[str, Callable[[], str]] = {
+            "version": version_line,
+            "usage": lambda: usage,
+            "help": lambda: usage + more_help,
+            **(tells or {}),
+        }
+
+    def read(self, argv: "list[str]") -> "tuple[Given, list[str]]":
+        """Return the options and the operands.
+
+        Leaves with a line on stderr for options that cannot be read, and with 0 after --help,
+        --version and what else only asks for a text.
+        """
+        try:
+            found, operands = split_words(argv, self.by_name, self.by_letter, mixed=True)
+        except UsageError as problem:
+            fail(f'{self.name}: {problem}\nTry "{self.name} --help" for more information')
+        given = Given()
+        for variable, name in self._environment:
+            if variable in os.environ:
+                given[name] = os.environ[variable]
+        given.pairs = tuple((self._same.get(name, name), value or "") for name, value in found)
+        for name, value in given.pairs:
+            self._take(given, name, value)
+        self._choose_document(given)
+        return given, operands
+
+    def _choose_document(self, given: Given) -> None:
+        """Let --yaml be --json written as YAML, in the one layout there is."""
+        for name in ("json", "yaml"):
+            if given.get(name) == "list":
+                _end(f"Possible data_parser plugins:\ndata_parser/{DATA_PARSER}\n")
+            if given.get(name) not in (None, "", DATA_PARSER):
+                fail(
+                    f"{self.name}: error: --{name}={given[name]}: no such data_parser; "
+                    f"{DATA_PARSER} is allowed"
+                )
+        take_yaml(given)
+
+    def _take(self, given: Given, name: str, value: str) -> None:
+        if name in self._tells:
+            _end(self._tells[name]() + "\n")
+        if name == "autocomplete":
+            _end(suggestions(value, self.by_name))
+        if name in self._refused:
+            fail(f"{self.name}: error: --{name} is not supported yet")
+        for one, other in self._opposites:
+            if name == one:
+                given.pop(other, None)
+            elif name == other:
+                given.pop(one, None)
+        given[name] = value
+
+    def no_operands(self, operands: "list[str]", *, with_usage: bool = False) -> None:
+        """Leave with 1 where a command that takes none was given operands."""
+        if not operands:
+            return
+        if with_usage:
+            print(self._usage)
+        fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
+
+    def check_cluster(self, given: "Mapping[str, str]", own: str) -> None:
+        """Let -M name only the cluster that slurm.conf describes; leave otherwise."""
+        wrong = foreign_cluster(given.get("clusters", ""), own)
+        if wrong:
+            fail(cluster_unknown(self.name, wrong))
+
+
+def foreign_cluster(wanted: str, own: str) -> str:
+    """Return the first cluster of a list that is not this one, "" where there is none."""
+    known = (own.lower(), "all")
+    return next((name for name in split_list(wanted) if name.lower() not in known), "")
+
+
+def cluster_unknown(command: str, name: str) -> str:
+    """Return the lines about a cluster that is not there."""
+    return (
+        f"{command}: error: No cluster '{name}' known by database.\n"
+        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for "
+        "--cluster.  Use 'sacctmgr list clusters' to see available clusters."
+    )
+
+
+def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:
+    """Show once, or with --iterate again and again under a line with the time."""
+    if interval is None:
+        return show()
+    if not interval.isdigit() or not int(interval):
+        fail(f"{command}: error: Error: invalid entry for --iterate: '{interval}'")
+    from time import sleep, time
+
+    from pyslurm_ng.cli.fmt import date_line
+
+    while True:
+        print(date_line(int(time() * 1e6)))
+        show()
+        print(flush=True)
+        sleep(int(interval))
+
+
+def option_lines(options: "tuple[Row, ...]", hidden: "Collection[str]" = ()) -> str:
+    """Return a list of options for --help, one a line, without those hidden."""
+    lines = []
+    for name, letter, argument in options:
+        if name != "autocomplete" and name not in hidden:
+            value = ("", "=VALUE", "[=VALUE]")[argument]
+            lines.append(f"     {'-' + letter + ', ' if letter else '    '}--{name}{value}")
+    return "\n".join(lines)
+
+
+def _end(text: str) -> None:
+    sys.stdout.write(text)
+    raise SystemExit(0)

@@ -1,0 +1,28 @@
+"""The `Key=Value` words of scontrol create and update."""
+
+
+def words_to_settings(words: "list[str]") -> "list[tuple[str, str, str]]":
+    """Return (key, value, word) of each `Key=Value`; `Key+=` and `Key-=` sign the value."""
+    settings = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key[-1:] in ("+", "-"):
+            value = key[-1] + value
+            key = key[:-1]
+        settings.append((key, value, word))
+    return settings
+
+
+def find_key(key: str, keys: "list[str]", aliases: "dict[str, str]") -> str:
+    """Return the lower-case key that a word names, abbreviated or not, or ""."""
+    word = key.lower()
+    if word in aliases:
+        return aliases[word]
+    names = [name.lower() for name in keys]
+    if word not in names:
+        matches = [name for name in names if name.startswith(word)] if len(word) > 2 else []
+        if not matches:
+            return ""
+        # `Time` means TimeLimit and `Req...` its first: as long as Slurm takes the word at all.
+        word = matches[0]
+    return aliases.get(word, word)

@@ -1,0 +1,97 @@
+"""One run of scontrol: its switches and its connection, and how it prints records."""
+
+import os
+
+from pyslurm_ng.cli.command import connect, fail, read_conf
+from pyslurm_ng.wire.client import SlurmError, controller_hosts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from pyslurm_ng.wire.client import Client
+
+    Action: TypeAlias = Callable[["Session", list[str]], int]
+    """What a command does with its arguments; returns the exit code."""
+
+
+class Session:
+    """One run of scontrol: the switches, and the connection once it is needed."""
+
+    def __init__(self, given: "dict[str, str]", argv: "list[str]") -> None:
+        self.all = "all" in given or "SCONTROL_ALL" in os.environ
+        self.detail = 1 if "details" in given else 0
+        self.future = "future" in given or "SCONTROL_FUTURE" in os.environ
+        self.oneliner = "oneliner" in given
+        self.json = ["scontrol", *argv] if "json" in given else []
+        self.quiet = "quiet" in given
+        self.last: list[str] = []
+        self._conf: dict[str, str] | None = None
+        self._client: Client | None = None
+
+    @property
+    def conf(self) -> "dict[str, str]":
+        """The few keys of slurm.conf that are needed here."""
+        if self._conf is None:
+            self._conf = read_conf("scontrol", "PreemptMode")
+        return self._conf
+
+    @property
+    def client(self) -> "Client":
+        """The connection to the controller."""
+        if self._client is None:
+            self._client = connect(self.conf)
+        return self._client
+
+    @property
+    def preempt_mode(self) -> str:
+        """PreemptMode= of the cluster."""
+        return self.conf.get("PreemptMode", "OFF").upper()
+
+    def ping(self) -> int:
+        """Print whether the controllers are up."""
+        hosts = controller_hosts(self.conf.get("SlurmctldHost", "")) or [("localhost", "")]
+        try:
+            self.client.call("Ping", {}, 2.0)
+            is_up = True
+        except SlurmError:
+            is_up = False
+        for index, (name, _) in enumerate(hosts):
+            role = "primary" if not index else f"backup{index}" if index > 1 else "backup"
+            # Standby controllers do not answer for themselves yet.
+            state = "UP" if is_up and not index else "DOWN"
+            print(f"Slurmctld({role}) at {name} is {state}")
+        return 0 if is_up else 1
+
+
+def need(arguments: "list[str]", keyword: str) -> None:
+    """Leave where a command lacks its arguments."""
+    if not arguments:
+        fail(f"too few arguments for keyword:{keyword}")
+
+
+def null(text: "str | int") -> "str | int":
+    """Return what scontrol prints for an empty value."""
+    return text or "(null)"
+
+
+def star(count: int) -> "str | int":
+    """Return a wish, or `*` where there is none."""
+    return count or "*"
+
+
+def print_record(session: "Session", lines: "list[str]") -> None:
+    """Print one record: lines indented under the first, or all in one.
+
+    What users wrote cannot begin a line of its own nor command the reader's terminal.
+    """
+    lines = [line if line.isprintable() else _printable(line) for line in lines]
+    if session.oneliner:
+        print(" ".join(lines))
+    else:
+        print("\n   ".join(lines) + "\n")
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in line)

@@ -1,0 +1,151 @@
+"""What every looking and steering command does with its command line."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from pyslurm_ng.cli import (
+    option_words,
+    sacct,
+    sacctmgr,
+    scancel,
+    scontrol,
+    sdiag,
+    sinfo,
+    sprio,
+    squeue,
+)
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, UsageError, split_words
+from pyslurm_ng.cli.program import Program
+
+PROGRAMS = [
+    module.PROGRAM for module in (sacct, sacctmgr, scancel, scontrol, sdiag, sinfo, sprio, squeue)
+]
+ROWS = (
+    ("all", "a", NONE),
+    ("format", "o", REQUIRED),
+    ("json", "", OPTIONAL),
+    ("jobs", "j", OPTIONAL),
+)
+BY_NAME = {row[0]: row for row in ROWS}
+BY_LETTER = {row[1]: row for row in ROWS if row[1]}
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "operands"),
+    [
+        ("-ao x y", [("all", None), ("format", "x")], ["y"]),
+        ("y --format=x -a", [("format", "x"), ("all", None)], ["y"]),
+        ("--form x --json --json=z", [("format", "x"), ("json", None), ("json", "z")], []),
+        ("-j5 -j 5", [("jobs", "5"), ("jobs", None)], ["5"]),
+        ("-a -- -a", [("all", None)], ["-a"]),
+        ("- -a", [("all", None)], ["-"]),
+    ],
+)
+def test_words_are_split_by_the_rules_of_getopt(
+    words: str, found: list[tuple[str, str | None]], operands: list[str]
+) -> None:
+    """Options and operands may alternate where a command says so."""
+    assert split_words(words.split(), BY_NAME, BY_LETTER, mixed=True) == (found, operands)
+
+
+def test_the_first_operand_ends_the_options_of_a_launcher() -> None:
+    """`srun -a prog -a` gives the second -a to the program."""
+    assert split_words(["-a", "prog", "-a"], BY_NAME, BY_LETTER) == (
+        [("all", None)],
+        ["prog", "-a"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--all=1", "option '--all' doesn't allow an argument"),
+        ("--format", "option '--format' requires an argument"),
+        ("-o", "option requires an argument -- 'o'"),
+        ("-x", "invalid option -- 'x'"),
+        ("--x=1", "unrecognized option '--x=1'"),
+        ("--=1", "unrecognized option '--=1'"),
+        ("--j", "option '--j' is ambiguous; possibilities: '--json' '--jobs'"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_the_words_of_getopt(words: str, text: str) -> None:
+    """Users and scripts know these texts."""
+    with pytest.raises(UsageError) as problem:
+        split_words(words.split(), BY_NAME, BY_LETTER, mixed=True)
+    assert str(problem.value) == text
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_texts_are_answered_without_a_daemon(
+    program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--help, --usage, --version and --autocomplete print on stdout and end with 0."""
+    for word in ("--help", "--usage", "--version", "--autocomplete=--ver"):
+        with pytest.raises(SystemExit) as end:
+            program.read([word])
+        printed = capsys.readouterr()
+        assert end.value.code == 0
+        assert printed.out.strip() and not printed.err
+    assert printed.out.splitlines() == ["--verbose", "--version"] or program.name == "sdiag"
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_an_unknown_option_points_to_help(
+    program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two lines and 1, as the recorded commands do it."""
+    with pytest.raises(SystemExit) as end:
+        program.read(["--frob"])
+    printed = capsys.readouterr()
+    assert end.value.code == 1
+    assert printed.err == (
+        f"{program.name}: unrecognized option '--frob'\n"
+        f'Try "{program.name} --help" for more information\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "program", [p for p in PROGRAMS if "json" in p.by_name], ids=lambda p: p.name
+)
+def test_a_layout_of_documents_that_is_not_there_is_named(
+    program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--json=list tells the one there is; any other is refused."""
+    with pytest.raises(SystemExit):
+        program.read(["--json=list"])
+    layout = capsys.readouterr().out.splitlines()[1].removeprefix("data_parser/")
+    assert program.read([f"--json={layout}"])[0]["json"] == layout
+    with pytest.raises(SystemExit) as end:
+        program.read(["--json=v0.0.1"])
+    assert end.value.code == 1
+    assert layout in capsys.readouterr().err
+
+
+def test_suggestions_end_with_an_equals_sign_where_a_value_must_follow() -> None:
+    """So a shell knows whether to put a blank behind."""
+    assert option_words.suggestions("--", BY_NAME) == "--all\n--format=\n--jobs\n--json\n"
+    assert option_words.suggestions("--fo", BY_NAME) == "--format=\n"
+
+
+@pytest.mark.parametrize("module", [squeue, sprio, sinfo, scontrol])
+def test_federation_switches_change_nothing_where_there_is_none(module: ModuleType) -> None:
+    """As with Slurm outside of a federation."""
+    words = ["--federation", "--local"]
+    given, operands = module.PROGRAM.read(words)
+    assert set(given) == {"federation", "local"} and not operands
+
+
+def test_another_cluster_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both lines that Slurm prints."""
+    with pytest.raises(SystemExit) as end:
+        squeue.PROGRAM.check_cluster({"clusters": "demo,mars"}, "demo")
+    assert end.value.code == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "squeue: error: No cluster 'mars' known by database.",
+        "squeue: error: 'mars' can't be reached now, or it is an invalid entry for --cluster.  "
+        "Use 'sacctmgr list clusters' to see available clusters.",
+    ]
+    squeue.PROGRAM.check_cluster({"clusters": "Demo,all"}, "demo")
