@@ -109,6 +109,7 @@ class Daemon:
         sys.setswitchinterval(_SWITCH_S)
         self._tell_ready(beginning)
         loop.call_later(_TICK_S, self._tick)
+        parts.job_programs.begin()
         parts.scheduler.due()
         await parts.control.ended.wait()
         await self._finish()
@@ -221,6 +222,7 @@ class Daemon:
         parts = self._parts
         parts.scheduler.stop()
         parts.programs.stop()
+        await parts.hooks.stop()
         parts.writer.close()
         parts.checkpointer.stop()
         await parts.loop.run_in_executor(None, parts.journal.close)

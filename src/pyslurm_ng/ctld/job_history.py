@@ -180,6 +180,8 @@ def _end_text(event: ev.JobCompleting | ev.JobEnded, *, has_run: bool) -> str:
 
 _PLAIN: dict[type, str] = {
     ev.JobStarted: "prologs are over, the script runs",
+    ev.PrologEnded: "PrologSlurmctld is over",
+    ev.EpilogEnded: "EpilogSlurmctld is over",
     ev.JobSuspended: "suspended",
     ev.JobResumed: "resumed",
 }

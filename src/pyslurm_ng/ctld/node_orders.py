@@ -19,6 +19,7 @@ from pyslurm_ng.model.job import (
     REQ_EXCLUSIVE_USER,
     REQ_OVERSUBSCRIBE,
     Job,
+    JobRequest,
     NodeAlloc,
 )
 from pyslurm_ng.wire import node_messages as nm
@@ -109,8 +110,8 @@ def credential_of(
         het_job_id=job.het_job_id,
         het_offset=job.het_offset,
         dependency=request.dependency,
-        oversubscribe=_oversubscribe(cluster, job),
-        exclusive=next((word for bit, word in _EXCLUSIVE if request.flags & bit), "NO"),
+        oversubscribe=oversubscribe(cluster, job),
+        exclusive=exclusive(request),
         batch_host=batch_node.spec.name if batch_node is not None else "",
         node_addresses=tuple(node_addresses),
         address_pattern=address_pattern,
@@ -141,7 +142,13 @@ def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
     )
 
 
-def _oversubscribe(cluster: Cluster, job: Job) -> str:
+def exclusive(request: JobRequest) -> str:
+    """Return SLURM_JOB_EXCLUSIVE: what a job has to itself."""
+    return next((word for bit, word in _EXCLUSIVE if request.flags & bit), "NO")
+
+
+def oversubscribe(cluster: Cluster, job: Job) -> str:
+    """Return SLURM_JOB_OVERSUBSCRIBE: whether a job may share what it has."""
     partition = cluster.partitions.get(job.partition)
     forced = partition is not None and partition.oversubscribe.upper().startswith("FORCE")
     if forced or job.request.flags & REQ_OVERSUBSCRIBE:

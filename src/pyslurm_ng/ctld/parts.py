@@ -21,15 +21,17 @@ from pyslurm_ng.ctld.explainer import Explainer
 from pyslurm_ng.ctld.failures import Failures
 from pyslurm_ng.ctld.het_follower import HetFollower
 from pyslurm_ng.ctld.identities import Identities
+from pyslurm_ng.ctld.job_programs import JobPrograms
 from pyslurm_ng.ctld.job_watch import JobWatch
 from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.loop_edges import LoopEdges
 from pyslurm_ng.ctld.mailer import Mailer
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.notices import Notices
-from pyslurm_ng.ctld.programs import Programs
+from pyslurm_ng.ctld.programs import HookRunner, Programs
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.programs import nodes_prepare
 from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.sender import Sender
@@ -94,7 +96,8 @@ class Parts:
         """Let every part go by other files from now on."""
         self.show(fresh)
         conf = fresh.conf
-        self.nodes.conf = self.mailer.conf = conf
+        self.nodes.conf = self.mailer.conf = self.job_programs.conf = conf
+        self.scheduler.runs_prolog = nodes_prepare(conf)
         self.scheduler.policy = fresh.policy
         self.usage.decay(conf.priority_decay_half_life)
         self.identities.forget()
@@ -146,7 +149,7 @@ class Parts:
             self._edges,
             plan=plan,
             policy=self.configuration.policy,
-            runs_prolog="alloc" in {flag.lower() for flag in conf.prolog_flags},
+            runs_prolog=nodes_prepare(conf),
             least_interval_s=_PASS_INTERVAL_S,
             usage=self.usage,
         )
@@ -247,6 +250,16 @@ class Parts:
         self.writer.observe(self.steps.applied)
         service.more["AllocateJob"] = allocations.handle
         service.more["CreateStep"] = self.steps.handle
+        self.hooks = HookRunner()
+        self.job_programs = JobPrograms(
+            self.writer,
+            self.configuration.conf,
+            self.hooks,
+            now_us=self.clock.now_us,
+            log=self._log,
+            notify=allocations.notify,
+        )
+        self.writer.observe(self.job_programs.applied)
         service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
 
     def _build_checkpointer(self) -> None:

@@ -1,4 +1,4 @@
-"""Programs that slurmctld runs as SlurmUser on the side: MailProg, EpilogSlurmctld."""
+"""Programs that slurmctld runs as SlurmUser beside its loop: MailProg, PrologSlurmctld, more."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from pyslurm_ng.base.hooks import HookResult, run_hook
+
 AT_ONCE = 8
+HOOKS_AT_ONCE = 256
 WAITING = 10_000
 LIMIT_S = 120.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -94,6 +97,51 @@ class Programs:
     def stop(self) -> None:
         """Begin nothing more; what runs is left to end by itself."""
         self._queue.clear()
+
+
+class HookRunner:
+    """Runs programs whose outcome something waits for; many at once, each within its time."""
+
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(HOOKS_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def run(
+        self,
+        patterns: Sequence[str],
+        environment: Mapping[str, str],
+        limit_s: int,
+        done: Callable[[HookResult], None],
+        /,
+    ) -> Callable[[], object]:
+        """Run what the patterns name, one after the other; then `done`.
+
+        The function returned kills what runs, and `done` is not called.
+        """
+        task = asyncio.get_running_loop().create_task(
+            self._run(patterns, environment, limit_s, done)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task.cancel
+
+    async def _run(
+        self,
+        patterns: Sequence[str],
+        environment: Mapping[str, str],
+        limit_s: int,
+        done: Callable[[HookResult], None],
+    ) -> None:
+        async with self._room:
+            result = await run_hook(patterns, environment, limit_s)
+        done(result)
+
+    async def stop(self) -> None:
+        """Kill all that runs; the next controller begins it again."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 def _kill_group(pid: int) -> None:

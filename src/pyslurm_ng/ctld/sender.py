@@ -228,7 +228,7 @@ def nodes_of_duties(cluster: Cluster, event: ev.AnyEvent) -> tuple[int, ...]:
         return tuple(alloc.node_id for alloc in event.nodes)
     if isinstance(event, (ev.JobCompleting, ev.JobSignalled)) and event.node_ids:
         return event.node_ids
-    if isinstance(event, (ev.JobSignalled, ev.JobSuspended, ev.JobResumed)):
+    if isinstance(event, (ev.JobSignalled, ev.JobSuspended, ev.JobResumed, ev.PrologEnded)):
         job = cluster.jobs.get(event.job_id)
         return tuple(alloc.node_id for alloc in job.nodes) if job is not None else ()
     return ()

@@ -17,11 +17,11 @@ import msgspec
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.d import core as co, environment, sensors, step_record
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controllers import Controllers
 from pyslurm_ng.d.health import HealthCheck
-from pyslurm_ng.d.hooks import run_hook
 from pyslurm_ng.d.job_spec import (
     NodeSetup,
     SpecError,

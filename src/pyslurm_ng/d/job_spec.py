@@ -13,8 +13,9 @@ from typing import Any
 
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.d import binding, environment, gres, output_names, step_record
+from pyslurm_ng.d import binding, environment, gres, step_record
 from pyslurm_ng.d.cgroup import Group, Tree
+from pyslurm_ng.model import output_names
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.job import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, NodeAlloc
 from pyslurm_ng.model.node import NodeGres

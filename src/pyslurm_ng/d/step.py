@@ -30,8 +30,7 @@ from _signal import (  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_SEQPACKET, socket
 
 from pyslurm_ng._records import pack, unpack
-from pyslurm_ng.d import step_record
-from pyslurm_ng.d.process_tree import (
+from pyslurm_ng.base.process_tree import (
     descendants,
     is_zombie,
     own_peak_kib,
@@ -39,6 +38,7 @@ from pyslurm_ng.d.process_tree import (
     signal_all,
     stamp,
 )
+from pyslurm_ng.d import step_record
 from pyslurm_ng.d.step_cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.step_files import remove_script, write_script
 from pyslurm_ng.d.step_streams import Poller, SrunLink

@@ -6,7 +6,7 @@ import struct
 from signal import SIGKILL
 
 from pyslurm_ng._process import spawn
-from pyslurm_ng.d.process_tree import stamp
+from pyslurm_ng.base.process_tree import stamp
 from pyslurm_ng.d.step_files import AsUser, OutputFiles, open_input
 from pyslurm_ng.d.step_streams import Inlet, Outlet, Poller, SrunLink
 from pyslurm_ng.wire import step_io

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from . import events as ev, task_ranges
-from .cluster import Cluster, NodeUse, is_completing
+from .cluster import RUNS_EPILOG, Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
 from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
 from .job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job
@@ -294,6 +294,9 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     if event.configuring:
         job.flags |= JobFlag.CONFIGURING
     job.reason, job.reason_text = Reason.NONE, ""
+    if event.prolog:
+        job.reason = Reason.Prolog
+        cluster.prologs[job.job_id] = None
     job.partition = event.partition
     job.nodes = event.nodes
     job.batch_node_id = event.batch_node_id
@@ -310,13 +313,18 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     _move_state(cluster, job)
     for alloc in event.nodes:
         cluster.hold(job.job_id, alloc)
+    _begin_duties(cluster, job, event)
+
+
+def _begin_duties(cluster: Cluster, job: Job, event: ev.JobAllocated | ev.PrologEnded) -> None:
+    """Have the batch node launch or prepare a job, and with `prepare_all` the others prepare."""
     duty_id = event.first_duty_id
     if event.duty:
         kind = DutyKind(event.duty)
-        _job_duties(cluster, job, kind, (event.batch_node_id,), duty_id, event.time_us)
+        _job_duties(cluster, job, kind, (job.batch_node_id,), duty_id, event.time_us)
         duty_id += 1
     if event.prepare_all:
-        others = [alloc.node_id for alloc in event.nodes if alloc.node_id != event.batch_node_id]
+        others = [alloc.node_id for alloc in job.nodes if alloc.node_id != job.batch_node_id]
         _job_duties(cluster, job, DutyKind.PREPARE, others, duty_id, event.time_us)
 
 
@@ -383,6 +391,9 @@ def _job_signalled(cluster: Cluster, event: ev.JobSignalled) -> None:
 def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job = cluster.jobs[event.job_id]
     assert job.job_id in cluster.active and not is_completing(job), job
+    cluster.prologs.pop(job.job_id, None)
+    if cluster.programs & RUNS_EPILOG:
+        cluster.epilogs[job.job_id] = None
     _end_suspension(job, event.time_us)
     was_suspended = job.state == JobState.SUSPENDED
     job.state = JobState(event.state)
@@ -422,7 +433,7 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
 @applies(ev.JobEnded)
 def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
     job = cluster.jobs[event.job_id]
-    assert not job.nodes_pending, job
+    assert not job.nodes_pending and job.job_id not in cluster.epilogs, job
     assert job.state == JobState.PENDING or is_completing(job), job
     if job.state == JobState.PENDING:
         job.end_us = event.time_us
@@ -443,7 +454,7 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
 @applies(ev.JobRequeued)
 def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job = cluster.jobs[event.job_id]
-    assert not job.nodes_pending, job
+    assert not job.nodes_pending and job.job_id not in cluster.epilogs, job
     job.state = JobState.PENDING
     job.flags = event.flags
     job.attempt = event.attempt
@@ -648,6 +659,7 @@ def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
     cluster.next_job_id = max(cluster.next_job_id, event.first_job_id)
     cluster.licenses = dict(event.licenses)
     cluster.topologies = event.topologies
+    cluster.programs = event.programs
     named = {spec.name for spec in event.nodes}
     for node in cluster.living_nodes():
         if node.spec.name not in named:
@@ -798,6 +810,26 @@ def _request_answered(cluster: Cluster, event: ev.RequestAnswered) -> None:
 @applies(ev.ScriptStored)
 def _script_stored(cluster: Cluster, event: ev.ScriptStored) -> None:
     """Contents are kept in files by the edge; the Cluster knows only their digests."""
+
+
+# The controller's programs --------------------------------------------------------------------
+
+
+@applies(ev.PrologEnded)
+def _prolog_ended(cluster: Cluster, event: ev.PrologEnded) -> None:
+    job = cluster.jobs[event.job_id]
+    assert job.attempt == event.attempt, job
+    del cluster.prologs[job.job_id]
+    if job.reason == Reason.Prolog:
+        job.reason = Reason.NONE
+    if not event.configuring:
+        job.flags &= ~JobFlag.CONFIGURING
+    _begin_duties(cluster, job, event)
+
+
+@applies(ev.EpilogEnded)
+def _epilog_ended(cluster: Cluster, event: ev.EpilogEnded) -> None:
+    del cluster.epilogs[event.job_id]
 
 
 assert set(_APPLIERS) == set(cast(Any, ev.AnyEvent).__args__), "an event without an applier"

@@ -6,7 +6,7 @@ from .cluster import Cluster, NodeUse, effective_cpus, is_completing, schedulabl
 from .ids import NO_VAL
 from .job import Job
 from .rows import Load
-from .states import TERMINAL_STATES, JobState, NodeState
+from .states import TERMINAL_STATES, JobFlag, JobState, NodeState
 
 
 def check(cluster: Cluster) -> list[str]:
@@ -16,6 +16,7 @@ def check(cluster: Cluster) -> list[str]:
         broken += _check_job(cluster, job)
     broken += _check_uses(cluster)
     broken += _check_duties(cluster)
+    broken += _check_programs(cluster)
     broken += _check_indexes(cluster)
     for name, used in cluster.licenses_used.items():
         if used > cluster.licenses.get(name, 0) and used > 0 and name in cluster.licenses:
@@ -122,6 +123,20 @@ def _check_duties(cluster: Cluster) -> list[str]:
                 broken.append(f"duty {duty_id} is not yet given out")
             if duty.job_id and duty.job_id not in cluster.jobs:
                 broken.append(f"duty {duty_id} is for unknown job {duty.job_id}")
+    return broken
+
+
+def _check_programs(cluster: Cluster) -> list[str]:
+    """A program of the controller runs for a job that begins or ends, and for no other."""
+    broken = []
+    for job_id in cluster.prologs:
+        job = cluster.jobs.get(job_id)
+        if job is None or not job.flags & JobFlag.CONFIGURING:
+            broken.append(f"job {job_id}: its prolog runs but it is not configuring")
+    for job_id in cluster.epilogs:
+        job = cluster.jobs.get(job_id)
+        if job is None or not is_completing(job):
+            broken.append(f"job {job_id}: its epilog runs but it is not completing")
     return broken
 
 

@@ -33,6 +33,10 @@ UNUSABLE_FLAGS = (
 )
 
 
+# Bits of Cluster.programs: what the controller itself runs for every job.
+RUNS_PROLOG = 1  # PrologSlurmctld
+RUNS_EPILOG = 2  # EpilogSlurmctld
+
 _NOTHING: dict[str, int] = {}
 
 
@@ -140,6 +144,9 @@ class ClusterImage(Struct, array_like=True, gc=False):
     sequence: int = 0
     last_reservation_id: int = 0
     topologies: tuple[Topology, ...] = ()
+    programs: int = 0
+    prologs: tuple[int, ...] = ()
+    epilogs: tuple[int, ...] = ()
 
 
 IMAGE_FORMAT = 1
@@ -186,6 +193,10 @@ class Cluster:
         self.licenses: dict[str, int] = {}
         self.topologies: tuple[Topology, ...] = ()
         self.replies = Replies()
+        # What the controller owes jobs: they configure or complete until its program has ended.
+        self.programs = 0  # RUNS_* bits
+        self.prologs: dict[int, None] = {}
+        self.epilogs: dict[int, None] = {}
         # Indexes: follow from the above.
         self.node_by_name: dict[str, int] = {}
         self.use: list[NodeUse] = []
@@ -268,6 +279,9 @@ class Cluster:
                 sequence=self.sequence,
                 last_reservation_id=self.last_reservation_id,
                 topologies=self.topologies,
+                programs=self.programs,
+                prologs=tuple(self.prologs),
+                epilogs=tuple(self.epilogs),
             )
         )
 
@@ -296,6 +310,7 @@ class Cluster:
             "sequence",
             "last_reservation_id",
             "topologies",
+            "programs",
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:
@@ -309,6 +324,8 @@ class Cluster:
         cluster.users = {user.name: user for user in image.users}
         cluster.reservations = {item.name: item for item in image.reservations}
         cluster.licenses = dict(image.licenses)
+        cluster.prologs = dict.fromkeys(image.prologs)
+        cluster.epilogs = dict.fromkeys(image.epilogs)
         for uid, request_id, at_us, body in image.replies:
             cluster.replies.add(uid, request_id, at_us, body)
         for duty in image.duties:

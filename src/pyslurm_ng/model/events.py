@@ -118,6 +118,7 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     configuring: bool = False  # CONFIGURING until JobStarted: prologs run or nodes boot first
     reservation: str = ""  # the one it runs in
     rows: int = 1  # so many jobs may have each of its cores
+    prolog: bool = False  # PrologSlurmctld runs first: nodes owe nothing before PrologEnded
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):
@@ -322,6 +323,7 @@ class ConfigLoaded(Event, tag=30, frozen=True, array_like=True, gc=False):
     first_job_id: int = 1
     max_job_id: int = 67043328
     topologies: tuple[Topology, ...] = ()
+    programs: int = 0  # RUNS_* bits: what the controller itself runs for every job
 
 
 class PartitionUpdated(Event, tag=31, frozen=True, array_like=True, gc=False):
@@ -421,6 +423,31 @@ class ScriptStored(Event, tag=62, frozen=True, array_like=True, gc=False):
     content: bytes
 
 
+# The controller's programs --------------------------------------------------------------------
+
+
+class PrologEnded(Event, tag=70, frozen=True, array_like=True, gc=False):
+    """PrologSlurmctld of a job's run has succeeded: its nodes may begin.
+
+    apply creates their duties as for JobAllocated; `configuring` means that the job still waits
+    for them.
+    """
+
+    job_id: int
+    attempt: int
+    first_duty_id: int
+    duty: int = 2
+    prepare_all: bool = False
+    configuring: bool = False
+
+
+class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
+    """EpilogSlurmctld of a job's run is over, however it ended."""
+
+    job_id: int
+    attempt: int
+
+
 AnyEvent = (
     JobSubmitted
     | JobUpdated
@@ -460,6 +487,8 @@ AnyEvent = (
     | EpochStarted
     | RequestAnswered
     | ScriptStored
+    | PrologEnded
+    | EpilogEnded
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -21,6 +21,8 @@ _ONE_JOB = (
     ev.StepCreated,
     ev.StepEnded,
     ev.JobEnded,
+    ev.PrologEnded,
+    ev.EpilogEnded,
 )
 # Events about one job that also change what its nodes have in use.
 _JOB_AND_NODES = (

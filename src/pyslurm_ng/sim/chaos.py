@@ -120,6 +120,7 @@ class Chaos:
         self.network = Network(self.world, self.faults)
         self.ledger = Ledger()
         self.crashes = 0
+        self.programs_run = 0
         self._jobs = jobs
         self._calm = False
         self.controller: SimController | None = None
@@ -157,6 +158,7 @@ class Chaos:
             self.plan,
             cluster=cluster,
             latency_us=self.world.random.choice((0, 300, 20_000)),
+            fate=self._program,
         )
         if not self.start_image:
             self.start_image = controller.start_image
@@ -169,7 +171,15 @@ class Chaos:
             writer.observe(lambda _: check_components(controller.cluster))
         writer.follow(lambda _: self._send_duties(controller))
 
+    def _program(self) -> tuple[int, int]:
+        """Return how long a program of the controller takes, and how it ends."""
+        self.programs_run += 1
+        fails = not self._calm and self.world.random.random() < 0.2
+        took_us = self.world.random.choice((0, 1, 10)) * SECOND_US
+        return took_us, 256 if fails else 0
+
     def _crash_controller(self) -> None:
+        self._alive().runner.stop()
         found = self._alive().journal.crash()
         self.crashes += 1
         self.controller = None

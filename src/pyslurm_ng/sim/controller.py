@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.het_follower import HetFollower
+from pyslurm_ng.ctld.job_programs import JobPrograms
 from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
@@ -21,6 +22,7 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sim.disk import MemoryJournal
+from pyslurm_ng.sim.programs import Fate, Silence, SimPrograms, at_once
 from pyslurm_ng.sim.world import World
 
 
@@ -71,6 +73,7 @@ class SimController:
         latency_us: int = 0,
         pass_us: int = 0,
         keep_journal: bool = True,
+        fate: Fate = at_once,
     ) -> None:
         self.world = world
         self.conf = conf
@@ -101,6 +104,17 @@ class SimController:
         )
         self.writer.observe(self.het.applied)
         self.het.begin()
+        self.runner = SimPrograms(world, fate)
+        programs = JobPrograms(
+            self.writer,
+            conf,
+            self.runner,
+            now_us=lambda: world.now_us,
+            log=Silence(),
+            notify=lambda job_id, text: None,
+        )
+        self.writer.observe(programs.applied)
+        programs.begin()
 
     def _durable(self, sequence: int) -> None:
         # The writer counts a batch as appended only when append returns.

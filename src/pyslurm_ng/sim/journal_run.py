@@ -132,7 +132,7 @@ class JournalRun:
         )
         record = self.controller.writer.record
         record([ev.DutiesDone(now_us, pairs)])
-        if not job.nodes_pending:
+        if not job.nodes_pending and job.job_id not in cluster.epilogs:
             state = JobState(job.state)
             record(job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us))
 

@@ -107,7 +107,7 @@ class PretendNodes:
                 if node_id in job.nodes_pending
             )
             self._writer.record([ev.DutiesDone(now_us, pairs)])
-            if not job.nodes_pending:
+            if not job.nodes_pending and job_id not in cluster.epilogs:
                 state = JobState(job.state)
                 self._writer.record(
                     job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us)

@@ -23,18 +23,19 @@ def clear_state(cluster: Cluster, now_us: int) -> Iterator[list[ev.AnyEvent]]:
     ]
     for job_id in list(cluster.active):
         job = cluster.jobs[job_id]
-        if is_completing(job):
-            flags = 0
-            yield job_end.finish(cluster, job, JobState(job.state), job.exit_code, flags, now_us)
-            continue
-        yield job_end.complete(
-            cluster,
-            job,
-            JobState.CANCELLED,
-            now_us,
-            reason_text=_REASON,
-            clean_nodes=frozenset(alloc.node_id for alloc in job.nodes),
-        )
+        if not is_completing(job):
+            yield job_end.complete(
+                cluster,
+                job,
+                JobState.CANCELLED,
+                now_us,
+                reason_text=_REASON,
+                clean_nodes=frozenset(alloc.node_id for alloc in job.nodes),
+            )
+        if job_id in cluster.epilogs:
+            yield [ev.EpilogEnded(now_us, job_id, job.attempt)]
+        if job_id in cluster.active:
+            yield job_end.finish(cluster, job, JobState(job.state), job.exit_code, 0, now_us)
     if cluster.ended:
         yield [ev.JobPurged(time_us=now_us, job_ids=tuple(cluster.ended))]
     yield [ev.ReservationDeleted(time_us=now_us, name=name) for name in cluster.reservations]

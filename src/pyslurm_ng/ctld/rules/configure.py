@@ -12,7 +12,7 @@ from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Block, Switch, Topology
@@ -60,9 +60,16 @@ def configure(
             first_job_id=conf.first_job_id,
             max_job_id=conf.max_job_id,
             topologies=tuple(_topology(item, node_ids) for item in topologies),
+            programs=_programs(conf),
         )
     )
     return events
+
+
+def _programs(conf: SlurmConf) -> int:
+    """Return RUNS_* bits for what the controller itself runs for every job."""
+    programs = RUNS_PROLOG if conf.prolog_slurmctld else 0
+    return programs | (RUNS_EPILOG if conf.epilog_slurmctld else 0)
 
 
 def _merge(cluster: Cluster, conf: SlurmConf, fresh: list[Partition]) -> list[Partition]:

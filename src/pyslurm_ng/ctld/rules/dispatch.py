@@ -9,7 +9,13 @@ import msgspec
 
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.model import events as ev, task_ranges
-from pyslurm_ng.model.cluster import Cluster, free_job_id, het_components, license_counts
+from pyslurm_ng.model.cluster import (
+    RUNS_PROLOG,
+    Cluster,
+    free_job_id,
+    het_components,
+    license_counts,
+)
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
@@ -33,6 +39,9 @@ def dispatch(
 
     Args:
         runs_prolog: PrologFlags=Alloc: every node prepares before the job counts as started.
+
+    Where the controller runs a prolog of its own, nodes are told nothing before it has ended:
+    see `rules.programs`.
     """
     job = cluster.jobs.get(start.job_id)
     if job is None or not _may_start(cluster, job, start, now_us):
@@ -49,7 +58,8 @@ def dispatch(
             job_id = free_job_id(cluster)
         events.append(ev.ArrayTaskSplit(now_us, job.job_id, start.task_id, job_id))
     is_batch = bool(job.script_hash)
-    duty = DutyKind.LAUNCH if is_batch else (DutyKind.PREPARE if runs_prolog else 0)
+    waits = bool(cluster.programs & RUNS_PROLOG)
+    duty = first_duty(is_batch=is_batch, runs_prolog=runs_prolog)
     events.append(
         ev.JobAllocated(
             time_us=now_us,
@@ -62,17 +72,26 @@ def dispatch(
             scheduler=start.scheduler,
             licenses=start.licenses or job.request.licenses,
             time_limit_min=start.time_limit_min,
-            duty=int(duty),
-            prepare_all=runs_prolog,
-            configuring=runs_prolog,
+            duty=0 if waits else duty,
+            prepare_all=runs_prolog and not waits,
+            configuring=runs_prolog or waits,
             reservation=reservation,
             rows=rows_of(cluster.partitions.get(start.partition), job.request),
+            prolog=waits,
         )
     )
-    if is_batch:
-        events.append(ev.StepCreated(now_us, job_id, _batch_step(job, start, now_us)))
+    if is_batch and not waits:
+        step = batch_step(job, start.nodes, start.batch_node_id, now_us)
+        events.append(ev.StepCreated(now_us, job_id, step))
     events += dependency.after_start(cluster, job, now_us)
     return events
+
+
+def first_duty(*, is_batch: bool, runs_prolog: bool) -> int:
+    """Return the DutyKind that a job begins with on its first node; 0 for none."""
+    if is_batch:
+        return int(DutyKind.LAUNCH)
+    return int(DutyKind.PREPARE) if runs_prolog else 0
 
 
 def dispatch_het(
@@ -159,8 +178,9 @@ def _mask_bytes(mask: int) -> bytes:
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
-def _batch_step(job: Job, start: Start, now_us: int) -> Step:
-    alloc = next(alloc for alloc in start.nodes if alloc.node_id == start.batch_node_id)
+def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us: int) -> Step:
+    """Return the step that a batch job's script is, on the first of its nodes."""
+    alloc = next(alloc for alloc in allocs if alloc.node_id == batch_node_id)
     return Step(
         step_id=STEP_BATCH,
         name="batch",

@@ -1,7 +1,8 @@
 """How a job ends: one place for every way there.
 
 `complete` moves a running job to COMPLETING; nodes then kill what is left, run the epilog and
-report; `finish` follows when the last node is clean and ends or requeues the job.
+report, and the controller runs its own epilog; `finish` follows when the last of them is done and
+ends or requeues the job.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.requeue import USUAL, Again, requeued
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
@@ -68,7 +69,7 @@ def complete(
             end_us=end_us,
         )
     ]
-    if not dirty:
+    if not dirty and not cluster.programs & RUNS_EPILOG:
         events += finish(
             cluster,
             job,
@@ -100,7 +101,7 @@ def finish(
     ended_jobs: list[tuple[Job, JobState]] | None = None,
     rules: Again = USUAL,
 ) -> list[ev.AnyEvent]:
-    """Return the events that follow when no node holds anything of a completing job any more.
+    """Return the events that follow when nobody has anything to do for a completing job any more.
 
     Args:
         state, exit_code, flags: as they will be, since JobCompleting may not be applied yet.

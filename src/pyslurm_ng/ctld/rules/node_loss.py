@@ -40,7 +40,7 @@ def nodes_down(
     for job_id in hit:
         job = cluster.jobs[job_id]
         if is_completing(job):
-            if set(job.nodes_pending) <= lost:
+            if set(job.nodes_pending) <= lost and job_id not in cluster.epilogs:
                 state = JobState(job.state)
                 events += job_end.finish(
                     cluster,

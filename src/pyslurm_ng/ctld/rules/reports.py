@@ -69,7 +69,7 @@ def _duty_done(
 ) -> list[ev.AnyEvent]:
     """Settle a duty; the job has started when its last node has prepared."""
     events = _settle(cluster, node_id, report.duty_id, now_us)
-    if not events or not job.flags & JobFlag.CONFIGURING:
+    if not events or not job.flags & JobFlag.CONFIGURING or job.job_id in cluster.prologs:
         return events
     open_elsewhere = any(
         duty.job_id == job.job_id and duty.kind in _PREPARING and duty.duty_id != report.duty_id
@@ -231,6 +231,8 @@ def _terminated(
         events += _drain(cluster, node_id, "Epilog error", now_us)
     if not is_news or not is_completing(job) or job.nodes_pending != (node_id,):
         return events
+    if job.job_id in cluster.epilogs:
+        return events  # the controller's epilog ends it
     events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, job.flags, now_us,
                              rules=again(conf))  # fmt: skip
     return events

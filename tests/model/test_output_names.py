@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyslurm_ng.d import output_names as names
+from pyslurm_ng.model import output_names as names
 from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 
 BATCH = names.NameFields(82, 0, NO_VAL, STEP_BATCH, "alice", "nm", "n3")

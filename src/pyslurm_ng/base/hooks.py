@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.d.process_tree import descendants, signal_all
+from pyslurm_ng.base.process_tree import descendants, signal_all
 
 _NO_LIMIT = 65_534  # Slurm's way to say that a timeout is not set
 _KEPT_BYTES = 4_096
@@ -68,13 +68,13 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
     try:
         code = await asyncio.wait_for(process.wait(), timeout)
     except asyncio.TimeoutError:
-        # Whom it waits for may have made a session of its own: the whole tree goes.
-        tree = descendants(process.pid)
-        _kill_group(process.pid)
-        signal_all(tree, signal.SIGKILL)
-        await process.wait()
+        await _kill(process)
         said.end()
         return HookResult(signal.SIGKILL, f"{program}: timeout after {limit_s} s")
+    except asyncio.CancelledError:
+        await _kill(process)
+        said.end()
+        raise
     # What it left in its session must not outlive it; a daemon that it started may.
     _kill_group(process.pid)
     text = said.end().decode("utf-8", "replace").strip().splitlines()
@@ -84,6 +84,14 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
     last = f": {text[-1]}" if text else ""
     how = f"exit code {code}" if code > 0 else f"signal {-code}"
     return HookResult(status, f"{program}: {how}{last}")
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a program; whom it waits for may have made a session of its own: the whole tree goes."""
+    tree = descendants(process.pid)
+    _kill_group(process.pid)
+    signal_all(tree, signal.SIGKILL)
+    await process.wait()
 
 
 class _Said:

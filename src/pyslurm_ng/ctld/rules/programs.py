@@ -1,0 +1,101 @@
+"""What follows when a program that the controller runs for a job has ended.
+
+PrologSlurmctld runs for a job that has its nodes, before they are told of it; EpilogSlurmctld for
+one whose run is over, beside the cleaning up of its nodes. Nodes are not held up by the epilog,
+but the job is COMPLETING until it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.dispatch import batch_step, first_duty
+from pyslurm_ng.ctld.rules.requeue import Again, again
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, het_components
+from pyslurm_ng.model.duty import SIGNAL_REQUEUED
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobFlag, JobState
+
+# Words of PrologFlags that make every node prepare at the allocation, as Alloc does.
+_PREPARE_WORDS = frozenset(
+    ("alloc", "contain", "deferbatch", "forcerequeueonfail", "runinjob", "serial", "x11")
+)
+
+
+def nodes_prepare(conf: SlurmConf) -> bool:
+    """Return whether every node runs its Prolog before a job counts as started."""
+    return any(word.lower() in _PREPARE_WORDS for word in conf.prolog_flags)
+
+
+def waits_with(cluster: Cluster, job: Job) -> list[Job]:
+    """Return the jobs that start together once all their prologs have succeeded."""
+    parts = het_components(cluster, job)
+    return [part for part in parts if part.job_id in cluster.prologs] or [job]
+
+
+def prologs_succeeded(
+    cluster: Cluster, jobs: Sequence[Job], now_us: int, *, runs_prolog: bool
+) -> list[ev.AnyEvent]:
+    """Return the events that let the nodes of a job, or of all its components, begin.
+
+    Args:
+        runs_prolog: every node prepares before the job counts as started.
+    """
+    events: list[ev.AnyEvent] = []
+    duty_id = cluster.next_duty_id
+    for job in jobs:
+        # The script of a heterogeneous job runs once, beside the leader.
+        is_batch = bool(job.script_hash) and job.het_job_id in (0, job.job_id)
+        events.append(
+            ev.PrologEnded(
+                time_us=now_us,
+                job_id=job.job_id,
+                attempt=job.attempt,
+                first_duty_id=duty_id,
+                duty=first_duty(is_batch=is_batch, runs_prolog=runs_prolog),
+                prepare_all=runs_prolog,
+                configuring=runs_prolog,
+            )
+        )
+        duty_id += len(job.nodes)
+        if is_batch:
+            step = batch_step(job, job.nodes, job.batch_node_id, now_us)
+            events.append(ev.StepCreated(now_us, job.job_id, step))
+    return events
+
+
+def why_not_requeued(job: Job, conf: SlurmConf) -> str:
+    """Return why a job whose prolog failed cannot go back into the queue, "" if it can."""
+    if not job.script_hash:
+        return "Only batch jobs are accepted or processed"
+    forced = any(word.lower() == "forcerequeueonfail" for word in conf.prolog_flags)
+    return "" if job.requeue or forced else "Requested operation is presently disabled"
+
+
+def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
+    """Return the requeue of a job whose prolog failed, or its end as cancelled by root."""
+    if why_not_requeued(job, conf):
+        return job_end.complete(
+            cluster, job, JobState.CANCELLED, now_us, cancelled_by=0, rules=again(conf)
+        )
+    return job_end.complete(
+        cluster,
+        job,
+        JobState.CANCELLED,
+        now_us,
+        flags=JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED,
+        duty_flags=SIGNAL_REQUEUED,
+        rules=again(conf),
+    )
+
+
+def epilog_ended(cluster: Cluster, job: Job, now_us: int, rules: Again) -> list[ev.AnyEvent]:
+    """Return what is left of a job's end when its epilog is over, well or not."""
+    events: list[ev.AnyEvent] = [ev.EpilogEnded(now_us, job.job_id, job.attempt)]
+    if not job.nodes_pending:
+        state = JobState(job.state)
+        events += job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us, rules=rules)
+    return events

@@ -1,0 +1,44 @@
+"""PrologSlurmctld and EpilogSlurmctld while controllers crash, nodes die and programs fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sim.chaos import Chaos
+from tests.sim.test_chaos_preempt import TIERS
+
+PROGRAMS = "PrologSlurmctld=/prolog\nEpilogSlurmctld=/epilog\n"
+
+
+@pytest.mark.parametrize("first", range(0, 20, 10))
+@pytest.mark.parametrize("components", [False, True])
+def test_no_fault_breaks_a_promise(first: int, components: bool) -> None:
+    """No script starts before its prolog has succeeded, none is over before its epilog is."""
+    for seed in range(first, first + 10):
+        chaos = Chaos(seed, Planner(), conf=PROGRAMS, components=components)
+        try:
+            chaos.run()
+        except AssertionError as violation:
+            raise AssertionError(f"seed {seed}: {violation}") from violation
+        assert chaos.controller is not None
+        cluster = chaos.controller.cluster
+        assert (cluster.prologs, cluster.epilogs) == ({}, {})
+        assert chaos.programs_run
+
+
+@pytest.mark.parametrize("mode", ["REQUEUE", "SUSPEND,GANG"])
+def test_preempted_jobs_too(mode: str) -> None:
+    """A job may have to stop while its prolog runs, and go on before or after that has ended."""
+    for seed in range(5):
+        chaos = Chaos(
+            seed,
+            Planner(),
+            40,
+            conf=PROGRAMS + TIERS.format(mode=mode),
+            partitions=("main", "polite", "high", "rows"),
+        )
+        try:
+            chaos.run()
+        except AssertionError as violation:
+            raise AssertionError(f"seed {seed}: {violation}") from violation
