@@ -21,6 +21,7 @@ extensions = [
     Extension(
         f"pyslurm_ng.{name}",
         [str(SOURCE / f"{name}.pyx")],
+        depends=[str(path) for path in SOURCE.glob("*.h")],
         # The kernels' loops over time slots want vectors; elsewhere -O3 only makes code larger.
         extra_compile_args=[
             "-O3" if name == "_select" else "-O2",

@@ -181,16 +181,30 @@ cdef class Profile:
 
 cdef extern from *:
     """
+    #include "_grid.h"
     static inline int pyslurm_popcount(unsigned long long word) { return __builtin_popcountll(word); }
     static inline int pyslurm_lowest(unsigned long long word) { return __builtin_ctzll(word); }
     """
     int popcount "pyslurm_popcount"(uint64_t word) noexcept nogil
     int lowest "pyslurm_lowest"(uint64_t word) noexcept nogil
 
+    cdef struct grid_memory:
+        pass
+
+    cdef enum:
+        BLOCK "GRID_BLOCK"
+
+    void *grid_take_memory(grid_memory **memory, size_t bytes) noexcept nogil
+    void grid_give_back_memory(grid_memory *memory) noexcept nogil
+    int grid_first_least(const int16_t *numbers, int count) noexcept nogil
+    void grid_take_off(int32_t *cells, int count, int32_t amount, int32_t *least,
+                       int32_t *most) noexcept nogil
+    void grid_clear_below(const int32_t *cells, uint64_t *bits, uint64_t *summary, int start,
+                          int end, int32_t threshold, int32_t amount, uint64_t bit) noexcept nogil
+
 cdef enum:
     MOST_RESOURCES = 32
     MOST_SLOTS = 4096
-    BLOCK = 8  # slots that share a summary word
     PARENTS = 4
     LEAST_REGION = 1024  # nodes among which to plan a job of several nodes beyond now
     REGION_FACTOR = 16  # at least so many times the nodes it wants
@@ -212,6 +226,7 @@ cdef struct Kind:
     int shape
     int nodes
     int64_t duration_us
+    int16_t *ends  # first slot after such a job, by the slot that it starts in
     int cursor  # -1 before the first search
     int limited  # something else than nodes has put it off
     int searches
@@ -235,14 +250,17 @@ cdef class Grid:
     been built, so each kind of job goes on looking where its predecessor found room.
     """
 
-    cdef int _slots, _nodes, _words, _resources, _kinds, _rows, _planes, _shapes, _jobs
+    cdef int _slots, _nodes, _words, _resources, _kinds, _planes, _shapes, _jobs
     cdef int _room_planes, _room_shapes, _room_jobs, _leaves
     cdef int64_t *_time
     cdef list _instants  # the same as Python's numbers: a hundred thousand starts share them
     cdef int32_t *_node_kind
     cdef int32_t *_row_of  # [resource * nodes + node], -1 where a node has none
-    cdef int32_t *_free  # [row * slots + slot]
-    cdef int _room_rows
+    cdef grid_memory *_memory_taken  # rows, planes and summaries
+    cdef int32_t *_free[MOST_RESOURCES]  # [row * slots + slot]
+    cdef int *_planes_of[MOST_RESOURCES]
+    cdef int32_t *_thresholds_of[MOST_RESOURCES]  # [number of the plane * kinds + kind]
+    cdef int _plane_count[MOST_RESOURCES]
     cdef uint64_t **_plane  # [plane][word * slots + slot]
     cdef uint64_t **_summary  # [plane][word * blocks + block]: AND of the block's slots
     cdef int _blocks
@@ -250,8 +268,9 @@ cdef class Grid:
     cdef int _masks, _room_masks
     cdef int32_t *_placed  # nodes of jobs placed, one after another
     cdef Py_ssize_t _placed_count, _placed_room
-    cdef int32_t **_threshold  # [plane][kind]
-    cdef int *_plane_resource
+    cdef int64_t *_durations  # of kinds, each once
+    cdef int16_t **_ends  # of each duration
+    cdef int _duration_count, _room_durations
     cdef Shape *_shape
     cdef Kind *_job
     cdef uint64_t *_fits  # per word of the kind at work
@@ -305,10 +324,9 @@ cdef class Grid:
 
     def __dealloc__(self):
         cdef int index
-        for index in range(self._planes):
-            free(self._plane[index])
-            free(self._summary[index])
-            free(self._threshold[index])
+        for index in range(self._resources):
+            free(self._planes_of[index])
+            free(self._thresholds_of[index])
         for index in range(self._shapes):
             free(self._shape[index].amount)
         for index in range(self._jobs):
@@ -320,14 +338,13 @@ cdef class Grid:
         free(self._placed)
         free(self._plane)
         free(self._summary)
-        free(self._threshold)
-        free(self._plane_resource)
+        free(self._durations)
+        free(self._ends)
         free(self._shape)
         free(self._job)
         free(self._time)
         free(self._node_kind)
         free(self._row_of)
-        free(self._free)
         free(self._fits)
         free(self._fresh)
         free(self._found)
@@ -337,6 +354,18 @@ cdef class Grid:
         free(self._leaf_bucket)
         free(self._switch_level)
         free(self._below)
+        grid_give_back_memory(self._memory_taken)
+
+    cdef void *_take_memory(self, size_t bytes) except NULL:
+        cdef void *memory = grid_take_memory(&self._memory_taken, bytes)
+        if memory == NULL:
+            raise MemoryError
+        return memory
+
+    cdef inline int32_t *_cells(self, int resource, int node) noexcept nogil:
+        """Return what is free of a resource on a node, by slot; NULL where it has none."""
+        cdef int row = self._row_of[resource * self._nodes + node]
+        return NULL if row < 0 else self._free[resource] + <size_t>row * self._slots
 
     def set_leaves(self, leaves):
         """Say below which leaf switch each node is, so that wide jobs use few of them."""
@@ -379,28 +408,24 @@ cdef class Grid:
 
     def set_amounts(self, int resource, amounts):
         """Set what each node has of a resource when no job runs; 0 makes no row."""
-        cdef int node, row, rows = 0
-        cdef Py_ssize_t slot
+        cdef int node, slot, rows = 0
         cdef int32_t amount
         cdef int32_t *cells
         if not 0 <= resource < self._resources or len(amounts) != self._nodes or self._planes:
             raise ValueError("amounts do not match the nodes, or planes exist already")
         for node in range(self._nodes):
             rows += amounts[node] > 0
-        cells = <int32_t *>realloc(
-            self._free, (<size_t>(self._rows + rows) * self._slots + 1) * sizeof(int32_t))
-        if cells == NULL:
-            raise MemoryError
-        self._free = cells
+        cells = <int32_t *>self._take_memory((<size_t>rows * self._slots + 1) * sizeof(int32_t))
+        self._free[resource] = cells
+        rows = 0
         for node in range(self._nodes):
             amount = amounts[node]
             if amount > 0:
-                row = self._rows
-                self._rows += 1
-                self._row_of[resource * self._nodes + node] = row
-                cells = self._free + <size_t>row * self._slots
+                self._row_of[resource * self._nodes + node] = rows
+                rows += 1
                 for slot in range(self._slots):
                     cells[slot] = amount
+                cells += self._slots
 
     cdef int _slot_at(self, int64_t time_us) noexcept nogil:
         """Return the first slot that begins not before a time, or the number of slots."""
@@ -427,7 +452,7 @@ cdef class Grid:
             held: node, resource, amount; node, resource, amount ... in one sequence.
         """
         cdef Py_ssize_t index
-        cdef int node, resource, row, slot, end = max(1, self._slot_at(until_us))
+        cdef int node, resource, slot, end = max(1, self._slot_at(until_us))
         cdef int32_t amount
         cdef int32_t *cells
         if self._planes:
@@ -436,23 +461,17 @@ cdef class Grid:
             node, resource, amount = held[index], held[index + 1], held[index + 2]
             if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
                 raise IndexError((node, resource))
-            row = self._row_of[resource * self._nodes + node]
-            if row < 0:
-                continue
-            cells = self._free + <size_t>row * self._slots
-            for slot in range(end):
-                cells[slot] -= amount
+            cells = self._cells(resource, node)
+            if cells != NULL:
+                for slot in range(end):
+                    cells[slot] -= amount
 
     def add_plane(self, int resource, thresholds):
         """Return a new plane: a bit where a node has at least the threshold of its kind.
 
         What has been held until now must end sometime and not begin later: amounts grow with time.
         """
-        cdef int plane = self._planes, word, node, slot, row, low, high, middle, bit
-        cdef int32_t threshold
-        cdef int32_t *cells
-        cdef uint64_t *bits
-        cdef uint64_t seen
+        cdef int plane = self._planes, number, kind
         if len(thresholds) != self._kinds or not 0 <= resource < self._resources:
             raise ValueError("a threshold per kind is needed")
         if plane == self._room_planes:
@@ -460,55 +479,63 @@ cdef class Grid:
             self._plane = <uint64_t **>realloc(self._plane, self._room_planes * sizeof(void *))
             self._summary = <uint64_t **>realloc(
                 self._summary, self._room_planes * sizeof(void *))
-            self._threshold = <int32_t **>realloc(
-                self._threshold, self._room_planes * sizeof(void *))
-            self._plane_resource = <int *>realloc(
-                self._plane_resource, self._room_planes * sizeof(int))
-            if (self._plane == NULL or self._summary == NULL or self._threshold == NULL
-                    or self._plane_resource == NULL):
+            if self._plane == NULL or self._summary == NULL:
                 raise MemoryError
-        bits = <uint64_t *>calloc(<size_t>self._words * self._slots + 1, sizeof(uint64_t))
-        self._plane[plane] = bits
-        self._summary[plane] = <uint64_t *>calloc(
-            <size_t>self._words * self._blocks + 1, sizeof(uint64_t))
-        self._threshold[plane] = <int32_t *>malloc(self._kinds * sizeof(int32_t))
-        self._plane_resource[plane] = resource
-        self._planes += 1
-        if bits == NULL or self._threshold[plane] == NULL or self._summary[plane] == NULL:
+        number = self._plane_count[resource]
+        self._planes_of[resource] = <int *>realloc(
+            self._planes_of[resource], (number + 1) * sizeof(int))
+        self._thresholds_of[resource] = <int32_t *>realloc(
+            self._thresholds_of[resource], (number + 1) * self._kinds * sizeof(int32_t))
+        if self._planes_of[resource] == NULL or self._thresholds_of[resource] == NULL:
             raise MemoryError
-        for node in range(self._kinds):
-            self._threshold[plane][node] = thresholds[node]
+        self._plane[plane] = <uint64_t *>self._take_memory(
+            (<size_t>self._words * self._slots + 1) * sizeof(uint64_t))
+        self._summary[plane] = <uint64_t *>self._take_memory(
+            (<size_t>self._words * self._blocks + 1) * sizeof(uint64_t))
+        self._planes_of[resource][number] = plane
+        for kind in range(self._kinds):
+            self._thresholds_of[resource][number * self._kinds + kind] = thresholds[kind]
+        self._plane_count[resource] += 1
+        self._planes += 1
         with nogil:
-            for word in range(self._words):
-                bits = self._plane[plane] + <size_t>word * self._slots
-                for bit in range(64):
-                    node = word * 64 + bit
-                    if node >= self._nodes:
-                        break
-                    row = self._row_of[resource * self._nodes + node]
-                    threshold = self._threshold[plane][self._node_kind[node]]
-                    if row < 0:
-                        if threshold <= 0:
-                            bits[0] |= <uint64_t>1 << bit
-                        continue
-                    cells = self._free + <size_t>row * self._slots
-                    low, high = 0, self._slots
-                    while low < high:
-                        middle = (low + high) >> 1
-                        if cells[middle] < threshold:
-                            low = middle + 1
-                        else:
-                            high = middle
-                    if low < self._slots:
-                        bits[low] |= <uint64_t>1 << bit
-                seen = 0
-                for slot in range(self._slots):
-                    seen |= bits[slot]
-                    bits[slot] = seen
-                    # Bits only come in with time here: the first slot of a block has fewest.
-                    if slot % BLOCK == 0:
-                        self._summary[plane][<size_t>word * self._blocks + slot // BLOCK] = seen
+            self._fill_plane(plane, resource, self._thresholds_of[resource] + number * self._kinds)
         return plane
+
+    cdef void _fill_plane(self, int plane, int resource, int32_t *thresholds) noexcept nogil:
+        """Set a bit from the slot on in which a node has enough."""
+        cdef int word, node, slot, low, high, middle, bit
+        cdef int32_t threshold
+        cdef int32_t *cells
+        cdef uint64_t *bits
+        cdef uint64_t seen
+        for word in range(self._words):
+            bits = self._plane[plane] + <size_t>word * self._slots
+            for bit in range(64):
+                node = word * 64 + bit
+                if node >= self._nodes:
+                    break
+                cells = self._cells(resource, node)
+                threshold = thresholds[self._node_kind[node]]
+                if cells == NULL:
+                    if threshold <= 0:
+                        bits[0] |= <uint64_t>1 << bit
+                    continue
+                low, high = 0, self._slots
+                while low < high:
+                    middle = (low + high) >> 1
+                    if cells[middle] < threshold:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < self._slots:
+                    bits[low] |= <uint64_t>1 << bit
+            seen = 0
+            for slot in range(self._slots):
+                seen |= bits[slot]
+                bits[slot] = seen
+                # Bits only come in with time here: the first slot of a block has fewest.
+                if slot % BLOCK == 0:
+                    self._summary[plane][<size_t>word * self._blocks + slot // BLOCK] = seen
 
     def add_shape(self, resources, planes, amounts, int inexact):
         """Return a new shape: what one node must give.
@@ -589,6 +616,7 @@ cdef class Grid:
         memset(made, 0, sizeof(Kind))
         self._jobs += 1
         made.shape, made.nodes, made.duration_us = shape, nodes, duration_us
+        made.ends = self._ends_of(duration_us)
         made.cursor = -1
         made.mask_index, made.mask = mask, self._mask[mask]
         made.required = self._mask[required] if required >= 0 else NULL
@@ -597,6 +625,27 @@ cdef class Grid:
         if made.gain == NULL or made.count == NULL:
             raise MemoryError
         return kind
+
+    cdef int16_t *_ends_of(self, int64_t duration_us) except NULL:
+        """Return the first slot after a job of such a duration, for each slot to start in."""
+        cdef int number = self._duration_count, index, slot
+        cdef int16_t *ends
+        for index in range(number):
+            if self._durations[index] == duration_us:
+                return self._ends[index]
+        if number == self._room_durations:
+            self._room_durations = max(16, 2 * number)
+            self._durations = <int64_t *>realloc(
+                self._durations, self._room_durations * sizeof(int64_t))
+            self._ends = <int16_t **>realloc(self._ends, self._room_durations * sizeof(void *))
+            if self._durations == NULL or self._ends == NULL:
+                raise MemoryError
+        ends = <int16_t *>self._take_memory(self._slots * sizeof(int16_t))
+        for slot in range(self._slots):
+            ends[slot] = self._end(slot, duration_us)
+        self._durations[number], self._ends[number] = duration_us, ends
+        self._duration_count += 1
+        return ends
 
     def leave_open(self, int kind):
         """Let the caller choose among `fitting` whenever jobs of a kind are found."""
@@ -619,10 +668,6 @@ cdef class Grid:
                 raise IndexError(node)
             self._found[self._found_count] = node
             self._found_count += 1
-
-    def place_chosen(self, int kind):
-        """Hold what was chosen for the job found last; return the number of the placing."""
-        return self.take_found(kind)
 
     cdef bint _is_easier(self, Kind *other, Kind *job) noexcept nogil:
         """Return whether wherever a job fits on a node the other one would."""
@@ -788,17 +833,16 @@ cdef class Grid:
 
     cdef bint _has(self, Shape *shape, int node, int start, int end) noexcept nogil:
         """Return whether a node's rows have what no plane tells exactly."""
-        cdef int place, slot, row, kind = self._node_kind[node]
+        cdef int place, slot, kind = self._node_kind[node]
         cdef int32_t amount
         cdef int32_t *cells
         for place in range(shape.inexact):
             amount = shape.amount[kind * shape.resources + place]
             if amount <= 0:
                 continue
-            row = self._row_of[shape.resource[place] * self._nodes + node]
-            if row < 0:
+            cells = self._cells(shape.resource[place], node)
+            if cells == NULL:
                 return False
-            cells = self._free + <size_t>row * self._slots
             for slot in range(start, end):
                 if cells[slot] < amount:
                     return False
@@ -907,20 +951,19 @@ cdef class Grid:
     cdef void _give_back(self, int node, int resource, int32_t amount, int start,
                          int end) noexcept nogil:
         """Undo `_subtract`."""
-        cdef int row = self._row_of[resource * self._nodes + node], slot, plane, block
+        cdef int slot, index, plane, block
         cdef int32_t threshold
-        cdef int32_t *cells
+        cdef int32_t *cells = self._cells(resource, node)
         cdef uint64_t *bits
         cdef uint64_t bit = <uint64_t>1 << (node & 63), in_all
-        if row < 0 or amount <= 0:
+        if cells == NULL or amount <= 0:
             return
-        cells = self._free + <size_t>row * self._slots
         for slot in range(start, end):
             cells[slot] += amount
-        for plane in range(self._planes):
-            if self._plane_resource[plane] != resource:
-                continue
-            threshold = self._threshold[plane][self._node_kind[node]]
+        for index in range(self._plane_count[resource]):
+            plane = self._planes_of[resource][index]
+            threshold = self._thresholds_of[resource][
+                index * self._kinds + self._node_kind[node]]
             bits = self._plane[plane] + <size_t>(node >> 6) * self._slots
             for slot in range(start, end):
                 if cells[slot] >= threshold:
@@ -974,7 +1017,7 @@ cdef class Grid:
         return number
 
     cdef int _note_found(self, Kind *job) except -1:
-        cdef int index, place, node, end = self._end(self._found_slot, job.duration_us)
+        cdef int index, place, node, end = job.ends[self._found_slot]
         cdef Shape *shape = self._shape + job.shape
         for index in range(self._found_count):
             node = self._found[index]
@@ -1017,14 +1060,14 @@ cdef class Grid:
         cdef int slot = job.gain[word], end, later_end
         cdef uint64_t fits
         while slot < self._slots:
-            end = self._end(slot, job.duration_us)
+            end = job.ends[slot]
             fits = self._scan(job, word, slot, end)
             while not fits:
                 # Nothing is free across slot - 1; from slot on something is, until `end`.
                 slot = job.gain[word]
                 if slot >= self._slots:
                     return 0
-                later_end = self._end(slot, job.duration_us)
+                later_end = job.ends[slot]
                 if slot >= end:
                     break
                 fits = self._left_over
@@ -1036,7 +1079,7 @@ cdef class Grid:
                 end = later_end
             if not fits:
                 continue
-            fits = self._exact(job, word, fits, slot, self._end(slot, job.duration_us), True)
+            fits = self._exact(job, word, fits, slot, job.ends[slot], True)
             if fits:
                 job.gain[word] = slot
                 return fits
@@ -1055,13 +1098,9 @@ cdef class Grid:
         cdef int word, best, slot, climbs = 0, found_word = -1, found_slot = self._slots
         cdef uint64_t fits, found = 0
         while True:
-            best = -1
-            slot = self._slots
-            for word in range(self._words):
-                if job.gain[word] < slot:
-                    slot = job.gain[word]
-                    best = word
-            if best < 0:
+            best = grid_first_least(job.gain, self._words)
+            slot = job.gain[best]
+            if slot >= self._slots:
                 return -1
             if found_word >= 0 and (slot >= found_slot or (climbs >= self._most_climbs and slot > 0)):
                 break
@@ -1098,7 +1137,7 @@ cdef class Grid:
             low, high = job.low, job.high
             if slot == 0:
                 low, high = 0, self._words
-            end = self._end(slot, job.duration_us)
+            end = job.ends[slot]
             most = 0
             next_slot = self._slots
             memset(self._fresh, 0, self._words)
@@ -1309,7 +1348,7 @@ cdef class Grid:
         return self._record(self._job + kind)
 
     cdef void _hold_found(self, Kind *job) noexcept nogil:
-        cdef int index, place, node, amount_at, end = self._end(self._found_slot, job.duration_us)
+        cdef int index, place, node, amount_at, end = job.ends[self._found_slot]
         cdef Shape *shape = self._shape + job.shape
         for index in range(self._found_count):
             node = self._found[index]
@@ -1328,79 +1367,33 @@ cdef class Grid:
             self._trial.append((node, resource, amount, max(0, start), max(end, start + 1)))
         self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
 
-    def close(self, nodes, int64_t begin_us, int64_t end_us):
-        """Keep nodes from all jobs during a time."""
-        cdef int node, resource, plane, slot, row
-        cdef int start = max(0, self._slot_at(begin_us + 1) - 1)
-        cdef int end = max(self._slot_at(end_us), start + 1)
-        cdef int32_t *cells
-        cdef size_t word
-        cdef uint64_t bit
-        if end_us <= self._time[0]:
-            return
-        for node in nodes:
-            if not 0 <= node < self._nodes:
-                raise IndexError(node)
-            bit = <uint64_t>1 << (node & 63)
-            word = node >> 6
-            for resource in range(self._resources):
-                row = self._row_of[resource * self._nodes + node]
-                if row >= 0:
-                    cells = self._free + <size_t>row * self._slots
-                    for slot in range(start, end):
-                        cells[slot] = min(cells[slot], -1)
-            for plane in range(self._planes):
-                for slot in range(start, end):
-                    self._plane[plane][word * self._slots + slot] &= ~bit
-                    self._summary[plane][word * self._blocks + slot // BLOCK] &= ~bit
-
     cdef void _subtract(self, int node, int resource, int32_t amount, int start,
                         int end) noexcept nogil:
-        cdef int row = self._row_of[resource * self._nodes + node], slot, plane, block, top
-        cdef int32_t least = 2147483647, most = -2147483647, threshold, left
-        cdef int32_t *cells
-        cdef uint64_t *bits
-        cdef uint64_t *summary
-        cdef uint64_t bit = <uint64_t>1 << (node & 63), below, any_below
-        if row < 0 or amount <= 0:
+        cdef int index, plane, word = node >> 6
+        cdef int32_t least, most, threshold
+        cdef int32_t *cells = self._cells(resource, node)
+        cdef int32_t *thresholds = self._thresholds_of[resource] + self._node_kind[node]
+        if cells == NULL or amount <= 0:
             return
-        cells = self._free + <size_t>row * self._slots
-        for slot in range(start, end):
-            left = cells[slot] - amount
-            cells[slot] = left
-            most = left if left > most else most
-            least = left if left < least else least
-        most += amount
-        for plane in range(self._planes):
-            if self._plane_resource[plane] != resource:
-                continue
-            threshold = self._threshold[plane][self._node_kind[node]]
-            if threshold <= least or threshold > most:
-                continue
-            bits = self._plane[plane] + <size_t>(node >> 6) * self._slots
-            summary = self._summary[plane] + <size_t>(node >> 6) * self._blocks
-            slot = start
-            for block in range(start // BLOCK, (end - 1) // BLOCK + 1):
-                top = min(end, (block + 1) * BLOCK)
-                any_below = 0
-                while slot < top:
-                    below = bit if cells[slot] < threshold else 0
-                    bits[slot] &= ~below
-                    any_below |= below
-                    slot += 1
-                summary[block] &= ~any_below
+        grid_take_off(cells + start, end - start, amount, &least, &most)
+        for index in range(self._plane_count[resource]):
+            threshold = thresholds[index * self._kinds]
+            if least < threshold <= most + amount:
+                plane = self._planes_of[resource][index]
+                grid_clear_below(cells, self._plane[plane] + <size_t>word * self._slots,
+                                 self._summary[plane] + <size_t>word * self._blocks, start, end,
+                                 threshold, amount, <uint64_t>1 << (node & 63))
 
     cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
         """Return how many tasks fit on a node that fits one, until a slot."""
-        cdef int at, row, slot, fit, tasks = most, node_kind = self._node_kind[node]
+        cdef int at, slot, fit, tasks = most, node_kind = self._node_kind[node]
         cdef int32_t least, each
         cdef int32_t *cells
         for at in range(shape.resources):
             each = tasks_amounts[node_kind][at]
-            row = self._row_of[shape.resource[at] * self._nodes + node]
-            if each <= 0 or row < 0:
+            cells = self._cells(shape.resource[at], node)
+            if each <= 0 or cells == NULL:
                 continue
-            cells = self._free + <size_t>row * self._slots
             least = 2147483647
             for slot in range(end):
                 least = cells[slot] if cells[slot] < least else least
@@ -1413,7 +1406,7 @@ cdef class Grid:
         if not 0 <= kind < self._jobs:
             raise IndexError(kind)
         cdef Shape *shape = self._shape + self._job[kind].shape
-        cdef int end = self._end(0, self._job[kind].duration_us), node
+        cdef int end = self._job[kind].ends[0], node
         answer = []
         for node in nodes:
             if not 0 <= node < self._nodes:
@@ -1441,7 +1434,7 @@ cdef class Grid:
         self._remember(kind)
         job = self._job + kind
         shape = self._shape + job.shape
-        end = self._end(0, job.duration_us)
+        end = job.ends[0]
         answer = []
         for place in range(self._words):
             fits = self._exact(job, place, self._scan(job, place, 0, end), 0, end, False)
@@ -1458,7 +1451,5 @@ cdef class Grid:
 
     def free_at(self, int node, int resource):
         """Return the free amount of every slot."""
-        cdef int row = self._row_of[resource * self._nodes + node]
-        if row < 0:
-            return [0] * self._slots
-        return [self._free[<size_t>row * self._slots + slot] for slot in range(self._slots)]
+        cdef int32_t *cells = self._cells(resource, node)
+        return [0 if cells == NULL else cells[slot] for slot in range(self._slots)]
