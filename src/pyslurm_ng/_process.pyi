@@ -20,6 +20,9 @@ def spawn(
     nice: int = 0,
     die_with_parent: bool = True,
     pid_name: bytes = b"",
+    memory_mode: int = -1,
+    memory_nodes: bytes = b"",
+    report: bytes = b"",
 ) -> int:
     """Start a program in a session of its own and return its process id.
 
@@ -28,11 +31,13 @@ def spawn(
     -1 for no limit; a hard limit above ours is lowered to ours where we may not raise it. `cpus`
     is a mask, little endian. `cgroup_fds` are open `cgroup.procs` files to join. With `terminal`
     descriptor 0 becomes the controlling terminal. `pid_name` is a variable that the program finds
-    its own process id in.
+    its own process id in. `memory_mode` is a memory policy of the kernel (MPOL_*), -1 for none, and
+    `memory_nodes` the mask it holds for, little endian. `report` is written to its standard error
+    just before it begins; in it `\\1` stands for its process id.
 
     Raises:
-        OSError: with `filename` saying which step failed: cgroup, affinity, limits, groups, gid,
-            uid, chdir, exec or fork.
+        OSError: with `filename` saying which step failed: cgroup, affinity, memory policy, limits,
+            groups, gid, uid, chdir, exec or fork.
     """
 
 def become_subreaper() -> None:

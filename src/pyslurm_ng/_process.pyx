@@ -33,8 +33,8 @@ cdef extern from *:
     #define SYS_close_range 436
     #endif
 
-    enum psng_stage { PSNG_OK, PSNG_FORK, PSNG_CGROUP, PSNG_AFFINITY, PSNG_LIMITS, PSNG_FILES,
-                      PSNG_GROUPS, PSNG_GID, PSNG_UID, PSNG_CHDIR, PSNG_EXEC };
+    enum psng_stage { PSNG_OK, PSNG_FORK, PSNG_CGROUP, PSNG_AFFINITY, PSNG_MEMORY, PSNG_LIMITS,
+                      PSNG_FILES, PSNG_GROUPS, PSNG_GID, PSNG_UID, PSNG_CHDIR, PSNG_EXEC };
 
     struct psng_start {
         char **paths, **argv, **env;
@@ -49,6 +49,10 @@ cdef extern from *:
         long long *limits;           /* soft, hard, soft, hard ... */
         const unsigned char *cpus;
         int cpu_bytes;
+        int memory_mode;             /* MPOL_*, -1: as it is */
+        const unsigned char *memory_nodes;
+        int memory_bytes;
+        const char *report;          /* for stderr; \1 stands for the process id */
         int cgroup_count;
         int *cgroup_fds;
         int terminal, nice, die_with_parent;
@@ -117,6 +121,26 @@ cdef extern from *:
         *entry = 0;
     }
 
+    static void psng_report(const char *text)
+    {
+        char line[4096], digits[24];
+        size_t used = 0;
+        for (; *text && used < sizeof line - sizeof digits; text++) {
+            if (*text != '\1') {
+                line[used++] = *text;
+                continue;
+            }
+            int count = 0;
+            for (pid_t pid = getpid(); pid; pid /= 10)
+                digits[count++] = '0' + pid % 10;
+            while (count)
+                line[used++] = digits[--count];
+        }
+        /* Whether anybody reads it must not decide whether the task runs. */
+        if (used && write(2, line, used) < 0)
+            return;
+    }
+
     static void psng_child(struct psng_start *s, pid_t parent)
     {
         /* The kernel's own record, all zero: SIG_DFL. glibc would not touch signals 32 and 33. */
@@ -126,6 +150,10 @@ cdef extern from *:
                 psng_fail(s, PSNG_CGROUP);
         if (s->cpu_bytes && syscall(SYS_sched_setaffinity, 0, s->cpu_bytes, s->cpus) < 0)
             psng_fail(s, PSNG_AFFINITY);
+        if (s->memory_mode >= 0 &&
+            syscall(SYS_set_mempolicy, s->memory_mode, s->memory_bytes ? s->memory_nodes : NULL,
+                    s->memory_bytes * 8 + 1))
+            psng_fail(s, PSNG_MEMORY);
         if (s->nice)
             setpriority(PRIO_PROCESS, 0, s->nice);
         setsid();
@@ -161,6 +189,7 @@ cdef extern from *:
         sigprocmask(SIG_SETMASK, &none, NULL);
         if (s->pid_entry)
             psng_own_pid(s->pid_entry);
+        psng_report(s->report);
         int problem = ENOENT;
         for (char **path = s->paths; *path; path++) {
             execve(*path, s->argv, s->env);
@@ -213,6 +242,10 @@ cdef extern from *:
         long long *limits
         const unsigned char *cpus
         int cpu_bytes
+        int memory_mode
+        const unsigned char *memory_nodes
+        int memory_bytes
+        const char *report
         int cgroup_count
         int *cgroup_fds
         int terminal
@@ -227,7 +260,8 @@ cdef extern from *:
     int PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME
 
 _STAGES = (
-    "", "fork", "cgroup", "affinity", "limits", "files", "groups", "gid", "uid", "chdir", "exec",
+    "", "fork", "cgroup", "affinity", "memory policy", "limits", "files", "groups", "gid", "uid",
+    "chdir", "exec",
 )  # fmt: skip
 
 
@@ -247,6 +281,7 @@ def spawn(
     paths, argv, env, *, int stdin, int stdout, int stderr, bytes cwd=b"", long uid=-1,
     long gid=-1, groups=(), int umask=-1, rlimits=(), bytes cpus=b"", cgroup_fds=(),
     bint terminal=False, int nice=0, bint die_with_parent=True, bytes pid_name=b"",
+    int memory_mode=-1, bytes memory_nodes=b"", bytes report=b"",
 ):
     """Start a program in a session of its own and return its process id; see the stub."""
     cdef psng_start start
@@ -256,7 +291,7 @@ def spawn(
     cdef bytes pid_entry = b"%s=%s" % (pid_name, b"0" * 24)
     if pid_name:
         env_list.append(pid_entry)
-    for text in (*path_list, *argv_list, *env_list, cwd):
+    for text in (*path_list, *argv_list, *env_list, cwd, report):
         if b"\0" in text:
             raise ValueError("NUL in an argument, path or environment entry")
     if not argv_list or not path_list:
@@ -272,6 +307,10 @@ def spawn(
     start.uid, start.gid, start.umask = uid, gid, umask
     start.cpus = <const unsigned char *>PyBytes_AS_STRING(cpus)
     start.cpu_bytes = len(cpus)
+    start.memory_mode = memory_mode
+    start.memory_nodes = <const unsigned char *>PyBytes_AS_STRING(memory_nodes)
+    start.memory_bytes = len(memory_nodes)
+    start.report = PyBytes_AS_STRING(report)
     start.terminal, start.nice, start.die_with_parent = terminal, nice, die_with_parent
     start.group_count, start.limit_count = len(groups), len(rlimits)
     start.cgroup_count = len(cgroup_fds)

@@ -97,7 +97,7 @@ def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "words",
     [
-        ["--bcast"], ["--x11"], ["--async"], ["--mem-bind=local"],
+        ["--bcast"], ["--x11"], ["--async"],
         ["--preserve-env"], ["--mpi=pmix"], ["--mpi=frob"], ["-r", "x"], ["--pty=3"], ["-Z"],
     ],
 )  # fmt: skip
@@ -106,21 +106,6 @@ def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
     with pytest.raises(OptionError) as refused:
         options_of(words, {})
     assert refused.value.code == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("cores", (False, "cores", "")),
-        ("verbose,core", (True, "core", "")),
-        ("v,map_cpu:0,2,4", (True, "map_cpu", "0,2,4")),
-        ("quiet,mask_cpu:0x3,0xC", (False, "mask_cpu", "0x3,0xC")),
-        ("none", (False, "none", "")),
-    ],
-)
-def test_cpu_bind_words(text: str, wanted: tuple[bool, str, str]) -> None:
-    """The forms of --cpu-bind."""
-    assert step_request.cpu_bind(text) == wanted
 
 
 @pytest.mark.parametrize(

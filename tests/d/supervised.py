@@ -17,7 +17,10 @@ from pyslurm_ng.d.stepd import READY
 from pyslurm_ng.model.ids import STEP_BATCH
 
 LIMIT_S = 30.0
-PLAIN = {"in": "/dev/null", "cpus": b"", "env": []}
+PLAIN = {
+    "in": "/dev/null", "cpus": b"", "memory_mode": -1, "memory_nodes": b"", "report": "",
+    "problem": "", "env": [],
+}  # fmt: skip
 
 
 class Supervised:

@@ -13,6 +13,7 @@ import pytest
 
 from pyslurm_ng._records import unpack
 from pyslurm_ng.d import step_record
+from pyslurm_ng.d.binding import cpu_mask
 from pyslurm_ng.wire import step_io
 from pyslurm_ng.wire.node_messages import END_OVER_MEMORY
 from tests.d.supervised import PLAIN, Supervised, Template
@@ -141,6 +142,33 @@ def test_over_memory_kill(template: Template) -> None:
     assert "error: Exceeded job memory limit\n" in said
     assert said.endswith(" DUE to SIGNAL Killed ***\n")
     assert (end["status"], end["flags"] & END_OVER_MEMORY) == (9, END_OVER_MEMORY)
+
+
+def test_a_task_is_bound_and_told_so(template: Template) -> None:
+    """CPU affinity and memory policy hold from the first instruction, behind the line about it."""
+    spec = template.spec("#!/bin/bash\necho pid $$; taskset -cp $$; head -n1 /proc/$$/numa_maps\n")
+    cpu = min(os.sched_getaffinity(0))
+    spec["tasks"][0] |= {
+        "cpus": cpu_mask((cpu,)), "memory_mode": 2, "memory_nodes": b"\x01" + bytes(7),
+        "report": "bound [\1]\n",
+    }  # fmt: skip
+    template.start(spec).end()
+    said, pid, cpus, *memory = Path(spec["tasks"][0]["out"]).read_text().splitlines()
+    assert said == f"bound [{pid.split()[1]}]"
+    assert cpus.endswith(f": {cpu}")
+    if memory:  # kernels without NUMA do not show it
+        assert memory[0].split()[1] == "bind:0"
+
+
+def test_a_task_that_cannot_be_bound_does_not_run(template: Template) -> None:
+    """It says why and leaves with 1."""
+    spec = template.spec("#!/bin/bash\necho here\n")
+    spec["tasks"][0]["problem"] = "no such NUMA node"
+    end = template.start(spec).end()
+    assert end["status"] == 1 << 8
+    said = Path(spec["tasks"][0]["out"]).read_text()
+    assert "no such NUMA node" in said
+    assert "here" not in said
 
 
 def test_limits(template: Template) -> None:

@@ -262,6 +262,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
         ("cpus_per_gpu", "SLURM_CPUS_PER_GPU"),
         ("distribution", "SLURM_DISTRIBUTION"),
+        ("hint", "SLURM_HINT"),
         ("reservation", "SLURM_JOB_RESERVATION"),
         ("licenses", "SLURM_JOB_LICENSES"),
     ):
@@ -269,6 +270,13 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
             found[variable] = request[name]
     if options.has_flag(ov.OVERCOMMIT):
         found["SLURM_OVERCOMMIT"] = 1
+    if request.get("hint"):
+        # It has set them, and srun takes only one of them from its variables.
+        found.pop("SLURM_THREADS_PER_CORE", None)
+    if "mem-bind" in options.settings:
+        from pyslurm_ng.cli.binding_options import mem_bind_variables
+
+        found |= mem_bind_variables(options)
     return {name: str(value) for name, value in found.items() if value != ""}
 
 

@@ -419,6 +419,13 @@ def hint(options: "Options", name: str, value: str) -> None:
         options.request["threads_per_core"] = 1
 
 
+def binding(options: "Options", name: str, value: str) -> None:
+    """What tasks are bound to."""
+    from pyslurm_ng.cli.binding_options import read
+
+    read(options, name, value)
+
+
 def propagate(options: "Options", name: str, value: "str | None") -> None:
     """Which limits travel: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]

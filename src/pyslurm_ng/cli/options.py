@@ -57,12 +57,14 @@ FLAGS = {
 
 READERS: "dict[str, Reader]" = {
     "account": ov.account, "begin": ov.moment, "chdir": ov.directory, "cluster": ov.cluster,
-    "clusters": ov.cluster, "deadline": ov.moment, "distribution": ov.distribution,
+    "clusters": ov.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
+    "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
     "extra-node-info": ov.extra_node_info,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
+    "mem-bind": ov.binding,
     "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
     "no-requeue": ov.no_requeue, "nodefile": ov.node_file, "nodelist": ov.node_list,
     "nodes": ov.nodes, "ntasks": ov.ntasks, "open-mode": ov.open_mode,
@@ -77,10 +79,10 @@ SETTINGS = frozenset(
     "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
     "version wait wrap "
     # Of salloc and srun alone; their commands read them.
-    "bell no-bell no-shell immediate kill-command cpu-bind cpu_bind disable-status epilog exact "
+    "bell no-bell no-shell immediate kill-command disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
-    "mem-bind pack-group treewidth whole".split()
+    "pack-group treewidth whole".split()
 )
 """Options for the command itself: kept as text in `Options.settings`, its commands read them."""
 
@@ -225,9 +227,6 @@ class Options:
             OptionError: options that exclude one another.
         """
         self._settle_memory()
-        words = self.settings.get("mem-bind", "none").lower().split(",")
-        if not set(words) <= {"none", "quiet", "verbose", "q", "v", "no"}:
-            raise OptionError("--mem-bind is not implemented yet", 1)
         if self.command == "srun" and "parsable" in self.given:
             raise OptionError("--parsable requires --async", 1)
         self._check_hint()

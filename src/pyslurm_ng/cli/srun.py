@@ -4,6 +4,7 @@ import os
 import sys
 
 from pyslurm_ng.cli import step_request, submission
+from pyslurm_ng.cli.binding_options import without_found_masks
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_values import OptionError
@@ -161,16 +162,13 @@ def _run(
     if ("mpi", "list") in pairs:
         sys.stdout.write(step_request.mpi_list())
         return 0
-    options.apply_environment(dict(os.environ))
+    options.apply_environment(without_found_masks(dict(os.environ)))
     options.apply_all(pairs, COMMAND_LINE)
     quiet = "quiet" in options.settings
     for line in options.finish():
         if not quiet:
             say(f"srun: warning: {line}")
     step_request.check_settings(options)
-    bind = options.settings.get("cpu-bind") or options.settings.get("cpu_bind")
-    if bind:
-        step_request.cpu_bind(bind)
     if options.verbose and not quiet:
         for line in options.verbose_lines():
             say(f"srun: {line}")

@@ -2,9 +2,9 @@
 
 import os
 
-from pyslurm_ng.cli import option_values as ov, submission
+from pyslurm_ng.cli import binding_options, option_values as ov, submission
 from pyslurm_ng.cli.file_names import current_directory
-from pyslurm_ng.cli.step_request import cpu_bind, is_on
+from pyslurm_ng.cli.step_request import is_on
 from pyslurm_ng.wire.client import Client, SlurmError
 
 TYPE_CHECKING = False
@@ -91,14 +91,9 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
         texts["SLURM_OPEN_MODE"] = "a" if options.has_flag(ov.OPEN_APPEND) else "t"
     if "job-name" in options.given:
         texts["SLURM_JOB_NAME"] = request["name"]
-    if "cpu-bind" in settings or "cpu_bind" in settings:
-        verbose, kind, values = cpu_bind(settings.get("cpu-bind") or settings.get("cpu_bind", ""))
-        how = "verbose" if verbose else "quiet"
-        joined = f"{kind}:{values}" if values else kind
-        texts["SLURM_CPU_BIND"] = f"{how},{joined}"
-        texts["SLURM_CPU_BIND_LIST"] = values
-        texts["SLURM_CPU_BIND_TYPE"] = f"{kind}:" if values else kind
-        texts["SLURM_CPU_BIND_VERBOSE"] = how
+    if "cpu-bind" in settings:
+        texts |= binding_options.cpu_bind_variables(options)
+    texts |= binding_options.mem_bind_variables(options)
     return {name.encode(): os.fsencode(str(value)) for name, value in texts.items()}
 
 
@@ -123,13 +118,14 @@ def launch_fields(
         "pty": "pty" in settings,
         "umask": mask,
         "rlimits": submission.limits(settings.get("propagate", ""), conf),
-        "cpu_bind": settings.get("cpu-bind") or settings.get("cpu_bind", ""),
+        "cpu_bind": binding_options.step_cpu_bind(options).text(),
         "gpu_bind": request.get("gpu_bind", ""),
         "mem_bind": settings.get("mem-bind", ""),
         "task_prolog": settings.get("task-prolog", ""),
         "task_epilog": settings.get("task-epilog", ""),
         "nice": 0,
         "tasks_per_socket": request.get("ntasks_per_socket", 0),
+        "threads_per_core": request.get("threads_per_core", 0),
         "acctg_freq": request.get("acctg_freq", ""),
         **std,
     }

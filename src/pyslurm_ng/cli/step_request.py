@@ -18,10 +18,6 @@ INFINITE = 4294967295
 
 MPI_TYPES = ("none",)
 _KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
-CPU_BIND_WORDS = (
-    "none", "no", "rank", "rank_ldom", "sockets", "cores", "threads", "ldoms", "boards",
-)  # fmt: skip
-_CPU_BIND_LISTS = ("map_cpu", "mask_cpu", "map_ldom", "mask_ldom")
 
 
 def check_settings(options: "Options") -> None:
@@ -58,33 +54,6 @@ def _check_mpi(text: str) -> None:
 def mpi_list() -> str:
     """Return what --mpi=list prints."""
     return "MPI plugin types are...\n" + "".join(f"\t{name}\n" for name in MPI_TYPES)
-
-
-def cpu_bind(text: str) -> "tuple[bool, str, str]":
-    """Return (verbose, type, list) of --cpu-bind.
-
-    Raises:
-        OptionError: a word that is none of it.
-    """
-    is_verbose = False
-    kind = values = ""
-    parts = text.split(",")
-    for index, word in enumerate(parts):
-        lowered = word.lower()
-        head, colon, first = lowered.partition(":")
-        if lowered in ("verbose", "v"):
-            is_verbose = True
-        elif lowered in ("quiet", "q", "", "help"):
-            is_verbose = is_verbose and lowered in ("", "help")
-        elif head in _CPU_BIND_LISTS and (colon or first):
-            kind, values = head, ",".join([word.partition(":")[2], *parts[index + 1 :]])
-            break
-        elif lowered.rstrip("s") in {name.rstrip("s") for name in CPU_BIND_WORDS}:
-            kind = lowered
-        else:
-            for_ = f'unrecognized --cpu-bind argument "{word}"'
-            raise OptionError(f"{for_}\nfatal: Failed to parse --cpu-bind= values.", 1)
-    return is_verbose, kind, values
 
 
 def is_on(options: "Options", name: str, default: bool = False) -> bool:

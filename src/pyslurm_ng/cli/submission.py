@@ -147,6 +147,11 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
         found[b"SLURM_GET_USER_ENV"] = b"1"
     if options.has_flag(ov.OPEN_APPEND | ov.OPEN_TRUNCATE):
         found[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(ov.OPEN_APPEND) else b"t"
+    if "mem-bind" in options.settings:
+        from pyslurm_ng.cli.binding_options import mem_bind_variables
+
+        words = mem_bind_variables(options).items()
+        found.update({name.encode(): value.encode() for name, value in words})
     found[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
     found[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
     found[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)

@@ -175,10 +175,12 @@ def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
         ("SLURM_NTASKS_PER_GPU", request.ntasks_per_gpu),
         ("SLURM_CPUS_PER_TASK", request.cpus_per_task),
         ("SLURM_CPUS_PER_GPU", request.cpus_per_gpu),
-        ("SLURM_THREADS_PER_CORE", request.threads_per_core),
+        # A hint has set it, and srun takes only one of the two from its variables.
+        ("SLURM_THREADS_PER_CORE", 0 if request.hint else request.threads_per_core),
         ("SLURM_DIST_PLANESIZE", request.plane_size),
     )
     texts = (
+        ("SLURM_HINT", request.hint),
         ("SLURM_GPUS", request.gpus),
         ("SLURM_GPUS_PER_NODE", request.gpus_per_node),
         ("SLURM_GPUS_PER_SOCKET", request.gpus_per_socket),

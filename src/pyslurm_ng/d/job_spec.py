@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyslurm_ng.base import bind_words
+from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.d import binding, environment, gres, step_record
+from pyslurm_ng.d import binding, environment, gres, step_record, task_binding
 from pyslurm_ng.d.cgroup import Group, Tree
 from pyslurm_ng.model import output_names
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
@@ -282,7 +284,7 @@ def batch_spec(
                 "task": 0,
                 "local": 0,
                 "argv": ["slurm_script", *request.argv],
-                "cpus": binding.cpu_mask(cpus) if cpus and setup.uses("task/affinity") else b"",
+                **task_binding.unbound(cpus if cpus and setup.uses("task/affinity") else ()),
                 "env": [],
                 "in": std_in,
                 "out": std_out,
@@ -349,14 +351,19 @@ def step_spec(
         variables |= environment.het_step_variables(task_ids, first, count)
     total = sum(len(tasks) for tasks in credential.step_tasks)
     try:
-        masks, bind_words = _bindings(setup, credential, request, len(task_ids))
+        bound = task_binding.bind_step(
+            setup.host,
+            setup.node_name,
+            task_ids,
+            _step_binding(setup, credential, request),
+        )
         tasks = [
-            _task(setup, credential, request, local, task_id, masks[local])
+            _task(setup, credential, request, local, task_id) | bound.tasks[local]
             for local, task_id in enumerate(task_ids)
         ]
-    except (binding.BindError, gres.GresError) as error:
+    except (binding.BindError, BindWordsError, gres.GresError) as error:
         raise SpecError(str(error)) from None
-    variables |= bind_words
+    variables |= bound.variables
     job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
     if job_alloc is not None and gres.indexes(job_alloc.gres):
         variables["SLURM_GPUS_ON_NODE"] = str(len(gres.indexes(job_alloc.gres)))
@@ -387,28 +394,29 @@ def step_spec(
     return spec
 
 
-def _bindings(
-    setup: NodeSetup, credential: nm.JobCredential, request: nm.LaunchStep, count: int
-) -> tuple[list[binding.CpuIds], dict[str, str]]:
-    """Return the CPUs of each task, and what SLURM_CPU_BIND says of them."""
-    bind = request.cpu_bind
-    if not setup.uses("task/affinity"):
-        # As with Slurm's task plugins nobody binds then; what srun said of it stays to be read.
-        return [()] * count, {}
-    masks = binding.bind_tasks(
-        setup.host,
-        _cores(setup, credential),
-        count,
-        credential.step_cpus_per_task or 1,
-        bind,
-        credential.step_distribution,
-        automatic=True,
-        tasks_per_socket=request.tasks_per_socket,
+def _step_binding(
+    setup: NodeSetup, credential: nm.JobCredential, request: nm.LaunchStep
+) -> task_binding.StepBinding:
+    """Return how a step's tasks are to be bound: as srun says, else as the configuration does."""
+    kind, fallback, is_verbose = task_binding.configured_kind(
+        setup.conf, setup.node_name, credential.partition
     )
-    if not bind and not any(masks):
-        return masks, {}
-    verbose = "verbose" in bind.lower().split(",")
-    return masks, binding.bind_text("mask_cpu", masks, verbose=verbose)
+    return task_binding.StepBinding(
+        cores=_cores(setup, credential),
+        cpu_words=bind_words.cpu_bind(request.cpu_bind),
+        mem_words=bind_words.mem_bind(request.mem_bind),
+        needs=binding.TaskNeeds(
+            tasks=0,
+            cpus_per_task=credential.step_cpus_per_task or 1,
+            kind=kind,
+            fallback=fallback,
+            distribution=credential.step_distribution,
+            tasks_per_socket=request.tasks_per_socket,
+            threads_per_core=request.threads_per_core,
+        ),
+        is_verbose=is_verbose,
+        is_used=setup.uses("task/affinity"),
+    )
 
 
 def _task(
@@ -417,7 +425,6 @@ def _task(
     request: nm.LaunchStep,
     local: int,
     task_id: int,
-    cpus: binding.CpuIds,
 ) -> dict[str, Any]:
     step_gpus = gpu_view(setup, credential).step
     bind = (request.gpu_bind or _gpu_bind(credential)).removeprefix("verbose,")
@@ -430,7 +437,6 @@ def _task(
         "task": task_id,
         "local": local,
         "argv": _argv(request.programs, task_id),
-        "cpus": binding.cpu_mask(cpus) if cpus else b"",
         "env": environment.entries(environment.task_variables(rank, local, view)),
         "in": std_in,
         "out": std_out,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check
@@ -108,7 +108,7 @@ def _host(line: NodeConf, *, is_pretended: bool) -> binding.HostCores:
     found = binding.host_cores()
     if not is_pretended:
         return found
-    return binding.HostCores(found.cpus, max(1, line.cores_per_socket))
+    return replace(found, per_socket=max(1, line.cores_per_socket))
 
 
 def find_node(conf: SlurmConf, name: str, host: str) -> NodeConf:

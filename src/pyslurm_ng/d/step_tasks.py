@@ -203,6 +203,10 @@ class TaskStarter:
         self, task: Task, stdin: int, stdout: int, stderr: int, *, terminal: bool = False
     ) -> None:
         spec = self._spec
+        if task.spec["problem"]:
+            self.notes.append(task.spec["problem"])
+            task.status, task.is_over = 1 << 8, True
+            return
         environment = self._environment + [os.fsencode(item) for item in task.spec["env"]]
         if spec.get("login"):
             environment = self._with_login(spec["login"], environment)
@@ -221,6 +225,9 @@ class TaskStarter:
                 umask=spec["umask"],
                 rlimits=[tuple(limit) for limit in spec["rlimits"]],
                 cpus=task.spec["cpus"],
+                memory_mode=task.spec["memory_mode"],
+                memory_nodes=task.spec["memory_nodes"],
+                report=task.spec["report"].encode(),
                 cgroup_fds=self._joins,
                 terminal=terminal,
                 nice=spec["nice"],

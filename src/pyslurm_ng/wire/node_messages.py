@@ -455,6 +455,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     first_rank: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # of several components' steps
     all_ranks: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # 0: the step is alone
     tasks_per_socket: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # at most; 0: any number
+    threads_per_core: Annotated[int, Meta(ge=0, le=1 << 16)] = 0  # that tasks use; 0: all
 
 
 @reply("StepLaunched")
