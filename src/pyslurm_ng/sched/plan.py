@@ -33,10 +33,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A start that others have to make room for: who, and how (CANCEL, REQUEUE or SUSPEND)."""
+    """A start that others have to make room for: who, and how (CANCEL, REQUEUE or SUSPEND).
+
+    `together` has the starts of the other components of a heterogeneous job.
+    """
 
     start: Start
     victims: tuple[tuple[int, str], ...]
+    together: tuple[Start, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

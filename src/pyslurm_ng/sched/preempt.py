@@ -8,14 +8,11 @@ gets is a claim: nobody else may use it until the job has started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import REQ_EXCLUSIVE_USER, NodeAlloc
-from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.backfill_asks import chosen_licenses
@@ -25,87 +22,18 @@ from pyslurm_ng.sched.fit import tasks_that_fit
 from pyslurm_ng.sched.free_node import FreeNode
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.preempt_modes import exempt_s, mode_of, mode_words, words_of
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.rows import pass_layouts
 from pyslurm_ng.sched.select import batch_node, choose
 from pyslurm_ng.sched.sharing import NOBODY, Neighbours, Tenant, Units
-from pyslurm_ng.sched.snapshot import Running, Snapshot, Victim, Waiting
+from pyslurm_ng.sched.snapshot import Running, Snapshot, Waiting
 from pyslurm_ng.sched.topology import Layout
 
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
 _MOST_WORK = 1_000_000  # node tests of one pass
 _MOST_STARTS = 1 << 40  # of one pass
-_ACTING = ("CANCEL", "REQUEUE", "SUSPEND")
-
-
-def words_of(mode: str) -> frozenset[str]:
-    """Return the words of a PreemptMode; none where it stands for the cluster's."""
-    words = frozenset(word.upper() for word in mode.split(",") if word)
-    return frozenset() if words <= {"CLUSTER"} else words
-
-
-def mode_words(
-    policy: Policy, qos: Mapping[str, Qos], partitions: Mapping[str, Partition], victim: Victim
-) -> frozenset[str]:
-    """Return the words of the PreemptMode that holds for a victim: QOS, partition, cluster."""
-    own = qos.get(victim.job.qos)
-    if policy.preempt_by == "qos" and own is not None:
-        words = words_of(own.preempt_mode)
-        if words:
-            return words
-    partition = partitions.get(victim.partition)
-    return words_of(partition.preempt_mode if partition is not None else "") or policy.preempt_mode
-
-
-def mode_of(words: frozenset[str], policy: Policy) -> str:
-    """Return what is done to a victim, "" if it is left alone.
-
-    A mode that only says WITHIN or GANG leaves the rest to the cluster's.
-    """
-    if "OFF" in words:
-        return ""
-    for acting in (words, policy.preempt_mode):
-        for mode in _ACTING:
-            if mode in acting:
-                return mode
-    return ""
-
-
-def exempt_s(
-    usual_s: int, qos: Mapping[str, Qos], partition: Partition | None, qos_name: str
-) -> int:
-    """Return how long a job runs before it may be preempted: QOS, partition's QOS, cluster."""
-    for name in (qos_name, partition.qos if partition is not None else ""):
-        own = qos.get(name)
-        if own is not None and own.preempt_exempt_s != INFINITE:
-            return own.preempt_exempt_s
-    return usual_s
-
-
-def grace_s(qos: Mapping[str, Qos], partition: Partition | None, name: str) -> int:
-    """Return how long a victim goes on after it was told: its QOS's or its partition's."""
-    own = qos.get(name)
-    if own is not None and own.grace_time_s:
-        return own.grace_time_s
-    return partition.grace_time_s if partition is not None else 0
-
-
-def qos_ranks(qos: Mapping[str, Qos]) -> dict[str, int]:
-    """Return how many QOS can be preempted one by the other below each: who can comes first."""
-    ranks: dict[str, int] = {}
-
-    def rank(name: str, above: tuple[str, ...]) -> int:
-        if name not in ranks:
-            own = qos.get(name)
-            lower = own.preempt if own is not None else ()
-            below = [rank(one, (*above, name)) for one in lower if one not in above and one != name]
-            ranks[name] = 1 + max(below) if below else 0
-        return ranks[name]
-
-    for name in qos:
-        rank(name, ())
-    return ranks
 
 
 class _Unit(NamedTuple):
@@ -136,6 +64,7 @@ class Preempting:
         for item in snapshot.running:
             self._hold(item.job_id, item.nodes, item.tenant)
         self._taken: set[int] = set()  # victims of this pass
+        self._claims = 0  # made in this pass
         self._known_units: dict[
             tuple[str, str, int, str, int], tuple[list[_Unit], list[tuple[int, frozenset[int]]]]
         ] = {}
@@ -384,7 +313,7 @@ class Preempting:
             return None  # the next pass goes on
         self._catch_up()
         units = self._units(job, demand)
-        best = self._search(job, demand, units, licenses_free, closed) if units else None
+        best = self._search(demand, units, licenses_free, closed) if units else None
         if best is None:
             self._failed.add(key)
             self._tries += 1
@@ -395,7 +324,68 @@ class Preempting:
         allocs = allot(demand.need, fresh)
         if accepts is not None and not accepts(allocs):
             return None
-        start = Start(
+        self._leave(chosen_units)
+        self._claim(allocs)
+        found = Preemption(self._start(job, demand, task_id, allocs), _victims(chosen_units))
+        self._plan.preemptions.append(found)
+        return found
+
+    def find_together(
+        self,
+        components: Sequence[tuple[Waiting, Demand]],
+        licenses_free: Mapping[str, int],
+        closed: Callable[[Demand], frozenset[int]],
+        accepts: Callable[[Mapping[int, tuple[NodeAlloc, ...]]], bool],
+    ) -> Preemption | None:
+        """Return the starts of all components with the victims they need together, or None.
+
+        Nobody is suspended for them: all start at one moment, when all victims have gone.
+
+        Args:
+            components: in the order in which to look for room.
+            closed: nodes that others were promised for the time of a demand.
+            accepts: whether the components, by job id, may have what they would get.
+        """
+        key = (components[0][0].het_job_id, "", len(components))
+        if key in self._failed or not any(self.is_able(*one) for one in components):
+            return None
+        if self._tries >= _MOST_TRIES or self.work >= _MOST_WORK:
+            return None
+        self._catch_up()
+        free = dict(licenses_free)
+        gone: list[_Unit] = []
+        claims: list[int] = []
+        starts: dict[int, Start] = {}
+        for job, demand in components:
+            units = self._units(job, demand) if self.is_able(job, demand) else []
+            units = [unit for unit in units if "SUSPEND" not in unit.modes]
+            best = self._search(demand, units, free, closed(demand), spares=True)
+            if best is None:
+                break
+            chosen_units, chosen = best
+            leaving = frozenset(one for unit in chosen_units for one in unit.job_ids)
+            fresh = [(self._node(node.node_id, leaving), tasks) for node, tasks in chosen]
+            allocs = allot(demand.need, fresh)
+            self._leave(chosen_units)
+            gone += chosen_units
+            claims.append(self._claim(allocs))
+            starts[job.job_id] = self._start(job, demand, -1, allocs)
+            for name, count in demand.licenses:
+                free[name] = free.get(name, 0) - count
+        is_whole = len(starts) == len(components) and bool(gone)
+        if not is_whole or not accepts({job_id: one.nodes for job_id, one in starts.items()}):
+            self._stay(gone, claims)
+            self._failed.add(key)
+            self._tries += 1
+            return None
+        first, *others = (starts[job_id] for job_id in sorted(starts))
+        self._plan.preemptions.append(Preemption(first, _victims(gone), tuple(others)))
+        return self._plan.preemptions[-1]
+
+    def _start(
+        self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
+    ) -> Start:
+        return Start(
             job_id=job.job_id,
             task_id=task_id,
             partition=demand.partition.name,
@@ -403,34 +393,52 @@ class Preempting:
             batch_node_id=batch_node(job.request, allocs, self._snapshot.features),
             total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
             licenses=chosen_licenses(job, demand),
+            het_job_id=job.het_job_id,
         )
-        return self._found(start, chosen_units)
 
-    def _found(self, start: Start, units: Sequence[_Unit]) -> Preemption:
-        """Record that the victims leave and that their room is taken."""
-        victims = []
+    def _claim(self, nodes: Sequence[NodeAlloc]) -> int:
+        """Hold what victims leave, under a number that is no job's."""
+        self._claims += 1
+        self._hold(-_MOST_STARTS - self._claims, nodes)
+        return -_MOST_STARTS - self._claims
+
+    def _leave(self, units: Iterable[_Unit]) -> None:
+        """Record that victims leave."""
         for unit in units:
             for job_id, mode in zip(unit.job_ids, unit.modes, strict=True):
                 self._taken.add(job_id)
-                victims.append((job_id, mode))
-                if mode == "SUSPEND":
-                    continue
-                for alloc in self._running[job_id].nodes:
-                    self._holders[alloc.node_id].pop(job_id, None)
-                    self._nodes.pop(alloc.node_id, None)
-        self._plan.preemptions.append(Preemption(start, tuple(victims)))
-        self._hold(-_MOST_STARTS - len(self._plan.preemptions), start.nodes)
-        return self._plan.preemptions[-1]
+                if mode != "SUSPEND":
+                    self._release(job_id, self._running[job_id].nodes)
+
+    def _stay(self, units: Iterable[_Unit], claims: Iterable[int]) -> None:
+        """Take back that victims leave and what was held in their place."""
+        for claim in claims:
+            self._release(claim, [held[claim] for held in self._holders.values() if claim in held])
+        for unit in units:
+            for job_id in unit.job_ids:
+                self._taken.discard(job_id)
+                self._hold(job_id, self._running[job_id].nodes)
+
+    def _release(self, holder: int, nodes: Iterable[NodeAlloc]) -> None:
+        for alloc in nodes:
+            self._holders[alloc.node_id].pop(holder, None)
+            self._nodes.pop(alloc.node_id, None)
 
     def _search(
         self,
-        job: Waiting,
         demand: Demand,
         units: list[_Unit],
         licenses_free: Mapping[str, int],
         closed: frozenset[int],
+        *,
+        spares: bool = False,
     ) -> tuple[list[_Unit], list[tuple[FreeNode, int]]] | None:
-        """Return the best set of victims found and where the job then fits."""
+        """Return the best set of victims found and where the job then fits.
+
+        Args:
+            spares: what fits without victims takes none; else it waits for somebody's promised
+                time, not for room, and nothing is found.
+        """
         snapshot = self._snapshot
         blocked = closed | reserved.blocked_nodes(
             snapshot.reservations,
@@ -450,8 +458,10 @@ class Preempting:
         ]
         layout = self._layout(demand.partition.name)
         attempt = _Attempt(self, demand, node_ids, licenses_free, layout)
-        # What fits without victims waits for somebody's promised time, not for room.
-        first = attempt.least(units) if not attempt.fits(()) else None
+        fits = attempt.fits(())
+        if fits:
+            return ([], fits) if spares else None
+        first = attempt.least(units)
         if first is None:
             return None
         worst = max(unit.value[0] for unit in first)
@@ -481,6 +491,10 @@ class Preempting:
         if not self._policy.reclaims_licenses or self._keeps_memory(job_id):
             return []
         return license_counts(item.licenses)
+
+
+def _victims(units: Iterable[_Unit]) -> tuple[tuple[int, str], ...]:
+    return tuple(pair for unit in units for pair in zip(unit.job_ids, unit.modes, strict=True))
 
 
 def _cost(units: Sequence[_Unit]) -> tuple[tuple[int, ...], int, int]:

@@ -14,7 +14,7 @@ from pyslurm_ng.sched import het
 from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.preempt import qos_ranks
+from pyslurm_ng.sched.preempt_modes import qos_ranks
 from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 

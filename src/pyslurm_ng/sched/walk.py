@@ -151,7 +151,7 @@ class Walk:
         self.plan.tested += 1
         claim = self.snapshot.claims.get(job.job_id)
         if claim is not None and claim.is_free and not job.array_pending:
-            self._start_claimed(job, demand, claim)
+            self.start_claimed(job, demand, claim)
             return None
         if job.array_pending:
             return self._consider_array(job, demand)
@@ -285,7 +285,7 @@ class Walk:
         self.plan.starts.append(replace(start, licenses=chosen_licenses(job, demand)))
         return True
 
-    def _start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
+    def start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
         """Start a job on what it has preempted others for."""
         self.gate.took(job, demand, claim.nodes)
         self.plan.starts.append(
@@ -297,8 +297,16 @@ class Walk:
                 batch_node_id=claim.nodes[0].node_id,
                 total_tasks=claim.total_tasks,
                 licenses=chosen_licenses(job, demand),
+                het_job_id=job.het_job_id,
             )
         )
+
+    def give(self, demand: Demand, job: Waiting, nodes: tuple[NodeAlloc, ...]) -> None:
+        """Take for a job what others leave for it."""
+        assert isinstance(self.planner, NodePlan)
+        self.planner.give(demand, nodes)
+        self.gate.took(job, demand, nodes)
+        self.room.take_licenses(demand)
 
     def _await_claim(self, job: Waiting, claim: Claim) -> Wait:
         """Say whom a job still waits for; nobody, and it must look for room anew."""
@@ -324,10 +332,7 @@ class Walk:
         )
         if found is None:
             return None
-        assert isinstance(self.planner, NodePlan)
-        self.planner.give(demand, found.start.nodes)
-        self.gate.took(job, demand, found.start.nodes)
-        self.room.take_licenses(demand)
+        self.give(demand, job, found.start.nodes)
         if task_id < 0:
             self._done.add(job.job_id)
             self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)

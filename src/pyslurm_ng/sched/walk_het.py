@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyslurm_ng._select import NEVER
+from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched import het, reason
 from pyslurm_ng.sched.plan import Wait
 
 if TYPE_CHECKING:
+    from pyslurm_ng.sched.preempt import Preempting
     from pyslurm_ng.sched.walk import Walk
 
 
@@ -19,6 +21,9 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
     if any(waits.values()):
         return _note_waits(walk, parts, waits)
     walk.plan.tested += len(parts)
+    wait = _claimed(walk, parts)
+    if wait is not None or all(part.job.job_id in walk.snapshot.claims for part in parts):
+        return wait
     now_us, room, gate = walk.snapshot.now_us, walk.room, walk.gate
     reserves = room.has_depth({demand.partition.name for part in parts for demand in part.hopeful})
     over: list[Wait] = []
@@ -28,7 +33,16 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
         return not over
 
     judge = None if gate.is_open else accepts
-    found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+    if walk.preempting is None:
+        found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+    else:
+        # Who cannot start at once may find others to make room, before it is promised some.
+        found = het.common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
+        if found.is_accepted and found.start_us != now_us:
+            leaving = _preempt(walk, walk.preempting, parts)
+            if leaving is not None:
+                return _note_waits(walk, parts, dict.fromkeys(waits, leaving))
+            found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     if not found.is_accepted:
         return _note_waits(walk, parts, dict.fromkeys(waits, over[0]))
     for item in found.placed:
@@ -44,6 +58,51 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
     for part in parts:
         waits[part.job.job_id] = _why(walk, part, found.start_us)
     return _note_waits(walk, parts, waits)
+
+
+def _claimed(walk: Walk, parts: list[het.Part]) -> Wait | None:
+    """Start components on what they have preempted others for, once all of it is free.
+
+    Returns whom they wait for. Claims that do not hold together any more are given up.
+    """
+    claims = walk.snapshot.claims
+    own = [claims[part.job.job_id] for part in parts if part.job.job_id in claims]
+    if not own:
+        return None
+    is_whole = len(own) == len(parts)
+    if is_whole and all(claim.is_free for claim in own):
+        for part, claim in zip(parts, own, strict=True):
+            walk.start_claimed(part.job, part.hopeful[0], claim)
+        return None
+    leaving = dict.fromkeys(job_id for claim in own for job_id in claim.leaving)
+    if not is_whole or not leaving:
+        walk.plan.lost_claims += [claim.job_id for claim in own]
+    wait = reason.preempting(tuple(leaving))
+    for part in parts:
+        walk.plan.expected_start_us.setdefault(part.job.job_id, walk.snapshot.now_us)
+    return _note_waits(walk, parts, dict.fromkeys((part.job.job_id for part in parts), wait))
+
+
+def _preempt(walk: Walk, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
+    """Make others leave, if that lets all components start; return that they wait for them."""
+    # The one that fewest nodes suit looks for room first, as where nobody has to leave.
+    order = sorted(parts, key=lambda part: (part.hopeful[0].suitable, part.job.job_id))
+    components = [(part.job, part.hopeful[0]) for part in order]
+
+    def accepts(nodes: Mapping[int, tuple[NodeAlloc, ...]]) -> bool:
+        placed = [het.Placed(part, part.hopeful[0], nodes[part.job.job_id]) for part in parts]
+        return walk.gate.is_open or walk.gate.over_together(placed) is None
+
+    found = preempting.find_together(
+        components, walk.room.licenses, walk.room.promised_nodes, accepts
+    )
+    if found is None:
+        return None
+    starts = {start.job_id: start for start in (found.start, *found.together)}
+    for job, demand in components:
+        walk.give(demand, job, starts[job.job_id].nodes)
+        walk.plan.expected_start_us.setdefault(job.job_id, walk.snapshot.now_us)
+    return reason.preempting([job_id for job_id, _ in found.victims])
 
 
 def _verdict(walk: Walk, part: het.Part) -> Wait | None:

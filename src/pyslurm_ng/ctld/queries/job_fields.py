@@ -22,7 +22,7 @@ from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
-from pyslurm_ng.sched import preempt
+from pyslurm_ng.sched import preempt_modes
 
 BRIEF = (
     "job_id",
@@ -252,7 +252,7 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
 def preempt_exempt_s(cluster: Cluster, job: Job, usual_s: int) -> int:
     """Return how long a job runs before it may be preempted; `usual_s` is the cluster's time."""
     partition = cluster.partitions.get(job.partition)
-    return preempt.exempt_s(usual_s, cluster.qos, partition, job.qos)
+    return preempt_modes.exempt_s(usual_s, cluster.qos, partition, job.qos)
 
 
 def detail_values(

@@ -25,9 +25,9 @@ from pyslurm_ng.model.duty import (
 )
 from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.states import JobFlag, JobState
-from pyslurm_ng.sched.plan import Preemption
+from pyslurm_ng.sched.plan import Preemption, Start
 from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.preempt import grace_s
+from pyslurm_ng.sched.preempt_modes import grace_s
 
 SECOND_US = 1_000_000
 SIGTERM, SIGCONT = 15, 18  # Linux's numbers; the core imports no signal module
@@ -64,9 +64,8 @@ def preempt(
 
     Without a claim among the events the start may follow at once: all victims are suspended.
     """
-    start = item.start
-    job = cluster.jobs.get(start.job_id)
-    if job is None or not _still_holds(cluster, job, item, now_us):
+    starts = (item.start, *item.together)
+    if not all(_still_holds(cluster, start, item.victims, now_us) for start in starts):
         return None
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
@@ -75,7 +74,7 @@ def preempt(
         victim = cluster.jobs[victim_id]
         if mode == "SUSPEND":
             # One that is suspended already waits for this job from now on.
-            fields: dict[str, object] = {"suspended_by": job.job_id}
+            fields: dict[str, object] = {"suspended_by": item.start.job_id}
             if victim.state == JobState.RUNNING:
                 fields["preempt_us"] = now_us
             events.append(ev.JobUpdated(now_us, victim_id, fields))
@@ -98,20 +97,23 @@ def preempt(
     events += dependency.after_ends(cluster, ended, now_us)
     if all(mode == "SUSPEND" for _, mode in item.victims):
         return events
-    claim: dict[str, object] = {
-        "claim": start.nodes,
-        "claim_victims": _in_the_way(cluster, item),
-        "claim_partition": start.partition,
-        "claim_tasks": start.total_tasks,
-    }
-    events.append(ev.JobUpdated(now_us, job.job_id, claim))
+    for start in starts:
+        claim: dict[str, object] = {
+            "claim": start.nodes,
+            "claim_victims": _in_the_way(cluster, start, item.victims),
+            "claim_partition": start.partition,
+            "claim_tasks": start.total_tasks,
+        }
+        events.append(ev.JobUpdated(now_us, start.job_id, claim))
     return events
 
 
-def _in_the_way(cluster: Cluster, item: Preemption) -> tuple[int, ...]:
+def _in_the_way(
+    cluster: Cluster, start: Start, victims: tuple[tuple[int, str], ...]
+) -> tuple[int, ...]:
     """Return the victims, and who else is leaving the nodes of the start."""
-    found = dict.fromkeys(victim_id for victim_id, _ in item.victims)
-    for alloc in item.start.nodes:
+    found = dict.fromkeys(victim_id for victim_id, _ in victims)
+    for alloc in start.nodes:
         for job_id in cluster.use[alloc.node_id].allocs:
             if _is_leaving(cluster, job_id):
                 found[job_id] = None
@@ -244,14 +246,21 @@ def lost_claims(cluster: Cluster, job_ids: list[int], now_us: int) -> list[ev.An
 # Checked again ----------------------------------------------------------------------------------
 
 
-def _still_holds(cluster: Cluster, job: Job, item: Preemption, now_us: int) -> bool:
+def _still_holds(
+    cluster: Cluster, start: Start, victims: tuple[tuple[int, str], ...], now_us: int
+) -> bool:
     """Return whether the victims can leave still, and the job would start if they did."""
-    start = item.start
-    if job.array_pending or job.claim or not may_start_in(cluster, job, start.partition):
+    job = cluster.jobs.get(start.job_id)
+    if (
+        job is None
+        or job.array_pending
+        or job.claim
+        or not may_start_in(cluster, job, start.partition)
+    ):
         return False
     if reservation_of(cluster, job, start, now_us) is None:
         return False
-    modes = dict(item.victims)
+    modes = dict(victims)
     for victim_id in modes:
         victim = cluster.jobs.get(victim_id)
         if victim is None or victim_id not in cluster.active or is_completing(victim):
