@@ -14,6 +14,7 @@ from option_status import recorded_options, refused_options
 
 from pyslurm_ng import __version__
 from pyslurm_ng.conf.effective import EFFECTIVE_KEYS, NO_EFFECT
+from pyslurm_ng.conf.plugins import BUILT_IN
 from pyslurm_ng.conf.tables import keys
 from pyslurm_ng.conf.tables.options import OPTIONS
 
@@ -86,10 +87,27 @@ def option_sections() -> list[str]:
     return lines
 
 
+def plugin_sections() -> list[str]:
+    """Return a table of the plugins by which a site changes or judges requests."""
+    lines = ["## Plugins for requests", ""]
+    lines += [row("key", "plugin", "here"), row("---", "---", "---")]
+    for key in keys.PARAMETERS:
+        built_in = BUILT_IN.get(key.name.lower())
+        for name in key.choices if built_in else ():
+            short = name.removeprefix("cli_filter/")
+            why = NO_EFFECT.get((key.name, name)) or NO_EFFECT.get((key.name, short))
+            state = f"no effect: {why}" if why else "works"
+            lines.append(row(key.name, name, state if short in built_in else "refused at start"))
+    lines.append(row("PlugStackConfig", "required", "refused at start"))
+    lines.append(row("PlugStackConfig", "optional", "not loaded; slurmctld says so at start"))
+    lines.append("")
+    return lines
+
+
 def main(arguments: list[str]) -> None:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_compat.py FILE")
-    lines = [HEAD, *command_sections(), *key_sections(), *option_sections()]
+    lines = [HEAD, *command_sections(), *key_sections(), *option_sections(), *plugin_sections()]
     Path(arguments[0]).write_text("\n".join(lines))
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 
-from pyslurm_ng.conf import cgroup_conf, gres_conf, slurmdbd_conf, topology_conf, topology_yaml
+from pyslurm_ng.conf import (
+    cgroup_conf,
+    gres_conf,
+    plugins,
+    slurmdbd_conf,
+    topology_conf,
+    topology_yaml,
+)
 from pyslurm_ng.conf.lexer import ConfError, read_conf
 from pyslurm_ng.conf.slurm_conf import SlurmConf, read_slurm_conf
 
@@ -78,6 +85,10 @@ def _errors(path: str) -> list[ConfError]:
     if name.startswith("gres"):
         return gres_conf.file_errors(path, _named_gres(path), ())
     conf, errors = read_slurm_conf(path)
+    if conf is not None:
+        stack = conf.plugstack_config or "plugstack.conf"
+        errors = plugins.plugin_errors(read_conf(path).lines)
+        errors += plugins.spank_errors(os.path.join(os.path.dirname(path), stack))
     return errors + _neighbours(path, conf)
 
 

@@ -40,6 +40,7 @@ EFFECTIVE_KEYS: set[str] = {
     "JobAcctGatherType",
     "JobFileAppend",
     "JobRequeue",
+    "JobSubmitPlugins",
     "KillOnBadExit",
     "KillWait",
     "LaunchParameters",
@@ -133,6 +134,8 @@ _NO_BOOT = "nodes are up before a job gets them"
 _NOT_YET = "not in this version"
 
 NO_EFFECT: dict[tuple[str, str], str] = {
+    ("CliFilterPlugins", "cli_filter/syslog"): "submissions are logged by slurmctld",
+    ("JobSubmitPlugins", "logging"): "submissions are always logged",
     ("PreemptParameters", "reorder_count"): _LEAST,
     ("PreemptParameters", "strict_order"): _LEAST,
     ("PreemptParameters", "suspend_grace_time"): "jobs are suspended at once",

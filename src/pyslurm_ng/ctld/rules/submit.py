@@ -14,7 +14,7 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.values import option_int
-from pyslurm_ng.ctld.rules import dependency, submit_limits
+from pyslurm_ng.ctld.rules import dependency, submit_limits, submit_plugins
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.reservations import check_requested
@@ -165,6 +165,10 @@ def check(
     refusal = _check_caller(request, context)
     if refusal is not None:
         return refusal
+    plugged = submit_plugins.edited(cluster, request, conf.job_submit_plugins)
+    if isinstance(plugged, Reject):
+        return plugged
+    request = plugged
     names = check_names(cluster, request, conf)
     if isinstance(names, Reject):
         return names

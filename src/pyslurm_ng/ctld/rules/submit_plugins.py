@@ -1,0 +1,26 @@
+"""JobSubmitPlugins that are built in; a configuration that names others is refused at start.
+
+Source: what Slurm 22.05 does with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import JobRequest
+
+
+def edited(cluster: Cluster, request: JobRequest, plugins: Iterable[str]) -> JobRequest | Reject:
+    """Return a request as the site's plugins leave it, each after the one before."""
+    for name in plugins:
+        if name == "require_timelimit" and request.time_limit_min == NO_VAL:
+            return Reject(Errno.ESLURM_MISSING_TIME_LIMIT)
+        if name == "all_partitions" and not request.partition:
+            # Also those that the user may not use: they are sorted out as if he had named them.
+            request = msgspec.structs.replace(request, partition=",".join(cluster.partitions))
+    return request

@@ -1,0 +1,75 @@
+"""What a site's plugins would decide is never left out in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.conf.check import check
+
+CONF = "ClusterName=t\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n"
+
+
+def problems(tmp_path: Path, more: str, stack: str | None = None) -> list[str]:
+    """Return what is wrong with a configuration, without its directory."""
+    path = tmp_path / "slurm.conf"
+    path.write_text(CONF + more)
+    if stack is not None:
+        (tmp_path / "plugstack.conf").write_text(stack)
+    return [line.removeprefix(f"{tmp_path}/") for line in check(str(path))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "JobSubmitPlugins=lua",
+        "JobSubmitPlugins=require_timelimit,defaults",
+        "CliFilterPlugins=cli_filter/lua",
+        "CliFilterPlugins=cli_filter/user_defaults",
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_refused(tmp_path: Path, line: str) -> None:
+    """By name, and with what is allowed instead."""
+    key, _, names = line.partition("=")
+    (found,) = problems(tmp_path, line + "\n")
+    name = names.split(",")[-1]
+    assert found.startswith(f"slurm.conf:5: {key}: {name} cannot be loaded by this version")
+    assert "are allowed" in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "JobSubmitPlugins=require_timelimit,all_partitions,logging",
+        "JobSubmitPlugins=none",
+        "CliFilterPlugins=cli_filter/syslog",
+        "",
+    ],
+)
+def test_what_is_built_in_or_decides_nothing_is_allowed(tmp_path: Path, line: str) -> None:
+    """A log more or less changes no job."""
+    assert problems(tmp_path, line + "\n") == []
+
+
+def test_spank_plugins_that_are_required(tmp_path: Path) -> None:
+    """Optional ones may be missing, as in Slurm; included files count."""
+    (tmp_path / "more.d").mkdir()
+    (tmp_path / "more.d" / "a.conf").write_text("required tmp.so\n")
+    stack = "# required old.so\noptional x11.so\nrequired  lua.so /lua.d\ninclude more.d/*\n"
+    found = problems(tmp_path, "", stack)
+    assert found == [
+        "plugstack.conf:3: required: lua.so cannot be loaded by this version; it could be optional "
+        "or left out",
+        "more.d/a.conf:1: required: tmp.so cannot be loaded by this version; it could be optional "
+        "or left out",
+    ]
+    assert problems(tmp_path, "", "optional x11.so\n") == []
+
+
+def test_another_stack_may_be_named(tmp_path: Path) -> None:
+    """PlugStackConfig."""
+    other = tmp_path / "other.conf"
+    other.write_text("required a.so\n")
+    (found,) = problems(tmp_path, f"PlugStackConfig={other}\n")
+    assert found.startswith("other.conf:1: required: a.so")
