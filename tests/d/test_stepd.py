@@ -6,6 +6,7 @@ import os
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -494,11 +495,62 @@ def test_task_prolog_changes_the_environment(template: Template, tmp_path: Path)
     prolog.chmod(0o755)
     tmp_path.chmod(0o755)
     srun = Srun(
-        template, ["sh", "-c", "echo $A $B"], count=1, task_prologs=[str(prolog)],
+        template, ["sh", "-c", "echo $A $B"], count=1, task_prologs=[("TaskProlog", str(prolog))],
         env=[b"PATH=/usr/bin:/bin", b"B=x"],
     )  # fmt: skip
     srun.finish()
     assert srun.out[0, step_io.STDOUT] == b"hello\n1 2\n"
+
+
+def program(directory: Path, name: str, text: str) -> str:
+    """Return the path of a program that anybody may run."""
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    directory.chmod(0o755)
+    return str(path)
+
+
+def test_a_failing_task_prolog_ends_its_task_alone(template: Template, tmp_path: Path) -> None:
+    """The task leaves with the prolog's code; its epilogs run all the same."""
+    prolog = program(tmp_path, "prolog", '[ "$SLURM_PROCID" = 0 ] && exit 3; exit 0')
+    epilog = program(tmp_path, "epilog", "echo end $SLURM_PROCID $SLURM_SCRIPT_CONTEXT >&2; exit 4")
+    srun = Srun(
+        template, ["sh", "-c", "echo ran"], task_prologs=[("TaskProlog", prolog)],
+        task_epilogs=[("--task-epilog", epilog), ("TaskEpilog", "/no/such/file")],
+    )  # fmt: skip
+    srun.finish()
+    assert srun.exits == {0: 3 << 8, 1: 0}
+    assert srun.out.get((0, step_io.STDOUT), b"") == b""
+    assert srun.out[1, step_io.STDOUT] == b"ran\n"
+    assert srun.out[1, step_io.STDERR] == b"end 1 epilog_task\n"
+    assert b"TaskProlog failed status=3" in srun.notices
+    assert b"--task-epilog failed status=4" in srun.notices
+    assert b"TaskEpilog /no/such/file can not be executed" in srun.notices
+
+
+def test_an_epilog_that_hangs_is_killed(template: Template, tmp_path: Path) -> None:
+    """A step must not be held by it."""
+    epilog = program(tmp_path, "epilog", "sleep 3600 & sleep 3600")
+    end, out = template.run("echo here", task_epilogs=[("TaskEpilog", epilog)])
+    assert end["status"] == 0
+    assert out.startswith("here\n")
+    assert "TaskEpilog failed status=signal 9" in out
+
+
+def test_a_step_whose_prolog_hangs_can_be_cancelled(template: Template, tmp_path: Path) -> None:
+    mark = tmp_path / "began"
+    prolog = program(tmp_path, "prolog", f"echo > {mark}; sleep 3600")
+    tmp_path.chmod(0o777)
+    spec = template.spec("#!/bin/sh\necho ran\n", task_prologs=[("TaskProlog", prolog)])
+    step = template.start(spec)
+    give_up = time.monotonic() + 60
+    while not mark.exists() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    step.tell(do="terminate", why="", wait_s=0.0)
+    end = step.end()
+    assert end["flags"] & KILLED
+    assert "ran" not in Path(spec["tasks"][0]["out"]).read_text()
 
 
 def test_a_login_shell_gives_what_the_job_did_not_bring(template: Template, tmp_path: Path) -> None:

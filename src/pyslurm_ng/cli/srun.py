@@ -323,7 +323,11 @@ class _Srun:
             ports=_ports(self._conf.get("SrunPortRange", "")),
         )
         streams.out.on_broken = client.output_broke
-        self._beside("prolog", "SrunProlog", granted)
+        status = self._beside("prolog", "SrunProlog", granted)
+        if status:
+            say(f"srun: error: srun prolog failed rc = {status}. Aborting step.")
+            self._never_launched(granted, list(range(len(granted["nodes"]))))
+            raise Failed
         self._launch(client, granted, programs, std)
         self._watch_controller(client)
         terminal = _RawTerminal() if streams.pty else None
@@ -333,31 +337,32 @@ class _Srun:
             if terminal is not None:
                 terminal.restore()
         self._status = tasks.worst_status
-        self._beside("epilog", "SrunEpilog", granted)
+        status = self._beside("epilog", "SrunEpilog", granted)
+        if status:
+            say(f"srun: error: srun epilog failed status={status}")
         return code
 
-    def _beside(self, option: str, key: str, granted: "dict[str, Any]") -> None:
-        """Run --prolog or --epilog here, before or after the step; it decides nothing."""
+    def _beside(self, option: str, key: str, granted: "dict[str, Any]") -> int:
+        """Run --prolog or --epilog here, before or after the step; return its exit code.
+
+        One that is not there is told of, and nothing more, as in Slurm.
+        """
         program = self._options.settings.get(option, self._conf.get(key, ""))
         if not program or program.lower() == "none":
-            return
-        from pyslurm_ng.base.hostlist import fold
+            return 0
+        from pyslurm_ng.cli.step_launch import step_variables
 
-        variables = {
-            **os.environ,
-            "SLURM_JOB_ID": str(granted["job_id"]),
-            "SLURM_STEP_ID": str(granted["step_id"]),
-            "SLURM_STEP_NODELIST": fold(granted["nodes"]),
-            "SLURM_STEP_NUM_NODES": str(len(granted["nodes"])),
-            "SLURM_STEP_NUM_TASKS": str(sum(map(len, granted["tasks"]))),
-            "SLURM_SCRIPT_CONTEXT": f"{option}_srun",
-        }
+        variables = dict(os.environ)
+        if self._allocation is not None:
+            variables |= self._allocation.variables()
+        variables |= step_variables(granted)
+        variables["SLURM_SCRIPT_CONTEXT"] = f"{option}_srun"
         try:
             child = os.posix_spawn(program, [program], variables)
         except OSError as problem:
-            say(f"srun: error: {option} {program}: {problem.strerror}")
-            return
-        os.waitpid(child, 0)
+            say(f"srun: Access denied for {program}: {problem.strerror}")
+            return 0
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def _kills_on_bad_exit(self) -> bool:
         default = self._conf.get("KillOnBadExit", "0") == "1"

@@ -97,6 +97,25 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
     return {name.encode(): os.fsencode(str(value)) for name, value in texts.items()}
 
 
+def step_variables(granted: "Mapping[str, Any]") -> "dict[str, str]":
+    """Return what programs beside srun find out about its step."""
+    from pyslurm_ng.base.hostlist import fold
+    from pyslurm_ng.sched.layout import counts_text
+
+    counts = [len(tasks) for tasks in granted["tasks"]]
+    nodes, names = str(len(granted["nodes"])), fold(granted["nodes"])
+    tasks, per_node = str(sum(counts)), counts_text(counts)
+    job_id, step_id = str(granted["job_id"]), str(granted["step_id"])
+    return {
+        "SLURM_JOB_ID": job_id, "SLURM_JOBID": job_id,
+        "SLURM_STEP_ID": step_id, "SLURM_STEPID": step_id,
+        "SLURM_STEP_NODELIST": names, "SLURM_NODELIST": names,
+        "SLURM_STEP_NUM_NODES": nodes, "SLURM_NNODES": nodes,
+        "SLURM_STEP_NUM_TASKS": tasks, "SLURM_NTASKS": tasks, "SLURM_NPROCS": tasks,
+        "SLURM_STEP_TASKS_PER_NODE": per_node, "SLURM_TASKS_PER_NODE": per_node,
+    }  # fmt: skip
+
+
 def launch_fields(
     options: "Options",
     conf: "dict[str, str]",

@@ -118,6 +118,7 @@ EFFECTIVE_KEYS: set[str] = {
     "StateSaveLocation",
     "TaskEpilog",
     "TaskPlugin",
+    "TaskPluginParam",
     "TaskProlog",
     "TmpFS",
     "TopologyPlugin",
@@ -188,5 +189,7 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SelectTypeParameters", "ll_shared_gres"): _NOT_YET,
     ("SelectTypeParameters", "multiple_sharing_gres_pj"): _NOT_YET,
     ("SelectTypeParameters", "one_task_per_sharing_gres"): _NOT_YET,
+    ("TaskPluginParam", "slurmdoffspec"): _NOT_YET,
+    ("TaskPluginParam", "slurmdspecoverride"): _NOT_YET,
 }
 """Words of list parameters that are accepted without effect, and why."""

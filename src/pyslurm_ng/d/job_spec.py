@@ -155,8 +155,8 @@ def _base(
         "nice": 0,
         "no_kill": False,
         "is_batch": credential.step_id == STEP_BATCH,
-        "task_prologs": [conf.task_prolog] if conf.task_prolog else [],
-        "task_epilogs": [conf.task_epilog] if conf.task_epilog else [],
+        "task_prologs": [("TaskProlog", conf.task_prolog)] if conf.task_prolog else [],
+        "task_epilogs": [("TaskEpilog", conf.task_epilog)] if conf.task_epilog else [],
     }
 
 
@@ -368,8 +368,6 @@ def step_spec(
     if job_alloc is not None and gres.indexes(job_alloc.gres):
         variables["SLURM_GPUS_ON_NODE"] = str(len(gres.indexes(job_alloc.gres)))
     spec = _base(setup, credential, account, request.credential)
-    prologs = [name for name in (request.task_prolog,) if name]
-    epilogs = [name for name in (request.task_epilog,) if name]
     spec |= {
         "duty": 0,
         "env": environment.entries(variables),
@@ -387,8 +385,10 @@ def step_spec(
         "no_kill": request.no_kill,
         "tasks": tasks,
     }
-    spec["task_prologs"] += prologs
-    spec["task_epilogs"] = epilogs + spec["task_epilogs"]
+    if request.task_prolog:
+        spec["task_prologs"].append(("--task-prolog", request.task_prolog))
+    if request.task_epilog:
+        spec["task_epilogs"].insert(0, ("--task-epilog", request.task_epilog))
     if request.kill_wait_s >= 0:
         spec["kill_wait"] = request.kill_wait_s
     return spec

@@ -43,6 +43,7 @@ from pyslurm_ng.d.step_cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.step_files import remove_script, write_script
 from pyslurm_ng.d.step_streams import Poller, SrunLink
 from pyslurm_ng.d.step_tasks import CannotStart, Task, TaskStarter, notice
+from pyslurm_ng.d.task_programs import EPILOG_LIMIT_S, begin_epilog, status_text
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
@@ -70,6 +71,7 @@ class Step:
         self._poller = Poller()
         self._tasks = [Task(task) for task in spec["tasks"]]
         self._by_pid: dict[int, Task] = {}
+        self._epilogs: dict[int, tuple[Task, str, list[tuple[str, str]]]] = {}
         self._link: SrunLink | None = None
         self._cgroup = StepCgroup(spec["cgroup"]) if spec["cgroup"] else None
         self._timers: list[tuple[float, Callable[[], None]]] = []
@@ -99,11 +101,12 @@ class Step:
             self._start()
         except CannotStart as problem:
             self._status, self._error = problem.status, problem.text
-            self._say(problem.text)
+            if problem.text:
+                self._say(problem.text)
             if self._link is not None:
                 fields = {"code": problem.status, "text": problem.text}
                 self._link.tell(step_io.FAILED, fields)
-        while any(not task.is_over for task in self._tasks if task.pid):
+        while any((task.pid and not task.is_over) or task.epilog for task in self._tasks):
             self._turn()
         self._end_us = time.time_ns() // 1000
         self._end_processes()
@@ -116,12 +119,35 @@ class Step:
         due = min((at for at, _ in self._timers), default=now + limit_s)
         wait_s = max(0.0, min(due - now, limit_s))
         self._poller.run(int(wait_s * 1000) + 1 if wait_s else 0)
+        self._run_timers()
+
+    def _run_timers(self) -> None:
         now = time.monotonic()
         ready = [timer for timer in self._timers if timer[0] <= now]
         if ready:
             self._timers = [timer for timer in self._timers if timer[0] > now]
             for _, callback in ready:
                 callback()
+
+    def _wait_for(self, descriptor: int, limit_s: float) -> bool:
+        """Return whether a descriptor can be read in time; orders of slurmd are obeyed meanwhile.
+
+        Not those of srun: standard input must find all tasks started.
+        """
+        give_up = time.monotonic() + limit_s
+        while True:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            channel = self._channel.fileno() if self._channel is not None else -1
+            if channel >= 0:
+                poll.register(channel, select.POLLIN)
+            left_s = give_up - time.monotonic()
+            ready = {one for one, _ in poll.poll(int(1000 * max(0.0, min(left_s, 1.0))))}
+            if channel in ready:
+                self._on_command(0)
+            self._run_timers()
+            if descriptor in ready or left_s <= 0:
+                return descriptor in ready
 
     def _later(self, delay_s: float, callback: "Callable[[], None]") -> None:
         self._timers.append((time.monotonic() + delay_s, callback))
@@ -139,10 +165,13 @@ class Step:
             self._write_script()
         if spec["route"] is not None:
             self._connect()
-        starter = TaskStarter(spec, self._poller, self._link, joins, self._taken, self._say)
+        starter = TaskStarter(spec, self._poller, self._link, joins, self._taken, self._say,
+                              self._wait_for)  # fmt: skip
         try:
             starter.find_directory()
             for task in self._tasks:
+                if self._is_dying:
+                    raise CannotStart(SIGTERM, "")
                 starter.start(task)
                 if task.pid:
                     self._by_pid[task.pid] = task
@@ -215,6 +244,9 @@ class Step:
                 return
             if not pid:
                 return
+            if pid in self._epilogs:
+                self._epilog_over(pid, status)
+                continue
             task = self._by_pid.pop(pid, None)
             if task is None:
                 continue
@@ -224,34 +256,52 @@ class Step:
             self._task_over(task)
 
     def _task_over(self, task: Task) -> None:
-        for program in self._spec["task_epilogs"]:
-            self._run_epilog(program, task)
         oom = self._cgroup is not None and bool(self._cgroup.oom_kills())
         if oom and task.status & 0x7F == SIGKILL:
             task.status = OOM_STATUS
+        self._run_epilogs(task, list(self._spec["task_epilogs"]))
+
+    def _run_epilogs(self, task: Task, programs: "list[tuple[str, str]]") -> None:
+        """Run a task's epilogs one after another, then tell srun that the task is over.
+
+        What they leave running ends with the step.
+        """
+        task.epilog = 0
+        while programs and not task.epilog:
+            self._begin_epilog(task, programs.pop(0), programs)
+        if task.epilog:
+            return
+        if task.stderr >= 0:
+            os.close(task.stderr)
+            task.stderr = -1
         if self._link is not None:
             flags = step_io.EXIT_OUT_OF_MEMORY if task.status == OOM_STATUS else 0
             self._link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
 
-    def _run_epilog(self, program: str, task: Task) -> None:
-        """Run a task epilog as the user; what it leaves running ends with the step."""
-        from pyslurm_ng._process import spawn
-
-        spec = self._spec
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        error = self._stderr if self._stderr >= 0 else null
-        path = os.fsencode(program)
-        environment = [os.fsencode(item) for item in (*spec["env"], *task.spec["env"])]
-        who = {}
-        if os.geteuid() == 0:
-            who = {"uid": spec["uid"], "gid": spec["gid"], "groups": spec["groups"]}
+    def _begin_epilog(
+        self, task: Task, program: "tuple[str, str]", others: "list[tuple[str, str]]"
+    ) -> None:
+        name, path = program
+        environment = [os.fsencode(item) for item in (*self._spec["env"], *task.spec["env"])]
         try:
-            pid = spawn([path], [path], environment, stdin=null, stdout=null, stderr=error, **who)
-            os.waitpid(pid, 0)
+            pid = begin_epilog(self._spec, path, environment, task.stderr)
         except OSError as problem:
-            self._say(f"Unable to run task epilog {program}: {problem.strerror}")
-        finally:
-            os.close(null)
+            self._say(f"{name} {path} can not be executed: {problem.strerror}")
+            return
+        task.epilog = pid
+        self._epilogs[pid] = (task, name, others)
+        self._later(EPILOG_LIMIT_S, lambda: self._end_epilog(pid))
+
+    def _epilog_over(self, pid: int, status: int) -> None:
+        task, name, programs = self._epilogs.pop(pid)
+        if status:
+            self._say(f"{name} failed status={status_text(status)}")
+        self._run_epilogs(task, programs)
+
+    def _end_epilog(self, pid: int) -> None:
+        """Kill an epilog that is not over by now, and what it has started."""
+        if pid in self._epilogs:
+            signal_all([pid, *descendants(pid)], SIGKILL)
 
     def _processes(self) -> "list[int]":
         """Return the step's living processes."""

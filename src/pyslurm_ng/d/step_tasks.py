@@ -1,14 +1,13 @@
 """Starting a step's tasks: files, terminal, task prolog, process."""
 
 import os
-import select
 import struct
-from signal import SIGKILL
 
 from pyslurm_ng._process import spawn
 from pyslurm_ng.base.process_tree import stamp
 from pyslurm_ng.d.step_files import AsUser, OutputFiles, open_input
 from pyslurm_ng.d.step_streams import Inlet, Outlet, Poller, SrunLink
+from pyslurm_ng.d.task_programs import TaskPrograms, identity_of
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
@@ -16,12 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.task_programs import Wait
+
 _NULL = "/dev/null"
-_PROLOG_LIMIT_S = 300
-_LOGIN_LIMIT_S = 120
-_ENVIRONMENT_MARK = b"\n-- environment --\n"
-_SHOW_ENVIRONMENT = b"/usr/bin/printf '\\n-- environment --\\n'; /usr/bin/env -0; exit 0"
-_OF_THE_SHELL = {b"_", b"PWD", b"OLDPWD"}
 _FILES_STATUS = 53  # how Slurm reports that a script's files could not be opened: 0:53
 
 
@@ -37,7 +33,7 @@ class CannotStart(Exception):
 class Task:
     """One task of the step on this node."""
 
-    __slots__ = ("inlet", "is_over", "outlets", "pid", "spec", "status", "task")
+    __slots__ = ("epilog", "inlet", "is_over", "outlets", "pid", "spec", "status", "stderr", "task")
 
     def __init__(self, spec: "dict[str, Any]") -> None:
         self.spec = spec
@@ -45,6 +41,8 @@ class Task:
         self.pid = 0
         self.status = 0
         self.is_over = False
+        self.epilog = 0  # the process id of the one that runs for it
+        self.stderr = -1  # a copy for its epilogs, if there are any
         self.inlet: Inlet | None = None
         self.outlets: list[Outlet] = []
 
@@ -60,6 +58,7 @@ class TaskStarter:
         joins: "list[int]",
         on_taken: "Callable[[], None]",
         say: "Callable[[str, int], None]",
+        wait: "Wait",
     ) -> None:
         self._say = say
         self._spec = spec
@@ -69,13 +68,12 @@ class TaskStarter:
         self._on_taken = on_taken
         self._as_user = AsUser(spec["uid"], spec["gid"], spec["groups"])
         self._files = OutputFiles(append=spec["append"])
-        self._identity = {}
-        if os.geteuid() == 0:
-            self._identity = {"uid": spec["uid"], "gid": spec["gid"], "groups": spec["groups"]}
+        self._identity = identity_of(spec)
+        self._programs = TaskPrograms(spec, joins, wait)
         self._environment = [item if isinstance(item, bytes) else os.fsencode(item)
                              for item in spec["env"]]  # fmt: skip
         self.cwd = spec["cwd"]
-        self.notes: list[str] = []
+        self.notes = self._programs.notes
         self.stderr = -1
 
     def find_directory(self) -> None:
@@ -203,15 +201,22 @@ class TaskStarter:
         self, task: Task, stdin: int, stdout: int, stderr: int, *, terminal: bool = False
     ) -> None:
         spec = self._spec
+        if spec["task_epilogs"]:
+            task.stderr = os.dup(stderr)
         if task.spec["problem"]:
             self.notes.append(task.spec["problem"])
             task.status, task.is_over = 1 << 8, True
             return
         environment = self._environment + [os.fsencode(item) for item in task.spec["env"]]
         if spec.get("login"):
-            environment = self._with_login(spec["login"], environment)
+            environment = self._programs.login(spec["login"], environment)
         for prolog in spec["task_prologs"]:
-            environment = self._run_prolog(prolog, environment, stdout, stderr)
+            status, environment = self._programs.prolog(
+                prolog, environment, self.cwd, stdout, stderr
+            )
+            if status:
+                task.status, task.is_over = status, True
+                return
         argv = [os.fsencode(word) for word in task.spec["argv"]]
         try:
             task.pid = spawn(
@@ -256,98 +261,6 @@ class TaskStarter:
             if entry.startswith(b"PATH="):
                 path = entry[5:]
         return [(folder or b".") + b"/" + program for folder in path.split(b":")]
-
-    def _with_login(self, login: "dict[str, Any]", environment: "list[bytes]") -> "list[bytes]":
-        """Return an environment with what the user's login shell sets, as `su -` would.
-
-        What the job brought itself wins; `login` has the shell and the values made up for lack of
-        anything better, which the shell's own replace.
-        """
-        base: list[bytes] = list(login["env"])
-        name = os.path.basename(login["shell"])
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
-        null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            pid = spawn(
-                [os.fsencode(login["shell"])],
-                # Every shell takes a dash before its name to mean a login.
-                [os.fsencode(f"-{name}"), b"-c", _SHOW_ENVIRONMENT],
-                base, stdin=null, stdout=theirs, stderr=null, cwd=os.fsencode(login["home"]),
-                cgroup_fds=self._joins, **self._identity,
-            )  # fmt: skip
-        except OSError as error:
-            self.notes.append(f"Unable to run {login['shell']}: {error.strerror}")
-            os.close(ours)
-            return environment
-        finally:
-            os.close(theirs)
-            os.close(null)
-        said = _read_all(ours, _LOGIN_LIMIT_S)
-        os.close(ours)
-        _, found, shown = said.rpartition(_ENVIRONMENT_MARK)
-        if not found:
-            os.kill(pid, SIGKILL)  # not waited for yet, so it is still this process
-            self.notes.append("Failed to load the user's login environment")
-        os.waitpid(pid, 0)
-        made_up = set(base)
-        kept = {item.partition(b"=")[0] for item in environment if item not in made_up}
-        got = [item for item in shown.split(b"\0") if b"=" in item]
-        got = [item for item in got if item.partition(b"=")[0] not in kept | _OF_THE_SHELL]
-        names = {item.partition(b"=")[0] for item in got}
-        return [item for item in environment if item.partition(b"=")[0] not in names] + got
-
-    def _run_prolog(
-        self, program: str, environment: "list[bytes]", stdout: int, stderr: int
-    ) -> "list[bytes]":
-        """Run a task prolog as the user and do what its output says; return the environment."""
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
-        null = os.open(_NULL, os.O_RDONLY | os.O_CLOEXEC)
-        path = os.fsencode(program)
-        try:
-            pid = spawn(
-                [path], [path], environment, stdin=null, stdout=theirs, stderr=stderr,
-                cwd=os.fsencode(self.cwd), cgroup_fds=self._joins, **self._identity,
-            )  # fmt: skip
-        except OSError as error:
-            self.notes.append(f"Unable to run task prolog {program}: {error.strerror}")
-            os.close(ours)
-            return environment
-        finally:
-            os.close(theirs)
-            os.close(null)
-        said = _read_all(ours, _PROLOG_LIMIT_S)
-        os.close(ours)
-        _, status = os.waitpid(pid, 0)
-        if status:
-            raise CannotStart(status, f"TaskProlog {program} failed with status {status}")
-        return self._obey(said, environment, stdout)
-
-    def _obey(self, said: bytes, environment: "list[bytes]", stdout: int) -> "list[bytes]":
-        for line in said.splitlines():
-            word, _, rest = line.partition(b" ")
-            if word == b"print":
-                os.write(stdout, rest + b"\n")
-                continue
-            if word not in (b"export", b"unset"):
-                continue
-            name = rest.strip().partition(b"=")[0].strip()
-            environment = [item for item in environment if not item.startswith(name + b"=")]
-            if word == b"export":
-                environment.append(name + b"=" + rest.partition(b"=")[2])
-        return environment
-
-
-def _read_all(descriptor: int, limit_s: int) -> bytes:
-    """Read up to the end, at most 1 MiB, at most so long."""
-    said = b""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    while len(said) < 1 << 20 and poll.poll(limit_s * 1000):
-        data = os.read(descriptor, 65536)
-        if not data:
-            break
-        said += data
-    return said
 
 
 def notice(text: str) -> bytes:

@@ -1,0 +1,177 @@
+"""Programs that a supervisor runs for its tasks: TaskProlog, TaskEpilog, the user's login shell.
+
+All run as the user, in the step's control groups, with the task's environment. Before a task starts
+the supervisor waits for them, but goes on obeying slurmd, so that a prolog that hangs can be
+cancelled; after its end they run beside the others.
+"""
+
+import os
+import time
+from signal import SIGKILL
+
+from pyslurm_ng._process import spawn
+from pyslurm_ng.base.process_tree import descendants, signal_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Wait = Callable[[int, float], bool]
+
+EPILOG_LIMIT_S = 5.0
+"""As long as Slurm gives a task epilog before it and what it started are killed."""
+_PROLOG_LIMIT_S = 300.0
+_LOGIN_LIMIT_S = 120.0
+_MOST_BYTES = 1 << 20
+_NULL = "/dev/null"
+_NOT_RUN = 1 << 8
+_ENVIRONMENT_MARK = b"\n-- environment --\n"
+_SHOW_ENVIRONMENT = b"/usr/bin/printf '\\n-- environment --\\n'; /usr/bin/env -0; exit 0"
+_OF_THE_SHELL = {b"_", b"PWD", b"OLDPWD"}
+
+
+class TaskPrograms:
+    """Runs them; `notes` gathers what the user should be told.
+
+    Args:
+        spec: of the step.
+        joins: descriptors of the step's control groups.
+        wait: returns whether a descriptor can be read within so many seconds.
+    """
+
+    def __init__(self, spec: "dict[str, Any]", joins: "list[int]", wait: "Wait") -> None:
+        self._joins = joins
+        self._wait = wait
+        self._identity = identity_of(spec)
+        self.notes: list[str] = []
+
+    def prolog(
+        self,
+        program: "tuple[str, str]",
+        environment: "list[bytes]",
+        cwd: str,
+        stdout: int,
+        stderr: int,
+    ) -> "tuple[int, list[bytes]]":
+        """Run a task prolog and do what its output says; return (wait status, environment).
+
+        `program` is what it is called in messages, and its path.
+        """
+        name, path = program
+        argv = [os.fsencode(path)]
+        context = [*environment, b"SLURM_SCRIPT_CONTEXT=prolog_task"]
+        try:
+            status, said = self._run(argv, argv, context, cwd, _PROLOG_LIMIT_S, stderr)
+        except OSError as error:
+            self.notes.append(f"{name} {path} can not be executed: {error.strerror}")
+            return _NOT_RUN, environment
+        environment = _obey(said, environment, stdout)
+        if status:
+            self.notes.append(f"{name} failed status={status_text(status)}")
+        return status, environment
+
+    def login(self, login: "dict[str, Any]", environment: "list[bytes]") -> "list[bytes]":
+        """Return an environment with what the user's login shell sets, as `su -` would.
+
+        What the job brought itself wins; `login` has the shell and the values made up for lack of
+        anything better, which the shell's own replace.
+        """
+        base: list[bytes] = list(login["env"])
+        # Every shell takes a dash before its name to mean a login.
+        name = os.fsencode(f"-{os.path.basename(login['shell'])}")
+        argv = [name, b"-c", _SHOW_ENVIRONMENT]
+        path = [os.fsencode(login["shell"])]
+        try:
+            _, said = self._run(path, argv, base, login["home"], _LOGIN_LIMIT_S)
+        except OSError as error:
+            self.notes.append(f"Unable to run {login['shell']}: {error.strerror}")
+            return environment
+        _, found, shown = said.rpartition(_ENVIRONMENT_MARK)
+        if not found:
+            self.notes.append("Failed to load the user's login environment")
+        made_up = set(base)
+        kept = {item.partition(b"=")[0] for item in environment if item not in made_up}
+        got = [item for item in shown.split(b"\0") if b"=" in item]
+        got = [item for item in got if item.partition(b"=")[0] not in kept | _OF_THE_SHELL]
+        names = {item.partition(b"=")[0] for item in got}
+        return [item for item in environment if item.partition(b"=")[0] not in names] + got
+
+    def _run(
+        self,
+        paths: "list[bytes]",
+        argv: "list[bytes]",
+        environment: "list[bytes]",
+        cwd: str,
+        limit_s: float,
+        stderr: int = -1,
+    ) -> "tuple[int, bytes]":
+        """Run to the end; return (wait status, output). Raises OSError if it cannot begin."""
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            pid = spawn(
+                paths, argv, environment, stdin=null, stdout=theirs,
+                stderr=stderr if stderr >= 0 else null, cwd=os.fsencode(cwd),
+                cgroup_fds=self._joins, **self._identity,
+            )  # fmt: skip
+        except OSError:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(null)
+        said = b""
+        give_up = time.monotonic() + limit_s
+        while len(said) < _MOST_BYTES and self._wait(ours, give_up - time.monotonic()):
+            data = os.read(ours, 65536)
+            if not data:
+                break
+            said += data
+        else:
+            # Not waited for yet, so it is still this process.
+            signal_all([pid, *descendants(pid)], SIGKILL)
+        os.close(ours)
+        _, status = os.waitpid(pid, 0)
+        return status, said
+
+
+def begin_epilog(spec: "dict[str, Any]", path: str, environment: "list[bytes]", stderr: int) -> int:
+    """Start a task epilog; return its process id. Raises OSError if it cannot begin."""
+    null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
+    argv = [os.fsencode(path)]
+    try:
+        return spawn(
+            argv, argv, [*environment, b"SLURM_SCRIPT_CONTEXT=epilog_task"], stdin=null,
+            stdout=null, stderr=stderr if stderr >= 0 else null, cwd=b"/", **identity_of(spec),
+        )  # fmt: skip
+    finally:
+        os.close(null)
+
+
+def identity_of(spec: "dict[str, Any]") -> "dict[str, Any]":
+    """Return who a step's programs run as, as `spawn` takes it; {} where it cannot be changed."""
+    if os.geteuid() != 0:
+        return {}
+    return {"uid": spec["uid"], "gid": spec["gid"], "groups": spec["groups"]}
+
+
+def status_text(status: int) -> str:
+    """Return a wait status as messages show it: the exit code, or the signal."""
+    return f"signal {status & 0x7F}" if status & 0x7F else str(status >> 8)
+
+
+def _obey(said: bytes, environment: "list[bytes]", stdout: int) -> "list[bytes]":
+    """Do what a prolog's lines say: `print`, `export` and `unset`; other lines say nothing."""
+    for line in said.splitlines():
+        word, _, rest = line.partition(b" ")
+        if word == b"print":
+            os.write(stdout, rest + b"\n")
+            continue
+        if word not in (b"export", b"unset"):
+            continue
+        name = rest.strip().partition(b"=")[0].strip()
+        environment = [item for item in environment if not item.startswith(name + b"=")]
+        if word == b"export":
+            environment.append(name + b"=" + rest.partition(b"=")[2])
+    return environment
