@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .cluster import Cluster, NodeUse, effective_cpus, is_completing, schedulable_mem_mib
+from .gres_parts import held_parts, hold
 from .ids import NO_VAL
 from .job import Job
+from .node import NodeGres, spec_as_found
 from .rows import Load
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeState
 
@@ -84,7 +88,9 @@ def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
     broken = []
     cores: dict[int, tuple[int, str]] = {}  # by job; with the partition whose jobs may share them
     loads: dict[str, tuple[Load, int]] = {}
-    devices: dict[tuple[str, str], int] = {}
+    busy: dict[str, int] = {}
+    used: dict[str, int] = {}
+    resources = spec_as_found(cluster.node(node_id)).gres
     for job_id, alloc in cluster.use[node_id].allocs.items():
         if job_id in cluster.suspended:
             continue
@@ -99,14 +105,29 @@ def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
             load.add(mask)
             loads[group] = load, max(rows, job.rows)
         for held in alloc.gres:
-            bits = int.from_bytes(held.indexes, "little")
-            key = (held.name, held.type)
-            if devices.get(key, 0) & bits:
+            taken = busy.get(f"{held.name}:{held.type}", 0)
+            if taken & int.from_bytes(held.indexes, "little") and not held_parts(held):
                 broken.append(f"node {name}: job {job_id} has a {held.name} of another job")
-            devices[key] = devices.get(key, 0) | bits
+            hold(busy, used, held)
+    broken += _check_parts(name, resources, busy, used)
     for group, (load, rows) in loads.items():
         if load.with_jobs(rows + 1):
             broken.append(f"node {name}: more than {rows} jobs of {group} on a core")
+    return broken
+
+
+def _check_parts(
+    name: str, resources: Sequence[NodeGres], busy: dict[str, int], used: dict[str, int]
+) -> list[str]:
+    """Compare the parts of GPUs in use with what there is, and with GPUs in use whole."""
+    broken = []
+    whole = sum(mask for key, mask in busy.items() if key.startswith("gpu:"))
+    for item in resources:
+        key = f"{item.name}:{item.type}"
+        for number, count in enumerate(item.parts):
+            held = used.get(f"{key}:{number}", 0)
+            if held > count or (held and whole >> number & 1):
+                broken.append(f"node {name}: {held} of {count} {item.name} of GPU {number} in use")
     return broken
 
 

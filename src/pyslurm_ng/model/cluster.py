@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from . import gres_parts
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
 from .job import NO_STEPS, Job, JobRequest, NodeAlloc, share_values as share_request_values
@@ -87,11 +88,7 @@ class NodeUse:
 
     def _add_gres(self, alloc: NodeAlloc) -> None:
         for held in alloc.gres:
-            key = f"{held.name}:{held.type}"
-            self.gres_count[key] = self.gres_count.get(key, 0) + held.count
-            if held.indexes:
-                mask = int.from_bytes(held.indexes, "little")
-                self.gres[key] = self.gres.get(key, 0) | mask
+            gres_parts.hold(self.gres, self.gres_count, held)
 
 
 class NodeColumns:

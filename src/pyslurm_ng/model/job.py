@@ -47,6 +47,8 @@ REQ_SIGNAL_BATCH = 1 << 31  # --signal=B:
 REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
 REQ_CONSOLIDATE_SEGMENTS = 1 << 33
 REQ_SPREAD_SEGMENTS = 1 << 34
+REQ_GRES_MANY_TASKS_SHARING = 1 << 35
+REQ_GRES_TASK_SHARING = 1 << 36  # tasks may use all GPUs of their step
 
 # Bits of JobRequest.mail_type.
 MAIL_BEGIN, MAIL_END, MAIL_FAIL, MAIL_REQUEUE = 1, 2, 4, 8
@@ -196,6 +198,7 @@ class GresAlloc(Struct, array_like=True, frozen=True, gc=False):
     type: str  # `a100` or empty
     count: int
     indexes: bytes = b""  # bit mask of device indexes, little endian; empty when without devices
+    parts: tuple[int, ...] = ()  # of each of several GPUs held in part; of one it is `count`
 
 
 class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):

@@ -1,5 +1,7 @@
 """Nodes: what was configured, what was found, what is in use."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,10 +22,18 @@ class NodeGres(Struct, array_like=True, frozen=True, gc=False):
     flags: str = ""
     first_index: int = 0  # index of the first device among all of this name on the node
     unique_ids: tuple[str, ...] = ()
+    parts: tuple[int, ...] = ()  # of what is a part of GPUs: how many each has, by GPU number
+
+
+def is_part(name: str) -> bool:
+    """Return whether a resource is a part of GPUs that several jobs may share."""
+    return name in ("mps", "shard")
 
 
 def is_indexed(item: NodeGres) -> bool:
     """Return whether single devices of a resource are given out, not just a count."""
+    if is_part(item.name):
+        return False
     return (bool(item.files) or item.name == "gpu") and is_consumed(item)
 
 
@@ -126,7 +136,7 @@ def spec_as_found(node: Node) -> NodeSpec:
     known = _found.get(node.node_id)
     if known is not None and known[0] is spec and known[1] is facts:
         return known[2]
-    gres = tuple(_located(item, facts.gres) for item in spec.gres)
+    gres = with_parts([_located(item, facts.gres) for item in spec.gres])
     made = spec if gres == spec.gres else replace(spec, gres=gres)
     _found[node.node_id] = spec, facts, made
     return made
@@ -144,8 +154,47 @@ def restricted_cores(spec: NodeSpec) -> int:
     return mask
 
 
+def with_parts(resources: Sequence[NodeGres]) -> tuple[NodeGres, ...]:
+    """Spread parts of which nobody said where they are evenly over the GPUs of their type."""
+    gpus = [item for item in resources if item.name == "gpu" and is_consumed(item)]
+    found = []
+    for item in resources:
+        if is_part(item.name) and sum(item.parts) != item.count:
+            numbers = [
+                gpu.first_index + place
+                for gpu in gpus
+                if item.type in ("", gpu.type)
+                for place in range(gpu.count)
+            ]
+            item = replace(item, parts=spread(item.count, numbers))
+        found.append(item)
+    return tuple(found)
+
+
+def spread(count: int, numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return parts by GPU number: even, the first ones get what is left over."""
+    parts = [0] * (max(numbers, default=-1) + 1)
+    for place, number in enumerate(numbers):
+        parts[number] += count // len(numbers) + (place < count % len(numbers))
+    return tuple(parts)
+
+
+def _located_parts(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
+    """Return parts with the GPUs that the node has them on, where the two agree in number."""
+    same = [other for other in found if other.name == item.name and other.type == item.type]
+    flags = ",".join(flag for flag in (item.flags, *(other.flags for other in same)) if flag)
+    parts = [0] * max((len(other.parts) for other in same), default=0)
+    for other in same:
+        for number, count in enumerate(other.parts):
+            parts[number] += count
+    is_known = sum(parts) == item.count
+    return replace(item, flags=flags, parts=tuple(parts) if is_known else ())
+
+
 def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
     """Return a resource with the numbers, cores and links of its devices on the node."""
+    if is_part(item.name):
+        return _located_parts(item, found)
     cores: dict[int, bytes] = {}
     files: dict[int, str] = {}
     links: dict[int, tuple[int, ...]] = {}

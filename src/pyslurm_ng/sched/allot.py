@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyslurm_ng.model.gres_parts import free_whole, hold, mask_bytes, merged, part_alloc
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
+from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed, is_part
+from pyslurm_ng.sched import parts
 from pyslurm_ng.sched.cores import by_socket, lowest_bits, pick_cores
 from pyslurm_ng.sched.devices import choose_devices, devices_near, near_cores
 from pyslurm_ng.sched.fit import (
@@ -117,9 +119,18 @@ def _allot_gres(
         for socket, here in gpus_by_socket(need, node, kind, count).items():
             held += _take(node, "gpu", kind, here, near, socket)
     for name, kind, count in need.gres_per_node:
-        if not need.gpus_per_socket or name != "gpu":
+        if is_part(name):
+            held.append(
+                _hold_parts(node, name, parts.choose(need, node, (name, kind, count), near))
+            )
+        elif not need.gpus_per_socket or name != "gpu":
             held += _take(node, name, kind, count, near)
-    for name, kind, count in need.gres_per_task:
+    for want in need.gres_per_task:
+        name, kind, count = want
+        if is_part(name):
+            chosen = parts.choose_for_tasks(need, node, want, tasks, near)
+            held.append(_hold_parts(node, name, chosen))
+            continue
         held += _take(node, name, kind, count * tasks, near)
     for (name, kind), count in left.items():
         # Leave one for each node still to come, as far as the node can bear it.
@@ -130,9 +141,9 @@ def _allot_gres(
     if need.is_exclusive:
         for item in node.spec.gres:
             free = count_free(node, item.name, item.type)
-            if free:
+            if free and not is_part(item.name):
                 held += _take(node, item.name, item.type, free, near)
-    return _merge(held)
+    return merged(held)
 
 
 def _take(
@@ -148,36 +159,28 @@ def _take(
     for item in node.spec.gres:
         if item.name != name or (kind and item.type != kind):
             continue
-        key = f"{name}:{item.type}"
-        used = node.gres_used.get(key, 0)
         picked = 0
         if is_indexed(item):
-            mask = ((1 << item.count) - 1) << item.first_index
-            mask &= ~node.gres_busy.get(key, 0)
+            mask = free_whole(item, node.gres_busy)
             if socket >= 0:
                 mask &= devices_near(item, socket)
             take = min(mask.bit_count(), count)
             picked = choose_devices(item, mask, take, *near) if take else 0
         else:
+            used = node.gres_used.get(f"{name}:{item.type}", 0)
             take = min(item.count - used if is_consumed(item) else item.count, count)
         if take <= 0:
             continue
-        node.gres_busy[key] = node.gres_busy.get(key, 0) | picked
-        node.gres_used[key] = used + take
-        size = (picked.bit_length() + 7) // 8
-        held.append(GresAlloc(name, item.type, take, picked.to_bytes(size, "little")))
+        took = GresAlloc(name, item.type, take, mask_bytes(picked))
+        hold(node.gres_busy, node.gres_used, took)
+        held.append(took)
         count -= take
     assert not count, (node.spec.name, name, kind, count)
     return held
 
 
-def _merge(held: list[GresAlloc]) -> tuple[GresAlloc, ...]:
-    merged: dict[tuple[str, str], tuple[int, int]] = {}
-    for item in held:
-        count, mask = merged.get((item.name, item.type), (0, 0))
-        added = int.from_bytes(item.indexes, "little")
-        merged[(item.name, item.type)] = (count + item.count, mask | added)
-    return tuple(
-        GresAlloc(name, kind, count, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
-        for (name, kind), (count, mask) in merged.items()
-    )
+def _hold_parts(node: FreeNode, name: str, chosen: tuple[str, parts.Parts]) -> GresAlloc:
+    """Take parts of GPUs of a node."""
+    took = part_alloc(name, *chosen)
+    hold(node.gres_busy, node.gres_used, took)
+    return took

@@ -12,7 +12,7 @@ from itertools import combinations
 from math import comb
 
 from pyslurm_ng.model.job import GresAlloc
-from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
 
 _MOST_TRIED = 2000  # sets of devices that are all looked at; beyond, one device after another
 Key = tuple[int, int, int, int]
@@ -66,7 +66,8 @@ def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
     for one in held:
         mask = int.from_bytes(one.indexes, "little")
         for item in spec.gres:
-            if item.name == one.name and item.type == one.type and item.cores:
+            is_same = item.name == one.name and item.type == one.type
+            if item.cores and (is_same or (is_part(one.name) and item.name == "gpu")):
                 for place, cores in enumerate(item.cores):
                     if mask >> (item.first_index + place) & 1:
                         near |= int.from_bytes(cores, "little")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pyslurm_ng.model.ids import INFINITE
-from pyslurm_ng.model.node import NodeSpec, restricted_cores
+from pyslurm_ng.model.node import NodeSpec, is_part, restricted_cores
+from pyslurm_ng.sched import parts
 from pyslurm_ng.sched.cores import by_socket, lowest_bits, usable_cores
 from pyslurm_ng.sched.devices import reachable_cores
 from pyslurm_ng.sched.free_node import FreeNode, free_devices
@@ -120,7 +121,13 @@ def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
     near, is_known = 0, False
     wanted = [*need.gres_per_node, *need.gres_total]
     wanted += [(name, kind, count * tasks) for name, kind, count in need.gres_per_task]
-    for name, kind, count in wanted:
+    for want in wanted:
+        name, kind, count = want
+        if is_part(name):
+            found = parts.reachable_cores(need, node, want)
+            if found is not None:
+                near, is_known = near | found, True
+            continue
         free = sum(mask for _, _, mask in free_devices(node, name, kind))
         found = reachable_cores(node.spec, name, kind, free, count, node.cores)
         if found is not None:
@@ -191,14 +198,22 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         limit = min(limit, _tasks_in_gpu_memory(need, node))
     elif need.mem_whole_node and not node.is_idle:
         return 0
-    for name, kind, count in need.gres_per_node:
-        if count_free(node, name, kind) < count:
+    for want in need.gres_per_node:
+        name, kind, count = want
+        if is_part(name):
+            if not parts.fits(need, node, want):
+                return 0
+        elif count_free(node, name, kind) < count:
             return 0
     for _, kind, count in need.gpus_per_socket:
         if sum(gpus_by_socket(need, node, kind, count).values()) < count * max(1, need.sockets_min):
             return 0
-    for name, kind, count in need.gres_per_task:
-        limit = min(limit, count_free(node, name, kind) // count)
+    for want in need.gres_per_task:
+        name, kind, count = want
+        if is_part(name):
+            limit = min(limit, parts.tasks_that_fit(need, node, want))
+        else:
+            limit = min(limit, count_free(node, name, kind) // count)
     if need.tasks_per_gpu:
         limit = min(limit, need.tasks_per_gpu * _gpus_here(need, node))
     if need.gres_binding == "ENFORCE":

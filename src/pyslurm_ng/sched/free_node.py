@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyslurm_ng.model.cluster import schedulable_mem_mib
+from pyslurm_ng.model.gres_parts import free_whole
 from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
 from pyslurm_ng.sched.cores import usable_cores
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -24,6 +25,7 @@ class FreeNode:
     is_idle: bool = True
     features: tuple[str, ...] = ()
     partition_cores: dict[str, int] | None = None  # in use, of partitions with a limit on them
+    kept_gpus: int = 0  # mask of those that must not be shared: they are promised whole
 
     def cpus(self) -> int:
         """Return the free CPUs: all threads of the free cores."""
@@ -58,14 +60,13 @@ def free_devices(node: FreeNode, name: str, kind: str) -> list[tuple[str, int, i
     for item in node.spec.gres:
         if item.name != name or (kind and item.type != kind):
             continue
-        key = f"{item.name}:{item.type}"
-        mask = 0
         if is_indexed(item):
-            mask = ((1 << item.count) - 1) << item.first_index
-            mask &= ~node.gres_busy.get(key, 0)
+            mask = free_whole(item, node.gres_busy)
             found.append((item.type, mask.bit_count(), mask))
         elif is_consumed(item):
-            found.append((item.type, item.count - node.gres_used.get(key, 0), 0))
+            found.append(
+                (item.type, item.count - node.gres_used.get(f"{item.name}:{item.type}", 0), 0)
+            )
         else:
             found.append((item.type, item.count, 0))
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model import gres_parts, task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.sched import first_fit, reserved
@@ -101,9 +101,7 @@ def _held(snapshot: Snapshot, starts: list[Start], jobs: dict[int, Waiting]) -> 
             fresh.cores_busy[node_id] |= int.from_bytes(alloc.cores, "little")
             busy, used = dict(fresh.gres_busy[node_id]), dict(fresh.gres_used[node_id])
             for held in alloc.gres:
-                key = f"{held.name}:{held.type}"
-                used[key] = used.get(key, 0) + held.count
-                busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+                gres_parts.hold(busy, used, held)
             fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
         licenses = start.licenses or job.request.licenses
         _take_licenses(fresh, inside, job, licenses)

@@ -140,5 +140,9 @@ def _busy_first(picker: Picker, fits: int, busy: int, place: Place) -> int | Non
 
 
 def is_picky(demand: Demand) -> bool:
-    """Return whether not any nodes that fit will do, wherever they lie."""
-    return demand.need.is_choosy or demand.need.sharing == TOPO
+    """Return whether not any nodes that fit will do, wherever they lie.
+
+    Parts of GPUs are counted over all GPUs of a node, but are given of one.
+    """
+    need = demand.need
+    return need.is_choosy or need.sharing == TOPO or need.has_parts

@@ -14,12 +14,15 @@ from pyslurm_ng.model.job import (
     REQ_EXCLUSIVE,
     REQ_GRES_DISABLE_BIND,
     REQ_GRES_ENFORCE_BIND,
+    REQ_GRES_MANY_TASKS_SHARING,
+    REQ_GRES_ONE_TASK_SHARING,
     REQ_OVERCOMMIT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
     REQ_USE_MIN_NODES,
     JobRequest,
 )
+from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes, total
 from pyslurm_ng.sched.features import FeatureError, Way, least_nodes, ways
@@ -38,6 +41,9 @@ class Selection:
     one_task_per_core: bool = False
     is_block: bool = False  # cores socket after socket unless a job says otherwise
     enforces_binding: bool = False
+    parts_of_many: bool = False  # MULTIPLE_SHARING_GRES_PJ
+    one_task_per_gpu: bool = False  # ONE_TASK_PER_SHARING_GRES
+    spreads_parts: bool = False  # LL_SHARED_GRES
     allows_special: bool = False  # AllowSpecResourcesUsage
 
 
@@ -101,6 +107,10 @@ class Need:
     gpus_per_socket: tuple[GresNeed, ...] = ()  # of `sockets_min` sockets; per node they add up
     tasks_per_gpu: int = 0  # no more for each of a node's GPUs
     cpus_per_gpu: int = 0  # at least so many go with each GPU of a node
+    # Parts of GPUs: of several GPUs of a node, each task's of another one, least loaded first.
+    parts_of_many: bool = False
+    one_task_per_gpu: bool = False
+    spreads_parts: bool = False
     gres_binding: str = ""  # ENFORCE: cores only near the devices; DISABLE: cores anywhere
 
     @property
@@ -113,6 +123,11 @@ class Need:
         """Return whether it asks for GPUs or gets all there are."""
         wanted = (*self.gres_per_node, *self.gres_per_task, *self.gres_total)
         return self.is_exclusive or any(name == "gpu" for name, _, _ in wanted)
+
+    @property
+    def has_parts(self) -> bool:
+        """Return whether it asks for parts of GPUs."""
+        return any(is_part(name) for name, _, _ in (*self.gres_per_node, *self.gres_per_task))
 
     @property
     def is_particular(self) -> bool:
@@ -185,7 +200,7 @@ def need_of(
         gres_per_node=_gres(request.gres)
         + _gpus(request.gpus_per_node)
         + _gpus(request.gpus_per_socket, max(1, request.sockets_per_node)),
-        gres_per_task=() if both else _gpus(request.gpus_per_task),
+        gres_per_task=(() if both else _gpus(request.gpus_per_task)) + _gres(request.tres_per_task),
         gres_total=_in_all(request),
         is_exclusive=exclusive,
         overcommit=overcommit,
@@ -215,8 +230,18 @@ def need_of(
         gpus_per_socket=_gpus(request.gpus_per_socket),
         tasks_per_gpu=request.ntasks_per_gpu,
         cpus_per_gpu=sizes.cpus_per_gpu,
+        parts_of_many=selection.parts_of_many,
+        one_task_per_gpu=_one_task(request, selection),
+        spreads_parts=selection.spreads_parts,
         gres_binding=_binding(request, selection, exclusive),
     )
+
+
+def _one_task(request: JobRequest, selection: Selection) -> bool:
+    """Return whether each task has parts of a GPU that no other task of the job has."""
+    if request.flags & REQ_GRES_MANY_TASKS_SHARING:
+        return False
+    return bool(request.flags & REQ_GRES_ONE_TASK_SHARING) or selection.one_task_per_gpu
 
 
 def _binding(request: JobRequest, selection: Selection, exclusive: bool) -> str:

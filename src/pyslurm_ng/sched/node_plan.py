@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
@@ -14,6 +15,7 @@ from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.company import Company
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.fit import tasks_that_fit
+from pyslurm_ng.sched.free_node import FreeNode
 from pyslurm_ng.sched.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.nearness import Nearness, hardware_of, is_picky
 from pyslurm_ng.sched.nodes_now import NodesNow
@@ -27,6 +29,16 @@ from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 from pyslurm_ng.sched.timeline import Timeline
 from pyslurm_ng.sched.topology import bits
 from pyslurm_ng.sched.uneven import Shares, Uneven
+
+
+class _Trying(Protocol):
+    """What can be put back as it was when a trial began."""
+
+    def begin_trial(self) -> None: ...
+
+    def keep(self) -> None: ...
+
+    def roll_back(self) -> None: ...
 
 
 class NodePlan:
@@ -172,11 +184,34 @@ class NodePlan:
         if demand.need.sharing == TOPO:
             fits = self._company.in_free_units(fits, demand, start_us)
         is_later = start_us != self._now_us
+        if demand.need.has_parts and not is_later:
+            fits = self._with_parts(demand, variant, fits)
         chosen = self._nearness.pick(demand, fits, variant.nodes, loads, is_later=is_later)
         if chosen is None:
             return False
         self._timeline.grid.choose(kind, list(bits(chosen)))
         return True
+
+    def _with_parts(self, demand: Demand, variant: Variant, fits: int) -> int:
+        """Return those of some nodes that have the parts of GPUs now which a job wants."""
+        found, left = 0, variant.nodes
+        takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
+        for place in bits(fits):
+            node = self._free.node(self.hardware.order[place])
+            self._keep_whole([node], demand)
+            if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
+                found |= 1 << place
+                left -= 1
+            node.kept_gpus = 0
+            if takes_first and left <= 0 and not demand.need.required_nodes:
+                break
+        return found
+
+    def _keep_whole(self, nodes: Iterable[FreeNode], demand: Demand) -> None:
+        """Note which GPUs of nodes were promised whole to others."""
+        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        for node in nodes:
+            node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
 
     def _found(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
         """Return the nodes found; one node that is taken now is one that no block will miss.
@@ -250,6 +285,8 @@ class NodePlan:
             (self._free.node(node_id), share)
             for node_id, share in sorted((order[place], share) for place, share in shares)
         ]
+        if need.has_parts:
+            self._keep_whole((node for node, _ in nodes), demand)
         hidden = self._free.hide_kept((node for node, _ in nodes), demand.duration_us)
         fits = [(node, tasks_that_fit(need, node)) for node, _ in nodes]
         if not need.is_exclusive:  # who has a whole node fills it, as everywhere else
@@ -261,6 +298,8 @@ class NodePlan:
         allocs = allot(need, chosen) if chosen is not None else None
         for one in hidden:
             one.show()
+        for node, _ in nodes:
+            node.kept_gpus = 0
         if allocs is not None:
             self._hold(demand, allocs)
         return allocs
@@ -291,18 +330,22 @@ class NodePlan:
         """From here on all that is taken or started can be given back."""
         self._timeline.deepen()
         self._before = len(self._reserved), self._company.count()
-        for part in (self._timeline.grid, self._uneven, self._free, self._licenses):
+        for part in self._parts():
             part.begin_trial()
 
     def keep(self) -> None:
         """End the trial; what it has taken stays taken."""
-        for part in (self._timeline.grid, self._uneven, self._free, self._licenses):
+        for part in self._parts():
             part.keep()
 
     def roll_back(self) -> None:
         """End the trial as if it had never been."""
-        for part in (self._timeline.grid, self._uneven, self._free, self._licenses):
+        for part in self._parts():
             part.roll_back()
         reserved, newcomers = self._before
         del self._reserved[reserved:]
         self._company.cut(newcomers)
+
+    def _parts(self) -> Iterable[_Trying]:
+        timeline = self._timeline
+        return timeline.grid, timeline.shared_gpus, self._uneven, self._free, self._licenses

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import WHOLE
@@ -72,10 +73,7 @@ class NodesNow:
             node.mem_mib -= alloc.mem_mib
             node.is_idle = False
             for held in alloc.gres:
-                key = f"{held.name}:{held.type}"
-                mask = int.from_bytes(held.indexes, "little")
-                node.gres_busy[key] = node.gres_busy.get(key, 0) | mask
-                node.gres_used[key] = node.gres_used.get(key, 0) + held.count
+                gres_parts.hold(node.gres_busy, node.gres_used, held)
 
     def hide_kept(self, nodes: Iterable[FreeNode], duration_us: int) -> list[Hidden]:
         """Take out of nodes what reservations keep while a job would run; return it."""

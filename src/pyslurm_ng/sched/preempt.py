@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.job import REQ_EXCLUSIVE_USER, NodeAlloc
 from pyslurm_ng.sched import reserved
@@ -264,10 +265,7 @@ class Preempting:
             node.mem_mib -= alloc.mem_mib
             node.is_idle = node.is_idle and is_gone
             for held in alloc.gres:
-                key = f"{held.name}:{held.type}"
-                node.gres_used[key] = node.gres_used.get(key, 0) + held.count
-                mask = int.from_bytes(held.indexes, "little")
-                node.gres_busy[key] = node.gres_busy.get(key, 0) | mask
+                gres_parts.hold(node.gres_busy, node.gres_used, held)
             # Who was suspended to make room has its cores kept from all but those who may again.
             if not is_gone and (not is_suspended or self._was_preempted(job_id)):
                 node.cores &= ~int.from_bytes(alloc.cores, "little")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.rows import Load, row_count, rows_of
 from pyslurm_ng.sched import reserved
@@ -87,10 +88,7 @@ class Sharing:
             node.mem_mib -= alloc.mem_mib
             node.is_idle = False
             for held in alloc.gres:
-                key = f"{held.name}:{held.type}"
-                mask = int.from_bytes(held.indexes, "little")
-                node.gres_busy[key] = node.gres_busy.get(key, 0) | mask
-                node.gres_used[key] = node.gres_used.get(key, 0) + held.count
+                gres_parts.hold(node.gres_busy, node.gres_used, held)
         request = self._requests.get(start.job_id)
         if request is not None:
             rows = rows_of(self._snapshot.partitions.get(start.partition), request)

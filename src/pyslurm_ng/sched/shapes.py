@@ -18,6 +18,7 @@ from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.fit import cores_wanted, gpus_on_each, tasks_that_fit, usable_devices
 from pyslurm_ng.sched.free_node import empty_node
 from pyslurm_ng.sched.need import GresNeed, Need
+from pyslurm_ng.sched.parts import units_of
 from pyslurm_ng.sched.snapshot import Snapshot
 
 CPUS, MEM = 0, 1
@@ -93,6 +94,12 @@ class Hardware:
         if any(spec.restricted_cores_per_gpu for spec in self.kinds):
             self.without_gpus = self.resources
             self.resources += 1
+        # GPUs that may be given in parts fall into units: whole ones and parts take of the same.
+        self._units_of = [units_of(spec) for spec in self.kinds]
+        self.units = 0
+        if any(self._units_of):
+            self.units = self.resources
+            self.resources += 1
         self._partitions = snapshot.partitions
         self.totals = [self._totals(spec) for spec in self.kinds]
         self._masks: dict[tuple[bytes, bytes], bytes] = {}
@@ -114,11 +121,30 @@ class Hardware:
             totals[self.resource_of[item.name, ""]] += item.count
             if item.type:
                 totals[self.resource_of[item.name, item.type]] += item.count
+            if self.units and item.name == "gpu":
+                totals[self.units] += item.count * units_of(spec).get("gpu", 0)
         return totals
 
     def all_cpus(self, place: int) -> int:
         """Return the CPUs of the node at a position."""
         return self.totals[self.kind_of[place]][CPUS]
+
+    def units_taken(self, place: int, name: str, count: int) -> int:
+        """Return the units of the node at a position that so many of a resource are."""
+        return self._units_of[self.kind_of[place]].get(name, 0) * count
+
+    def gpus_in_parts(self, place: int) -> list[int]:
+        """Return the numbers of the GPUs that may be given in parts, of the node at a position."""
+        parts = [item.parts for item in self.kinds[self.kind_of[place]].gres if item.parts]
+        most = max(map(len, parts), default=0)
+        return [n for n in range(most) if any(n < len(of) and of[n] for of in parts)]
+
+    def rows_of_gpu(self, place: int, number: int) -> list[int]:
+        """Return the resources that count a GPU of the node at a position."""
+        for item in self.kinds[self.kind_of[place]].gres:
+            if item.name == "gpu" and 0 <= number - item.first_index < item.count:
+                return sorted({self.resource_of["gpu", ""], self.resource_of["gpu", item.type]})
+        return []
 
     def mask(self, suits: bytes, kinds: bytes) -> bytes:
         """Return a byte per position: the node suits, and its kind is one of `kinds`."""
@@ -147,6 +173,9 @@ class Hardware:
             if only:
                 typed = self.resource_of[name, only]
                 amounts[typed] = amounts.get(typed, 0) + count
+            units = units_of(spec).get(name, 0) if self.units else 0
+            if units:
+                amounts[self.units] = amounts.get(self.units, 0) + units * count
         return amounts
 
     def node_amounts(self, need: Need, kind: int, tasks: int) -> dict[int, int] | None:
@@ -274,7 +303,9 @@ def _spec(specs: Sequence[NodeSpec | None], node_id: int) -> NodeSpec:
 
 
 def _hardware(spec: NodeSpec) -> tuple[object, ...]:
-    counts = tuple((item.name, item.type, item.count, item.cores, item.flags) for item in spec.gres)
+    counts = tuple(
+        (item.name, item.type, item.count, item.cores, item.flags, item.parts) for item in spec.gres
+    )
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,
         schedulable_mem_mib(spec), spec.tmp_disk_mib, spec.core_spec_count, spec.cpu_spec_list,

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model import gres_parts, task_ranges
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, JobRequest, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec, is_consumed, spec_as_found
+from pyslurm_ng.model.node import NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.rows import Load
@@ -372,15 +372,12 @@ def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: i
         alloc.cores, "little"
     ):
         return False
-    for held in alloc.gres:
-        key = f"{held.name}:{held.type}"
-        if use.gres.get(key, 0) & int.from_bytes(held.indexes, "little"):
-            return False
-        if not held.indexes and use.gres_count.get(key, 0) + held.count > _gres_total(
-            cluster, alloc.node_id, held.name, held.type
-        ):
-            return False
-    return True
+    if not alloc.gres:
+        return True
+    resources = spec_as_found(cluster.node(alloc.node_id)).gres
+    return all(
+        gres_parts.has_room(resources, use.gres, use.gres_count, held) for held in alloc.gres
+    )
 
 
 def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> bool:
@@ -396,15 +393,6 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
             return False
         load.add(cores)
     return not load.with_jobs(rows)
-
-
-def _gres_total(cluster: Cluster, node_id: int, name: str, kind: str) -> int:
-    spec = cluster.node(node_id).spec
-    return sum(
-        item.count if is_consumed(item) else INFINITE
-        for item in spec.gres
-        if item.name == name and item.type == kind
-    )
 
 
 def _keep_preempted(cluster: Cluster, view: Snapshot) -> None:
@@ -456,16 +444,7 @@ def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
     freed_mib = sum(one.mem_mib for one in leaving)
     view.mem_free_mib[node_id] -= max(0, alloc.mem_mib - freed_mib)
     busy, used = dict(view.gres_busy[node_id]), dict(view.gres_used[node_id])
-    for held in alloc.gres:
-        key = f"{held.name}:{held.type}"
-        freed = sum(
-            other.count
-            for one in leaving
-            for other in one.gres
-            if (other.name, other.type) == (held.name, held.type)
-        )
-        used[key] = used.get(key, 0) + max(0, held.count - freed)
-        busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+    gres_parts.keep(busy, used, alloc.gres, (held for one in leaving for held in one.gres))
     view.gres_busy[node_id], view.gres_used[node_id] = busy, used
 
 

@@ -18,6 +18,7 @@ from pyslurm_ng.sched.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.pools import SOON_US
 from pyslurm_ng.sched.reserved import OUTSIDE, Closed, closed_times
 from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
+from pyslurm_ng.sched.shared_gpus import SharedGpus
 from pyslurm_ng.sched.sharing import TOPO, Tenant
 from pyslurm_ng.sched.slots import boundaries
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -43,6 +44,7 @@ class Timeline:
         self._hardware = hardware
         self._nearness = nearness
         self._company = company
+        self.shared_gpus = SharedGpus(hardware)
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
 
@@ -59,6 +61,7 @@ class Timeline:
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
+        self.shared_gpus.begin(snapshot)
         self._closed = closed_times(snapshot.reservations, OUTSIDE)
         self._enter([snapshot.now_us])
         self.is_deep = False
@@ -106,6 +109,7 @@ class Timeline:
             of_kind = [totals[resource] for totals in hardware.totals]
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
         self._hold_running()
+        self.shared_gpus.enter(grid, times)
         for held, end_us in self._started:
             grid.hold(held, end_us)
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
@@ -142,6 +146,7 @@ class Timeline:
         for at in range(0, len(flat), 3):
             place, resource, amount = flat[at : at + 3]
             take(place, resource, amount, now_us, end_us)
+        self.shared_gpus.hold(allocs, end_us)
         if not self.is_deep:
             self._started.append((flat, end_us))
 
@@ -188,6 +193,10 @@ class Timeline:
             typed = hardware.resource_of.get((item.name, item.type)) if item.type else None
             if typed is not None:
                 held.append((typed, item.count))
+            if hardware.units:
+                place = hardware.position[alloc.node_id]
+                units = hardware.units_taken(place, item.name, item.count)
+                held.append((hardware.units, units))
         return held
 
     # Reservations of administrators -------------------------------------------------------------

@@ -129,6 +129,7 @@ class Uneven:
             or need.is_exclusive
             or need.sharing
             or need.gres_total
+            or need.has_parts
             or need.required_nodes
         ):
             return None

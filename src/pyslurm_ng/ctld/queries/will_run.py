@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.rules import submit
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.feasible import layouts_in
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
@@ -183,10 +184,7 @@ def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:
         node.cores |= int.from_bytes(alloc.cores, "little") & usable_cores(node.spec)
         node.mem_mib += alloc.mem_mib
         for held in alloc.gres:
-            key = f"{held.name}:{held.type}"
-            mask = int.from_bytes(held.indexes, "little")
-            node.gres_busy[key] = node.gres_busy.get(key, 0) & ~mask
-            node.gres_used[key] = node.gres_used.get(key, 0) - held.count
+            gres_parts.give_back(node.gres_busy, node.gres_used, held)
         left[alloc.node_id] -= 1
         node.is_idle = not left[alloc.node_id]
         if node.partition_cores and job.partition in node.partition_cores:

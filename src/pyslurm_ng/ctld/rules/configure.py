@@ -13,7 +13,7 @@ from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster
-from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec
+from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Block, Switch, Topology
 
@@ -122,7 +122,7 @@ def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
         mem_spec_limit_mib=node.mem_spec_limit_mib,
         weight=node.weight,
         features=node.features,
-        gres=tuple(gres),
+        gres=with_parts(gres),
         gres_text=",".join(str(item) for item in node.gres),
         state=node.state,
         reason=node.reason,

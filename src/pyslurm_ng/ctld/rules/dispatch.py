@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pyslurm_ng.ctld.rules import dependency
-from pyslurm_ng.model import events as ev, task_ranges
+from pyslurm_ng.model import events as ev, gres_parts, task_ranges
 from pyslurm_ng.model.cluster import (
     RUNS_PROLOG,
     Cluster,
@@ -18,7 +18,7 @@ from pyslurm_ng.model.cluster import (
 )
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
-from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
+from pyslurm_ng.model.job import Job, NodeAlloc, Step
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of
 from pyslurm_ng.model.rows import rows_of
@@ -156,26 +156,14 @@ def _may_start_together(
 def _merged(one: NodeAlloc, other: NodeAlloc) -> NodeAlloc:
     """Return what two components take of one node."""
     cores = int.from_bytes(one.cores, "little") | int.from_bytes(other.cores, "little")
-    gres: dict[tuple[str, str], tuple[int, int]] = {}
-    for held in (*one.gres, *other.gres):
-        count, mask = gres.get((held.name, held.type), (0, 0))
-        mask |= int.from_bytes(held.indexes, "little")
-        gres[held.name, held.type] = (count + held.count, mask)
     return NodeAlloc(
         one.node_id,
         one.cpus + other.cpus,
-        _mask_bytes(cores),
+        gres_parts.mask_bytes(cores),
         one.mem_mib + other.mem_mib,
         one.tasks + other.tasks,
-        tuple(
-            GresAlloc(name, kind, count, _mask_bytes(mask))
-            for (name, kind), (count, mask) in gres.items()
-        ),
+        gres_parts.merged((*one.gres, *other.gres)),
     )
-
-
-def _mask_bytes(mask: int) -> bytes:
-    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
 def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us: int) -> Step:
@@ -244,11 +232,9 @@ def collide(one: NodeAlloc, other: NodeAlloc) -> bool:
     """Return whether two shares of a node have a core or device in common."""
     if int.from_bytes(one.cores, "little") & int.from_bytes(other.cores, "little"):
         return True
-    masks = {(held.name, held.type): held.indexes for held in one.gres}
+    devices = gres_parts.devices_of(one.gres)
     return any(
-        int.from_bytes(masks.get((held.name, held.type), b""), "little")
-        & int.from_bytes(held.indexes, "little")
-        for held in other.gres
+        mask & devices.get(key, 0) for key, mask in gres_parts.devices_of(other.gres).items()
     )
 
 

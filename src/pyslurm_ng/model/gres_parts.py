@@ -1,0 +1,190 @@
+"""Generic resources in use, and GPUs that jobs have in parts: `shard` and `mps`.
+
+A GPU is given either whole or in parts, and then in parts of one name. `NodeGres.parts` says how
+many parts each GPU of a node has; `GresAlloc.indexes` are the GPUs whose parts are held.
+
+What is in use on a node is told by two dicts. `busy` maps "name:type" to a mask of device numbers,
+`used` maps it to a count, and "name:type:number" to how many parts of one GPU are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyslurm_ng.model.job import GresAlloc
+from pyslurm_ng.model.node import NodeGres, is_consumed, is_indexed, is_part
+
+_WHOLE = "gpu"  # what parts are parts of
+
+
+def bits(mask: int) -> list[int]:
+    """Return the numbers of the bits set, ascending."""
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+def mask_bytes(mask: int) -> bytes:
+    """Return a mask as records hold it."""
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+# What is in use -------------------------------------------------------------------------------
+
+
+def hold(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
+    """Count what a job takes."""
+    key = f"{held.name}:{held.type}"
+    used[key] = used.get(key, 0) + held.count
+    if held.indexes:
+        busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+        for number, count in held_parts(held).items():
+            part = f"{key}:{number}"
+            used[part] = used.get(part, 0) + count
+
+
+def give_back(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
+    """Count what a job leaves."""
+    key = f"{held.name}:{held.type}"
+    used[key] = used.get(key, 0) - held.count
+    mask = int.from_bytes(held.indexes, "little")
+    for number, count in held_parts(held).items():
+        part = f"{key}:{number}"
+        used[part] = used.get(part, 0) - count
+        if used[part] > 0:
+            mask &= ~(1 << number)
+    busy[key] = busy.get(key, 0) & ~mask
+
+
+def keep(
+    busy: dict[str, int],
+    used: dict[str, int],
+    wanted: Iterable[GresAlloc],
+    leaving: Iterable[GresAlloc],
+) -> None:
+    """Count what is kept for a job whose victims still hold some of it."""
+    freed = {(item.name, item.type): item for item in merged(leaving)}
+    for held in wanted:
+        other = freed.get((held.name, held.type))
+        missing = max(0, held.count - (other.count if other is not None else 0))
+        parts = held_parts(held)
+        for number, count in (held_parts(other) if other is not None else {}).items():
+            if number in parts:
+                parts[number] = max(0, parts[number] - count)
+        key = f"{held.name}:{held.type}"
+        used[key] = used.get(key, 0) + missing
+        busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+        for number, count in parts.items():
+            used[f"{key}:{number}"] = used.get(f"{key}:{number}", 0) + count
+
+
+def held_parts(held: GresAlloc) -> dict[int, int]:
+    """Return how many parts of which GPU are held; nothing for what is held whole."""
+    if not is_part(held.name) or not held.indexes:
+        return {}
+    numbers = bits(int.from_bytes(held.indexes, "little"))
+    return dict(zip(numbers, held.parts or (held.count,), strict=True))
+
+
+def part_alloc(name: str, kind: str, parts: Mapping[int, int]) -> GresAlloc:
+    """Return the record of parts held, given by GPU number."""
+    numbers = sorted(parts)
+    mask = mask_bytes(sum(1 << number for number in numbers))
+    counts = tuple(parts[number] for number in numbers) if len(numbers) > 1 else ()
+    return GresAlloc(name, kind, sum(parts.values()), mask, counts)
+
+
+def merged(held: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
+    """Return one record for each name and type of what is held."""
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    parts: dict[tuple[str, str], dict[int, int]] = {}
+    for item in held:
+        key = item.name, item.type
+        count, mask = counts.get(key, (0, 0))
+        counts[key] = count + item.count, mask | int.from_bytes(item.indexes, "little")
+        for number, part in held_parts(item).items():
+            own = parts.setdefault(key, {})
+            own[number] = own.get(number, 0) + part
+    return tuple(
+        part_alloc(*key, parts[key]) if key in parts else GresAlloc(*key, count, mask_bytes(mask))
+        for key, (count, mask) in counts.items()
+    )
+
+
+# What is free ---------------------------------------------------------------------------------
+
+
+def _busy_of(busy: Mapping[str, int], name: str) -> int:
+    """Return the devices in use of one name, of whatever type."""
+    found = 0
+    for key, mask in busy.items():
+        if key.partition(":")[0] == name:
+            found |= mask
+    return found
+
+
+def free_whole(item: NodeGres, busy: Mapping[str, int]) -> int:
+    """Return the mask of devices that nobody has, neither whole nor in part."""
+    mask = ((1 << item.count) - 1) << item.first_index
+    mask &= ~busy.get(f"{item.name}:{item.type}", 0)
+    if item.name == _WHOLE:
+        for key, taken in busy.items():
+            if is_part(key.partition(":")[0]):
+                mask &= ~taken
+    return mask
+
+
+def free_parts(item: NodeGres, busy: Mapping[str, int], used: Mapping[str, int]) -> dict[int, int]:
+    """Return how many parts of which GPU could be given; GPUs without any are left out.
+
+    Where only one GPU may be shared (one_sharing) it is the one that is shared already.
+    """
+    closed = 0
+    for key, mask in busy.items():
+        name = key.partition(":")[0]
+        if name == _WHOLE or (is_part(name) and name != item.name):
+            closed |= mask
+    own = _busy_of(busy, item.name) if shares_one(item) else 0
+    key = f"{item.name}:{item.type}"
+    found = {}
+    for number, count in enumerate(item.parts):
+        is_open = not closed >> number & 1 and (not own or own >> number & 1)
+        left = count - used.get(f"{key}:{number}", 0) if is_open else 0
+        if left > 0:
+            found[number] = left
+    return found
+
+
+def shares_one(item: NodeGres) -> bool:
+    """Return whether no more than one GPU of a node may be shared at a time: MPS unless told."""
+    flags = item.flags.split(",")
+    return "one_sharing" in flags or (item.name == "mps" and "all_sharing" not in flags)
+
+
+def has_room(
+    resources: Iterable[NodeGres],
+    busy: Mapping[str, int],
+    used: Mapping[str, int],
+    held: GresAlloc,
+) -> bool:
+    """Return whether exactly these devices, parts or counts are free on a node."""
+    items = [item for item in resources if (item.name, item.type) == (held.name, held.type)]
+    parts = held_parts(held)
+    if parts:
+        free: dict[int, int] = {}
+        for item in items:
+            free.update(free_parts(item, busy, used))
+        return all(free.get(number, 0) >= count for number, count in parts.items())
+    mask = int.from_bytes(held.indexes, "little")
+    if mask:
+        return not mask & ~sum(free_whole(item, busy) for item in items if is_indexed(item))
+    left = used.get(f"{held.name}:{held.type}", 0) + held.count
+    return any(not is_consumed(item) for item in items) or left <= sum(item.count for item in items)
+
+
+def devices_of(held: Iterable[GresAlloc]) -> dict[tuple[str, str], int]:
+    """Return masks of devices by name and type; those held in part count as GPUs."""
+    found: dict[tuple[str, str], int] = {}
+    for item in held:
+        # GPUs are numbered over all types, and parts need not be of a GPU's type.
+        key = (_WHOLE, "") if is_part(item.name) or item.name == _WHOLE else (item.name, item.type)
+        found[key] = found.get(key, 0) | int.from_bytes(item.indexes, "little")
+    return found
