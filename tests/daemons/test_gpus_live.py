@@ -36,7 +36,7 @@ def cluster() -> Iterator[LiveCluster]:
         os.chmod(name, 0o755)
         found = start(
             Path(name) / "c", "--nodes", "1", "--cpus", "8", "--sockets", "2", "--gpus", "4",
-            "--memory", "2048",
+            "--shards", "4", "--memory", "2048",
         )  # fmt: skip
         try:
             yield found
@@ -113,3 +113,32 @@ def test_tasks_are_kept_to_so_many_in_a_socket(cluster: LiveCluster) -> None:
     too_large = cluster.run("sbatch", "-B", "3", "--wrap", "true")
     assert too_large.returncode == 1
     assert "Requested node configuration is not available" in too_large.stderr
+
+
+SHARED = """
+echo "job $SLURM_SHARDS_ON_NODE ($CUDA_VISIBLE_DEVICES) ($SLURM_JOB_GPUS)"
+srun --exact -n1 --gres=shard:1 \
+  bash -c 'echo "step $SLURM_SHARDS_ON_NODE ($CUDA_VISIBLE_DEVICES)"'
+srun -n1 bash -c 'echo "all $SLURM_SHARDS_ON_NODE"'
+srun -n1 --gres=none bash -c 'echo "none $SLURM_SHARDS_ON_NODE ($CUDA_VISIBLE_DEVICES)"'
+"""
+
+
+def test_jobs_share_a_gpu(cluster: LiveCluster) -> None:
+    """Two jobs have shards of one GPU, a third does not fit there; whole GPUs are others."""
+    first = running(cluster, "--gres=shard:3")
+    second = running(cluster, "--gres=shard:1")
+    third = running(cluster, "--gres=shard:2")
+    whole = running(cluster, "--gres=gpu:1")
+    found = [held(cluster, job_id)[1] for job_id in (first, second, third, whole)]
+    assert found == ["shard:3(IDX:0)", "shard:1(IDX:0)", "shard:2(IDX:1)", "gpu:1(IDX:2)"]
+    node = cluster.out("scontrol", "show", "node", "n1", "-d")
+    assert "GresUsed=gpu:1(IDX:2),shard:6(4/4,2/4,0/4,0/4)" in node
+    assert "gres/gpu=1,gres/shard=6" in node
+    cluster.out("scancel", *map(str, (first, second, third, whole)))
+    refused = cluster.run("sbatch", "--gres=gpu:1,shard:1", "--wrap", "true")
+    assert "Invalid generic resource (gres) specification" in refused.stderr
+    output = cluster.directory / "shared.txt"
+    words = ("--wait", "-n2", "--mem=100", "--gres=shard:3", "-o", str(output))
+    cluster.submit(*words, "--wrap", SHARED)
+    assert output.read_text().splitlines() == ["job 3 (0) ()", "step 1 (0)", "all 3", "none  ()"]

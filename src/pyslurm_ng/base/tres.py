@@ -161,6 +161,41 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     return tuple(gres for gres in found.values() if gres.amount)
 
 
+class TresPerTask(NamedTuple):
+    """What `--tres-per-task` says; `gpus` as `--gpus-per-task` takes it, `gres` all others."""
+
+    cpus: int
+    gpus: str
+    gres: str
+
+
+def parse_tres_per_task(text: str) -> TresPerTask:
+    """Read `cpu=2,gres/gpu:a100=1,gres/shard=1`; a colon may stand for the equals sign.
+
+    Raises:
+        TresError: a text of another shape, or a resource that tasks cannot have.
+    """
+    cpus, gpus, others = 0, [], []
+    for word in text.split(","):
+        what, equals, count = word.partition("=")
+        if not equals:
+            what, _, count = word.rpartition(":")
+        what = what.lower().replace("gres:", "gres/")
+        if not (count.isascii() and count.isdigit() and len(count) < 10 and what):
+            raise TresError(f"{word}: expected cpu=n or gres/name[:type]=n")
+        lead, _, name = what.partition("/")
+        kind = name.partition(":")[2]
+        if what == "cpu":
+            cpus = int(count)
+        elif lead != "gres" or not _is_name(name.partition(":")[0]):
+            raise TresError(f"{what} is not implemented yet")
+        elif name.partition(":")[0] == "gpu":
+            gpus.append(f"{kind}:{int(count)}" if kind else str(int(count)))
+        else:
+            others.append(f"{what}={int(count)}")
+    return TresPerTask(cpus, ",".join(gpus), ",".join(others))
+
+
 def _parse_one_gres(word: str) -> Gres:
     body = word
     lowered = word.lower()

@@ -20,6 +20,7 @@ KILL_INVALID_DEP, KEEP_INVALID_DEP = 1 << 14, 1 << 15
 OPEN_APPEND, OPEN_TRUNCATE = 1 << 16, 1 << 17
 WAIT_ALL_NODES, GET_USER_ENV = 1 << 18, 1 << 19
 GRES_DISABLE_BIND, GRES_ENFORCE_BIND = 1 << 20, 1 << 21
+GRES_ONE_TASK_SHARING, GRES_MANY_TASKS_SHARING = 1 << 22, 1 << 35
 NICE_SET, IMMEDIATE, INTERACTIVE = 1 << 23, 1 << 24, 1 << 25
 EXPORT_NONE, NTASKS_SET, MEM_SET = 1 << 26, 1 << 27, 1 << 28
 NODES_SET, SIGNAL_BATCH, SIGNAL_RESV = 1 << 30, 1 << 31, 1 << 32
@@ -37,7 +38,6 @@ SIGNAL_NAMES = {
 }  # fmt: skip
 RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
-_SHARING_FLAGS = ("one-task-per-sharing", "multiple-tasks-per-sharing", "allow-task-sharing")
 _NICE_LIMIT = 2147483645
 _COUNT_LIMIT = 2147483647
 
@@ -162,8 +162,12 @@ def gres_flags(options: "Options", name: str, value: str) -> None:
             options.flag(GRES_ENFORCE_BIND, GRES_DISABLE_BIND)
         elif word == "disable-binding":
             options.flag(GRES_DISABLE_BIND, GRES_ENFORCE_BIND)
-        elif word in _SHARING_FLAGS:
-            raise OptionError(f"--gres-flags={word} is not implemented yet", 1)
+        elif word == "one-task-per-sharing":
+            options.flag(GRES_ONE_TASK_SHARING, GRES_MANY_TASKS_SHARING)
+        elif word == "multiple-tasks-per-sharing":
+            options.flag(GRES_MANY_TASKS_SHARING, GRES_ONE_TASK_SHARING)
+        elif word == "allow-task-sharing" and options.command == "srun":
+            options.request.setdefault("gpu_bind", "none")
         else:
             raise invalid(name)
 
@@ -198,21 +202,22 @@ def gres(options: "Options", name: str, value: str) -> None:
 
 def tres_per_task(options: "Options", name: str, value: str) -> None:
     """`cpu=2,gres/gpu:a100=1`: the CPUs and GPUs of it are those of the plain options."""
-    for word in value.split(","):
-        what, equals, count = word.partition("=")
-        if not equals:
-            what, _, count = word.rpartition(":")
-        if not count.isdigit() or not what:
-            raise OptionError("Invalid Trackable RESource (TRES) specification", 1)
-        what = what.lower().replace("gres:", "gres/")
-        if what == "cpu":
-            options.request["cpus_per_task"] = number(name, count)
-        elif what == "gres/gpu" or what.startswith("gres/gpu:"):
-            kind = what.partition(":")[2]
-            options.request["gpus_per_task"] = f"{kind}:{count}" if kind else count
-            options.resources.append("gpu")
-        else:
-            raise OptionError(f"--tres-per-task={what} is not implemented yet", 1)
+    from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
+
+    try:
+        found = parse_tres_per_task(value)
+        others = parse_gres(found.gres)
+    except TresError as error:
+        if "implemented" in str(error):
+            raise OptionError(f"--tres-per-task={error}", 1) from None
+        raise OptionError("Invalid Trackable RESource (TRES) specification", 1) from None
+    if found.cpus:
+        options.request["cpus_per_task"] = number(name, str(found.cpus))
+    if found.gpus:
+        options.request["gpus_per_task"] = found.gpus
+        options.resources.append("gpu")
+    options.request["tres_per_task"] = found.gres
+    options.resources += [item.name for item in others]
 
 
 # Time -----------------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
     for name in (
         "ntasks", "ntasks_per_node", "ntasks_per_socket", "nodes_min", "nodes_max", "cpus_per_task",
         "threads_per_core", "mem_per_node_mib", "mem_per_cpu_mib", "gpus", "gpus_per_node",
-        "gpus_per_task", "node_list", "exclude", "distribution", "plane_size", "tres_bind",
+        "gpus_per_task", "tres_per_task", "node_list", "exclude", "distribution", "plane_size",
+        "tres_bind",
     ):  # fmt: skip
         if request.get(name):
             fields[name] = request[name]
@@ -124,7 +125,7 @@ def _settle_gres(options: "Options", fields: "dict[str, Any]") -> None:
     """Devices asked for of this step take the place of those that the job's variables name."""
     if "gres" in options.given:
         fields["gres"] = options.request.get("gres") or "none"
-    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
+    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
     if any(_came_from(options, name) == COMMAND_LINE for name in names):
         for name in names:
             if _came_from(options, name) != COMMAND_LINE:

@@ -105,6 +105,8 @@ def _check_gres(
     for gres in resources:
         if gres.name not in gres_types:
             text.fail(entry, f"'{gres.name}' is not in GresTypes={','.join(gres_types)}")
+        if gres.name in ("mps", "shard") and all(other.name != "gpu" for other in resources):
+            text.fail(entry, f"'{gres.name}' are parts of GPUs, and there is no gpu in Gres")
 
 
 def _expand(

@@ -58,12 +58,16 @@ class GpuView:
 
     `job` are the host numbers the job holds here, `step` those of the step or task, `visible`
     the numbers that go into CUDA_VISIBLE_DEVICES: counted from 0 where devices are confined.
+    A job may have GPUs in parts instead: `in_parts`, so many `shards` or such a percentage of MPS.
     """
 
     job: Sequence[int] = ()
     step: Sequence[int] = ()
     visible: Sequence[int] = ()
     names: Sequence[str] = ()  # in place of these numbers for CUDA, of MIG slices
+    in_parts: bool = False
+    shards: int = 0
+    mps_percentage: int = 0
 
 
 def parse_environment(blob: bytes) -> dict[str, str]:
@@ -205,27 +209,39 @@ def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
 
 def tres_per_task(request: JobRequest) -> str:
     """Return SLURM_TRES_PER_TASK: as asked, or what -c and --gpus-per-task amount to."""
-    if request.tres_per_task:
-        return request.tres_per_task
     words = [f"cpu={request.cpus_per_task}"] if request.cpus_per_task else []
     if request.gpus_per_task:
         kind, _, count = request.gpus_per_task.rpartition(":")
         kind = kind.removeprefix("gpu").lstrip(":")
         words.append(f"gres/gpu:{kind}={count}" if kind else f"gres/gpu={count}")
+    if request.tres_per_task:
+        words.append(request.tres_per_task)
     return ",".join(words)
 
 
 def gpu_variables(view: GpuView, *, is_step: bool) -> dict[str, str]:
     """Return the variables of GPUs; none where the job has none here."""
-    if not view.job:
+    if not view.job and not view.in_parts:
         return {}
     variables = dict.fromkeys(_GPU_VARIABLES, _list(view.visible))
     if view.names:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(view.names)
+    if view.shards:
+        variables["SLURM_SHARDS_ON_NODE"] = str(view.shards)
+    if view.mps_percentage:
+        variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(view.mps_percentage)
+    if not view.job:
+        return variables
     variables["SLURM_JOB_GPUS"] = _list(view.job)
     if is_step:
         variables["SLURM_STEP_GPUS"] = _list(view.step)
     return variables
+
+
+def variables_of_parts(view: GpuView) -> tuple[str, ...]:
+    """Return names that only jobs with GPUs in parts have from here; others may set them."""
+    names = ("SLURM_SHARDS_ON_NODE", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+    return names if view.in_parts else names[:1]
 
 
 def _list(numbers: Iterable[int]) -> str:
@@ -278,8 +294,8 @@ def batch_environment(
     }
     variables |= topology_variables(credential, place.node_name)
     variables |= _het_variables(credential, place)
+    variables |= gpu_variables(gpus, is_step=False)
     if gpus.job:
-        variables |= gpu_variables(gpus, is_step=False)
         variables["SLURM_GPUS_ON_NODE"] = str(len(gpus.job))
     variables |= _LAUNCHERS
     return variables

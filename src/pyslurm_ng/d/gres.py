@@ -7,14 +7,18 @@ name them by that number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.gres_conf import GresConf, GresLine
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.d.device_filter import DeviceNode, device_node
 from pyslurm_ng.d.nvml import DetectedGpu
+from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc
-from pyslurm_ng.model.node import NodeGres
+from pyslurm_ng.model.node import NodeGres, is_part, spread, with_parts
 
 # Every maker's own name for "only these devices"; harmless where the maker's are absent.
 _GPU_VARIABLES = (
@@ -38,7 +42,8 @@ def node_gres(
         GresError: a detected device contradicts a line.
     """
     threads = max(1, node.threads_per_core)
-    lines = conf.for_node(node.name)
+    every = conf.for_node(node.name)
+    lines = [line for line in every if not is_part(line.name)]
     found: list[NodeGres] = []
     next_index: dict[str, int] = {}
     for line in lines:
@@ -46,13 +51,46 @@ def node_gres(
         next_index[line.name] = next_index.get(line.name, 0) + line.amount
     if detected and not any(line.name == "gpu" for line in lines):
         found += _from_detected(node, detected, threads)
+    found += _parts_of(found, [line for line in every if is_part(line.name)])
     named = {item.name for item in found}
     for item in node.gres:
         if item.name not in named:
             first = next_index.get(item.name, 0)
             next_index[item.name] = first + item.amount
             found.append(NodeGres(item.name, item.type_name, item.amount, first_index=first))
-    return tuple(found)
+    return with_parts(found)
+
+
+def _parts_of(devices: Sequence[NodeGres], lines: Sequence[GresLine]) -> list[NodeGres]:
+    """Return what lines say of parts of GPUs, those of one name and type together.
+
+    Raises:
+        GresError: a file is not that of a GPU.
+    """
+    numbers = {
+        path: item.first_index + place
+        for item in devices
+        if item.name == "gpu"
+        for place, paths in enumerate(item.files)
+        for path in paths.split(",")
+    }
+    found: dict[tuple[str, str], NodeGres] = {}
+    for line in lines:
+        missing = [path for path in line.files if path not in numbers]
+        if missing:
+            raise GresError(f"gres/{line.name}: {missing[0]} is the file of no GPU")
+        parts = spread(line.amount, [numbers[path] for path in line.files])
+        known = found.get((line.name, line.type_name))
+        if known is not None:
+            parts = tuple(map(sum, zip_longest(known.parts, parts, fillvalue=0)))
+        before = known or NodeGres(line.name, line.type_name, 0, flags=",".join(line.flags))
+        found[line.name, line.type_name] = replace(
+            before,
+            count=before.count + line.amount,
+            files=before.files + line.files,
+            parts=parts,
+        )
+    return list(found.values())
 
 
 def _from_line(line: GresLine, first: int) -> NodeGres:
@@ -174,6 +212,25 @@ def indexes(held: Sequence[GresAlloc], name: str = "gpu") -> list[int]:
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
+def in_parts(held: Sequence[GresAlloc]) -> list[int]:
+    """Return the numbers of the GPUs held in part, ascending."""
+    return sorted({number for item in held for number in held_parts(item)})
+
+
+def mps_percentage(available: Sequence[NodeGres], held: Sequence[GresAlloc]) -> int:
+    """Return which share of its GPUs' threads a job may use; 0 if that is not limited."""
+    whole = part = 0
+    for item in held:
+        for number, count in held_parts(item).items() if item.name == "mps" else ():
+            part += count
+            whole += sum(
+                one.parts[number]
+                for one in available
+                if (one.name, one.type) == ("mps", item.type) and number < len(one.parts)
+            )
+    return max(1, 100 * part // whole) if whole else 0
+
+
 def visible(held: Sequence[int], seen: Sequence[int], confined: bool) -> list[int]:
     """Return the numbers under which a task sees `seen` of the devices its step holds.
 
@@ -196,9 +253,12 @@ def denied_devices(
 ) -> tuple[DeviceNode, ...]:
     """Return the device files of a node that a job must not open: all but those it holds."""
     kept = {item.name: set(indexes(held, item.name)) for item in available}
+    kept.setdefault("gpu", set()).update(in_parts(held))
     denied: dict[DeviceNode, None] = {}
     allowed: set[DeviceNode] = set()
     for item in available:
+        if is_part(item.name):
+            continue  # its files are those of GPUs
         for place, paths in enumerate(item.files):
             for node in filter(None, map(device_node, paths.split(","))):
                 if item.first_index + place in kept[item.name]:

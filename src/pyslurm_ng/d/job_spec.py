@@ -110,9 +110,18 @@ def gpu_view(
     step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
     job = gres.indexes(job_alloc.gres) if job_alloc is not None else []
     step = gres.indexes(step_alloc.gres) if step_alloc is not None else []
+    held = step_alloc.gres if step_alloc is not None else ()
+    step = step or gres.in_parts(held)
     chosen = step if seen is None else list(seen)
-    visible = gres.visible(step, chosen, setup.confines_devices)
-    return environment.GpuView(job, chosen, visible, gres.names_of(setup.devices, chosen))
+    return environment.GpuView(
+        job,
+        chosen,
+        gres.visible(step, chosen, setup.confines_devices),
+        gres.names_of(setup.devices, chosen),
+        job_alloc is not None and bool(gres.in_parts(job_alloc.gres)),
+        sum(item.count for item in held if item.name == "shard"),
+        gres.mps_percentage(setup.devices, held),
+    )
 
 
 # Common parts ---------------------------------------------------------------------------------
@@ -364,6 +373,10 @@ def step_spec(
     except (binding.BindError, BindWordsError, gres.GresError) as error:
         raise SpecError(str(error)) from None
     variables |= bound.variables
+    # What tasks are told of their own takes the place of what srun was told.
+    view = gpu_view(setup, credential)
+    for name in (*environment.task_variables(0, 0, view), *environment.variables_of_parts(view)):
+        variables.pop(name, None)
     job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
     if job_alloc is not None and gres.indexes(job_alloc.gres):
         variables["SLURM_GPUS_ON_NODE"] = str(len(gres.indexes(job_alloc.gres)))

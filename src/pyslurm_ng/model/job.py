@@ -48,7 +48,6 @@ REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
 REQ_CONSOLIDATE_SEGMENTS = 1 << 33
 REQ_SPREAD_SEGMENTS = 1 << 34
 REQ_GRES_MANY_TASKS_SHARING = 1 << 35
-REQ_GRES_TASK_SHARING = 1 << 36  # tasks may use all GPUs of their step
 
 # Bits of JobRequest.mail_type.
 MAIL_BEGIN, MAIL_END, MAIL_FAIL, MAIL_REQUEUE = 1, 2, 4, 8

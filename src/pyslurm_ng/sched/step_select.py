@@ -7,12 +7,13 @@ takes all that the job has on its nodes, so it needs nodes that no other step is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from pyslurm_ng.model.gres_parts import held_parts, part_alloc
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import STEP_OVERLAP, GresAlloc, Job, NodeAlloc, Step
-from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
 from pyslurm_ng.sched.cores import by_socket, lowest_bits
 from pyslurm_ng.sched.devices import choose_devices, near_cores
 from pyslurm_ng.sched.fit import MANY
@@ -80,6 +81,7 @@ class NodeShare:
     cores: int
     mem_mib: int
     gres: dict[GresKey, tuple[int, int]]  # free count, free device mask
+    parts: dict[GresKey, dict[int, int]] = field(default_factory=dict)  # by GPU number
     is_busy: bool = False
 
     @property
@@ -113,6 +115,7 @@ def shares_of(job: Job, specs: Mapping[int, NodeSpec], *, ignore_steps: bool) ->
                 (held.name, held.type): (held.count, int.from_bytes(held.indexes, "little"))
                 for held in alloc.gres
             },
+            {(held.name, held.type): held_parts(held) for held in alloc.gres if is_part(held.name)},
         )
         for position, alloc in enumerate(job.nodes)
     ]
@@ -139,6 +142,9 @@ def _take(share: NodeShare, alloc: NodeAlloc) -> None:
     share.cores &= ~int.from_bytes(alloc.cores, "little")
     share.mem_mib -= alloc.mem_mib
     for held in alloc.gres:
+        parts = share.parts.get((held.name, held.type), {})
+        for number, part in held_parts(held).items():
+            parts[number] = parts.get(number, 0) - part
         count, mask = share.gres.get((held.name, held.type), (0, 0))
         left = mask & ~int.from_bytes(held.indexes, "little")
         share.gres[(held.name, held.type)] = (count - held.count, left)
@@ -331,8 +337,7 @@ def _node_gres(
     need: StepNeed, share: NodeShare, tasks: int, left: dict[GresKey, int], after: int
 ) -> tuple[GresAlloc, ...]:
     if need.gres_per_node is None and not need.gres_per_task and not need.gres_total:
-        held = ((key, *free) for key, free in share.gres.items())
-        return tuple(_gres(name, kind, count, mask) for (name, kind), count, mask in held if count)
+        return tuple(_rest(share, key) for key, (count, _) in share.gres.items() if count)
     taken: list[GresAlloc] = []
     # With all of the job's cores no device is nearer than another.
     near = share.cores, _cores_wanted(need, share, tasks) if need.is_exact else 0
@@ -347,6 +352,14 @@ def _node_gres(
             taken += _take_gres(share, name, kind, part, near)
             left[(name, kind)] = count - part
     return tuple(taken)
+
+
+def _rest(share: NodeShare, key: GresKey) -> GresAlloc:
+    """Return all that a job's share has left of a resource."""
+    if key in share.parts:
+        left = {number: count for number, count in share.parts[key].items() if count > 0}
+        return part_alloc(*key, left)
+    return _gres(*key, *share.gres[key])
 
 
 def _take_gres(
@@ -365,12 +378,31 @@ def _take_gres(
         part = min(count, wanted)
         if part <= 0:
             continue
+        if is_part(held_name):
+            took = _take_parts(share.parts[held_name, held_kind], part)
+            taken.append(part_alloc(held_name, held_kind, took))
+            share.gres[(held_name, held_kind)] = (count - part, mask)
+            wanted -= part
+            continue
         item = items.get((held_name, held_kind), _NO_PLACES)
         picked = choose_devices(item, mask, part, *near)
         taken.append(_gres(held_name, held_kind, part, picked))
         share.gres[(held_name, held_kind)] = (count - part, mask & ~picked)
         wanted -= part
     return taken
+
+
+def _take_parts(left: dict[int, int], wanted: int) -> dict[int, int]:
+    """Take parts of one GPU if it has so many left, else of one after another."""
+    enough = [number for number, count in left.items() if count >= wanted]
+    took = {}
+    for number in enough[:1] or list(left):
+        part = min(left[number], wanted)
+        if part > 0:
+            took[number] = part
+            left[number] -= part
+            wanted -= part
+    return took
 
 
 def _gres(name: str, kind: str, count: int, mask: int) -> GresAlloc:

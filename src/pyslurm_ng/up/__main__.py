@@ -104,6 +104,13 @@ def commands() -> None:
     help="Pretended GPUs of each node.",
 )
 @click.option(
+    "--shards",
+    type=click.IntRange(0, 1024),
+    default=0,
+    show_default=True,
+    help="Parts of each GPU that jobs may have, as gres/shard.",
+)
+@click.option(
     "--database",
     default="",
     metavar="URL",
@@ -124,6 +131,7 @@ def up(
     sockets: int,
     memory_mib: int | None,
     gpus: int,
+    shards: int,
     database: str,
     extra: Path | None,
     cluster_name: str,
@@ -136,6 +144,7 @@ def up(
         cpus=cpus,
         memory_mib=memory_mib or max(1, host_memory_mib() // nodes),
         gpus=gpus,
+        shards=shards if gpus else 0,
         database=database,
         extra_lines=extra.read_text() if extra else "",
         cluster_name=cluster_name,

@@ -32,6 +32,7 @@ class Request:
     extra_lines: str
     cluster_name: str
     sockets: int = 1
+    shards: int = 0  # of each GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,15 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
         "JobAcctGatherType": "jobacct_gather/linux",
     }
     if request.gpus:
-        base["GresTypes"] = "gpu"
-        base["AccountingStorageTRES"] = "gres/gpu"
+        names = ("gpu", "shard") if request.shards else ("gpu",)
+        base["GresTypes"] = ",".join(names)
+        base["AccountingStorageTRES"] = ",".join(f"gres/{name}" for name in names)
     taken = keys_of(request.extra_lines)
     lines = ["# Written by `pyslurm-ng up`; your own lines are at the end."]
     lines += [f"{key}={value}" for key, value in base.items() if key.lower() not in taken]
     gres = f" Gres=gpu:{request.gpus}" if request.gpus else ""
+    if request.shards:
+        gres += f",shard:{request.gpus * request.shards}"
     cores = request.cpus // request.sockets
     lines.append(
         f"NodeName=n{numbers(1, request.nodes)} NodeHostname={host} NodeAddr=127.0.0.1"
@@ -124,6 +128,10 @@ def keys_of(lines: str) -> set[str]:
 def gres_conf(request: Request, layout: Layout) -> str:
     """Return the text of gres.conf: with several sockets GPUs are near one, and linked there."""
     nodes = f"NodeName=n{numbers(1, request.nodes)} Name=gpu"
+    shards = ""
+    if request.shards:
+        names = nodes.removesuffix("Name=gpu")
+        shards = f"{names}Name=shard Count={request.gpus * request.shards}\n"
     if request.sockets > 1:
         cores = request.cpus // request.sockets
         home = [gpu * request.sockets // request.gpus for gpu in range(request.gpus)]
@@ -138,9 +146,9 @@ def gres_conf(request: Request, layout: Layout) -> str:
                 f" Cores={socket * cores}-{socket * cores + cores - 1}"
                 f" Links={','.join(map(str, links))}\n"
             )
-        return "".join(lines)
+        return "".join(lines) + shards
     files = f"{layout.devices}/nvidia{numbers(0, request.gpus)}"
-    return f"{nodes} File={files}\n"
+    return f"{nodes} File={files}\n{shards}"
 
 
 def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:

@@ -52,6 +52,7 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     gpus: _Text = ""
     gpus_per_node: _Text = ""
     gpus_per_task: _Text = ""
+    tres_per_task: _Text = ""  # `gres/shard=1`: what is neither CPU nor GPU
     node_list: _Text = ""
     exclude: _Text = ""
     task_nodes: _Names = []

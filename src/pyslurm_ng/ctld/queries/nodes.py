@@ -14,7 +14,14 @@ from pyslurm_ng.ctld.rules.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state
-from pyslurm_ng.model.node import Node, NodeGres, is_consumed, restricted_cores, spec_as_found
+from pyslurm_ng.model.node import (
+    Node,
+    NodeGres,
+    is_consumed,
+    is_part,
+    restricted_cores,
+    spec_as_found,
+)
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.wire.query_messages import (
@@ -273,7 +280,14 @@ def gres_used_text(cluster: Cluster, node: Node) -> str:
         name = key if gres.type else gres.name
         mask = use.gres.get(key, 0)
         text = f"{name}:{count}"
-        if gres.name == "gpu" or gres.files or mask:
+        if is_part(gres.name):
+            shares = (
+                f"{use.gres_count.get(f'{key}:{number}', 0)}/{whole}"
+                for number, whole in enumerate(gres.parts)
+                if whole
+            )
+            text += f"({','.join(shares)})"
+        elif gres.name == "gpu" or gres.files or mask:
             size = (mask.bit_length() + 7) // 8
             text += f"(IDX:{ids_of_mask(mask.to_bytes(size, 'little')) or 'N/A'})"
         words.append(text)

@@ -207,15 +207,19 @@ def _gres(
     Raises:
         TresError: a text that is no resource list.
     """
-    texts = (message.gres, message.gpus, message.gpus_per_node, message.gpus_per_task)
+    texts = (
+        message.gres, message.gpus, message.gpus_per_node, message.gpus_per_task,
+        message.tres_per_task,
+    )  # fmt: skip
     if not any(texts):
         return None, (), ()
     per_node = _needs(message.gres) + _needs(_gpus(message.gpus_per_node))
+    others = _needs(message.tres_per_task)
     per_task, in_all = _needs(_gpus(message.gpus_per_task)), _needs(_gpus(message.gpus))
     # GPUs of nodes or tasks are those of the whole step, not more of them.
     if any(name == "gpu" for name, _, _ in per_node):
-        return per_node, (), ()
-    return per_node, per_task, () if per_task else in_all
+        return per_node, others, ()
+    return per_node, per_task + others, () if per_task else in_all
 
 
 def _gpus(text: str) -> str:

@@ -18,12 +18,12 @@ from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched import features
 from pyslurm_ng.sched.policy import policy
 
-_PARTS_OF_GPUS = ("mps", "shard")
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 
 
@@ -144,7 +144,7 @@ def requested_resources(request: JobRequest) -> list[Gres]:
     Raises:
         TresError: one of the texts cannot be read.
     """
-    found = list(parse_gres(request.gres)) if request.gres else []
+    found = [item for text in (request.gres, request.tres_per_task) for item in parse_gres(text)]
     for text in (
         request.gpus,
         request.gpus_per_node,
@@ -166,9 +166,11 @@ def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_GRES)
     if any(resource.name not in conf.gres_types for resource in resources):
         return Reject(Errno.ESLURM_INVALID_GRES)
-    shared = [resource.name for resource in resources if resource.name in _PARTS_OF_GPUS]
-    if shared:
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, f"gres/{shared[0]} is not implemented yet")
+    names = {resource.name for resource in resources}
+    if any(map(is_part, names)) and (len(names & {"gpu", "mps", "shard"}) > 1):
+        return Reject(Errno.ESLURM_INVALID_GRES)  # a GPU is had whole or in parts of one name
+    if "mps" in names and request.nodes_min > 1:
+        return Reject(Errno.ESLURM_INVALID_GRES)  # its server serves one node
     if request.gpus and _gpus_contradict(request):
         return Reject(Errno.ESLURM_INVALID_GRES)
     if request.gpus_per_node and any(item.name == "gpu" for item in parse_gres(request.gres)):

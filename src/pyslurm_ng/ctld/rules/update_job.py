@@ -8,6 +8,7 @@ import msgspec
 
 from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.tres import TresError, TresPerTask, parse_tres_per_task
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.feasible import feasible
@@ -525,6 +526,19 @@ def _gres(name: str) -> Setter:
     return set_gres
 
 
+def _tres_per_task(change: Change, value: str) -> int:
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    try:
+        found = parse_tres_per_task(value) if value else TresPerTask(0, "", "")
+    except TresError:
+        return Errno.ESLURM_INVALID_TRES
+    change.request["cpus_per_task"] = found.cpus
+    change.request["gpus_per_task"] = found.gpus
+    change.request["tres_per_task"] = found.gres
+    return 0
+
+
 # In the order in which they take effect, whatever order they are given in.
 SETTERS: dict[str, Setter] = {
     "account": _account,
@@ -582,7 +596,7 @@ SETTERS: dict[str, Setter] = {
     "trespernode": _gres("gres"),
     "tresperjob": _gres("gpus"),
     "trespersocket": _gres("gpus_per_socket"),
-    "trespertask": _text("tres_per_task"),
+    "trespertask": _tres_per_task,
     "tresbind": _text("tres_bind"),
     "tresfreq": _text("tres_freq"),
     "cpuspertres": _count("cpus_per_gpu"),
