@@ -168,6 +168,8 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["--gres=none"], {"gres": ""}),
         (["--tres-per-task=cpu=3,gres/gpu:a100=1"],
          {"cpus_per_task": 3, "gpus_per_task": "a100:1"}),
+        (["--tres-per-task=gres:shard:2"], {"tres_per_task": "gres/shard=2"}),
+        (["--gres-flags=one-task-per-sharing"], {"flags": 1 << 22}),
         (["-t", "1-2"], {"time_limit_min": 1560}),
         (["-t0"], {"time_limit_min": 4294967295}),
         (["--nice"], {"nice": 100}),

@@ -216,7 +216,8 @@ def tres_per_task(options: "Options", name: str, value: str) -> None:
     if found.gpus:
         options.request["gpus_per_task"] = found.gpus
         options.resources.append("gpu")
-    options.request["tres_per_task"] = found.gres
+    if found.gres:
+        options.request["tres_per_task"] = found.gres
     options.resources += [item.name for item in others]
 
 

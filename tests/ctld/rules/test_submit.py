@@ -247,15 +247,11 @@ def test_bad_requests_get_slurms_number(request_fields: dict[str, object], code:
     assert Room("Licenses=matlab:3").refused(**request_fields) == code
 
 
-def test_parts_of_gpus_are_refused_by_name() -> None:
+def test_parts_of_gpus_that_no_node_has_are_refused() -> None:
+    """Known to GresTypes, but on no node."""
     room = Room("GresTypes=gpu,shard,mps")
     for name in ("shard", "mps"):
-        answer = room.answer(gres=f"{name}:1")
-        assert isinstance(answer, Reject)
-        assert (answer.code, answer.detail) == (
-            Errno.ESLURM_NOT_SUPPORTED,
-            f"gres/{name} is not implemented yet",
-        )
+        assert room.refused(gres=f"{name}:1") == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
 
 def test_choices_of_nodes_that_can_never_be() -> None:
