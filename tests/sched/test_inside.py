@@ -6,8 +6,9 @@ from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.plan import Wait
 from tests.ctld.rules.reservation_room import (
     ALICE,
     BOB,
@@ -73,6 +74,76 @@ def test_an_array_drawn_by_a_magnet_goes_on_outside() -> None:
     inside = [job for job in jobs if job.reservation == "r"]
     assert (len(inside), len(jobs)) == (2, 8)
     assert all(here.places(job) == ["n4"] for job in inside)
+
+
+def test_jobs_inside_are_backfilled_too() -> None:
+    """Behind a wide job only what ends before it starts; each knows when it is to start."""
+    here = room()
+    here.make(nodes="n[3-4]", duration=600)
+    here.advance()
+    first = here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    wide = here.job(reservation="r", nodes_min=2, time_limit_min=60, flags=REQ_EXCLUSIVE)
+    long = here.job(reservation="r", time_limit_min=90, flags=REQ_EXCLUSIVE)
+    short = here.job(reservation="r", time_limit_min=30, flags=REQ_EXCLUSIVE)
+    plan = here.run_pass()
+    assert short.state == JobState.RUNNING
+    assert plan.expected_start_us[wide.job_id] == first.start_us + HOUR_US
+    behind_us = plan.expected_start_us[long.job_id] - first.start_us - 2 * HOUR_US
+    assert 0 <= behind_us < 5 * MINUTE_US  # slots widen with time
+    assert plan.planned_nodes[wide.job_id] == (2, 3)
+    assert plan.waits[wide.job_id].reason == Reason.Resources
+    assert plan.waits[long.job_id].reason == Reason.Priority
+
+
+def test_jobs_of_a_reservation_to_come_are_planned_in_it() -> None:
+    """One after the other from its begin on; who does not fit into what is left never."""
+    here = room()
+    here.make(nodes="n4", starttime=START_US + HOUR_US, duration=150)
+    jobs = [
+        here.job(reservation="r", time_limit_min=limit, flags=REQ_EXCLUSIVE)
+        for limit in (60, 60, 60)
+    ]
+    plan = here.run_pass()
+    begin_us = START_US + HOUR_US
+    first, second, third = (plan.expected_start_us.get(job.job_id, 0) for job in jobs)
+    assert (first, third) == (begin_us, 0)
+    assert 0 <= second - first - HOUR_US < 5 * MINUTE_US  # slots widen with time
+    assert {plan.waits[job.job_id].text for job in jobs} == {"reservation r begins in 1 h"}
+
+
+def test_the_end_of_a_reservation_is_a_reason() -> None:
+    """Said with numbers, and not before the time limit is the trouble."""
+    here = room()
+    here.make(nodes="n4", duration=120)
+    here.advance(HOUR_US)
+    late = here.job(reservation="r", time_limit_min=90)
+    never = here.job(reservation="r", time_limit_min=180)
+    wide = here.job(reservation="r", time_limit_min=30, nodes_min=2, nodes_max=2)
+    plan = here.run_pass()
+    assert plan.waits[late.job_id] == Wait(
+        Reason.Reservation, "reservation r ends in 1 h; the time limit is 1 h 30 min"
+    )
+    text = "reservation r is shorter than the time limit of 3 h"
+    assert plan.waits[never.job_id] == Wait(Reason.Reservation, text)
+    assert plan.waits[wide.job_id].text.startswith("reservation r of 1 node has none such: ")
+    assert not plan.expected_start_us
+
+
+def test_jobs_that_a_magnet_draws_are_kept_room_there_where_the_site_says_so() -> None:
+    """bf_allow_magnetic_slot; else they take what is free, and are planned outside only."""
+    for option, at_us in (("bf_window=1440", 4 * HOUR_US), ("bf_allow_magnetic_slot", HOUR_US)):
+        here = Room(f"SchedulerParameters={option}\n", plan=Planner())
+        here.make(nodes="n4", flags="MAGNETIC", duration=600)
+        here.advance()
+        inside = here.job(time_limit_min=60, flags=REQ_EXCLUSIVE)
+        here.run_pass()
+        assert inside.reservation == "r"
+        here.job(BOB, nodes_min=3, time_limit_min=240, flags=REQ_EXCLUSIVE)
+        here.run_pass()
+        waiting = here.job(time_limit_min=60, flags=REQ_EXCLUSIVE)
+        plan = here.run_pass()
+        assert plan.expected_start_us[waiting.job_id] == inside.start_us + at_us, option
 
 
 _JOB = st.tuples(

@@ -143,7 +143,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("PriorityFlags", "calculate_running"): "priorities of running jobs stay as they were",
     ("SchedulerParameters", "batch_sched_delay"): _EVENTS,
     ("SchedulerParameters", "bb_array_stage_cnt"): "there are no burst buffers",
-    ("SchedulerParameters", "bf_allow_magnetic_slot"): _NOT_YET,
     ("SchedulerParameters", "bf_continue"): _EVENTS,
     ("SchedulerParameters", "bf_hetjob_immediate"): "components are always looked at together",
     ("SchedulerParameters", "bf_interval"): _EVENTS,

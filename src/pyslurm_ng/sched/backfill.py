@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.demand import Demand
-from pyslurm_ng.sched.inside import plan_inside
+from pyslurm_ng.sched.inside import Inside
 from pyslurm_ng.sched.node_plan import NodePlan
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy
@@ -40,6 +40,7 @@ class Planner:
         self._pools = Pools()
         self._nodes: NodePlan | None = None
         self._smart: Smart | None = None
+        self._inside = Inside(Planner)
 
     def __call__(
         self,
@@ -55,9 +56,22 @@ class Planner:
         """
         if not policy.backfills:
             return first_fit.plan(snapshot, policy, budget, fairshare)
-        outcome = Plan()
         if snapshot.reservations:
-            outcome, snapshot = plan_inside(snapshot, policy, budget, fairshare)
+            inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
+            budget = max(0, budget - inside.tested)
+            inside.add(self._plan(rest, policy, budget, fairshare))
+            return inside
+        return self._plan(snapshot, policy, budget, fairshare)
+
+    def _plan(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+    ) -> Plan:
+        """Return the plan of jobs outside of reservations."""
+        outcome = Plan()
         self._begin(snapshot, policy)
         ranking = Ranking(snapshot, policy, fairshare)
         queue, wanted = self._queue.entries(snapshot, ranking, outcome)
@@ -91,7 +105,7 @@ class Planner:
             return None
         outcome = Plan()
         if snapshot.reservations:
-            outcome, snapshot = plan_inside(snapshot, policy, _NO_BUDGET, fairshare)
+            _, snapshot = self._inside.plan(snapshot, policy, _NO_BUDGET, fairshare)
         self._begin(snapshot, policy)
         ranking = Ranking(snapshot, policy, fairshare)
         queue, wanted = self._queue.entries(snapshot, ranking, outcome)

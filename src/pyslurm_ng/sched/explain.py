@@ -20,14 +20,14 @@ from pyslurm_ng.model.job import (
     JobRequest,
     changed_request,
 )
-from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.obstacle import unplaceable
+from pyslurm_ng.sched.place_view import named_nothing, place_view
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.probe import OutOfTimeError, Probe, never_late, probe
-from pyslurm_ng.sched.reserved import OUTSIDE, closed_times, places
+from pyslurm_ng.sched.reserved import OUTSIDE, REST, closed_times, places
 from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
 
 _MINUTE_US = 60_000_000
@@ -207,44 +207,20 @@ def _best(tried: Sequence[Change], found: Probe, now_us: int) -> list[Sooner]:
 
 
 def _inside(snapshot: Snapshot, job: Waiting) -> tuple[Snapshot, Waiting] | None:
-    """Return what a job in a reservation in force sees: its nodes alone, and who may use them.
+    """Return what a job in a reservation sees: its nodes and times, and who else waits there.
 
-    None where the reservation has not begun, is not for the job, or has parts of nodes.
+    The first of those it names counts. None where none takes it.
     """
-    now_us = snapshot.now_us
     names = places(snapshot.reservations, job)
-    known = {item.name: item for item in snapshot.reservations}
-    active = [
-        (known[name], end_us)
-        for name in names
-        for begin_us, end_us in known[name].occurrences()
-        if begin_us <= now_us < end_us
-    ]
-    if len(active) != 1 or "FLEX" in active[0][0].flags or active[0][0].parts():
+    place = next((item for item in snapshot.reservations if item.name in names[:1]), None)
+    if place is None:
         return None
-    item, end_us = active[0]
-    usable = bytearray(len(snapshot.usable))
-    for node_id in item.node_ids:
-        usable[node_id] = snapshot.usable[node_id]
-    waiting = [_free_of(one) for one in snapshot.waiting if item.name in _named(one)]
-    view = replace(snapshot, usable=usable, waiting=waiting, reservations=_ends(item, end_us))
-    return view, _free_of(job)
+    waiting = [named_nothing(one) for one in snapshot.waiting if place.name in _named(one)]
+    return place_view(snapshot, place, waiting), named_nothing(job)
 
 
 def _named(job: Waiting) -> list[str]:
     return job.request.reservation.split(",") if job.request.reservation else []
-
-
-def _free_of(job: Waiting) -> Waiting:
-    return replace(job, request=changed_request(job.request, reservation=""))
-
-
-def _ends(item: Reservation, end_us: int) -> tuple[Reservation, ...]:
-    """Return reservations that close nodes of one when it is over."""
-    if end_us >= NO_END_US:
-        return ()
-    name = f"end of {item.name}"
-    return (Reservation(name, end_us, NO_END_US, item.node_ids, flags=("MAINT",)),)
 
 
 def _without_reservation(
@@ -255,7 +231,7 @@ def _without_reservation(
     is_late: Callable[[], bool],
 ) -> list[Sooner]:
     """Return when a job would start if it had not asked for its reservation."""
-    free = _free_of(job)
+    free = named_nothing(job)
     # Limits count what a walk starts, and the walk inside is still to come.
     snapshot = replace(snapshot, limits=None)
     waiting = [free if one.job_id == job.job_id else one for one in snapshot.waiting]
@@ -283,6 +259,8 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
     end_us = min(NO_END_US, max(found.start_us, snapshot.now_us) + found.demand.duration_us)
     for closed in closed_times(snapshot.reservations, OUTSIDE):
         nodes = tuple(node_id for node_id in closed.node_ids if node_id in wanted)
+        if closed.name == REST:
+            continue
         if nodes and closed.begin_us < end_us and closed.end_us > snapshot.now_us:
             held.append(
                 Holder("reservation", 0, closed.name, nodes, 0, closed.begin_us, closed.end_us)

@@ -41,16 +41,13 @@ def plan(
     policy: Policy,
     budget: int = 1 << 62,
     fairshare: Mapping[int, float] | None = None,
-    *,
-    only_inside: bool = False,
 ) -> Plan:
     """Return who starts now and why each other eligible job waits.
 
     Args:
         budget: node tests to spend; jobs beyond it wait for `Priority`.
-        only_inside: start jobs inside reservations only.
     """
-    return _Pass(snapshot, policy, budget, fairshare, only_inside=only_inside).run()
+    return _Pass(snapshot, policy, budget, fairshare).run()
 
 
 _LOOKS_AT_OBSTACLES = 16  # each at every node of a partition
@@ -71,10 +68,7 @@ class _Pass:
         policy: Policy,
         budget: int,
         fairshare: Mapping[int, float] | None,
-        *,
-        only_inside: bool,
     ) -> None:
-        self.only_inside = only_inside
         self.snapshot = snapshot
         self.policy = policy
         self.budget = budget
@@ -271,8 +265,6 @@ class _Pass:
         end_us = begin_us + limit_us(job.time_limit_min, partition)
         rooms = []
         for place in reserved.places(reservations, job):
-            if place == reserved.OUTSIDE and self.only_inside:
-                continue
             allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
             if allowed is None or allowed:
                 kept = reserved.kept_parts(reservations, place, begin_us, end_us)

@@ -94,6 +94,8 @@ class KeptRoom:
 
     def _may_reserve(self, job: Waiting, partition: Partition) -> bool:
         """Return whether a job may be promised room."""
+        if job.is_guest:
+            return False
         priority = self._plan.priorities.get(job.job_id, 0)
         if self._limits is not None and not self._limits.may_reserve(job, priority):
             return False

@@ -65,7 +65,8 @@ class Obstacles:
         closing = [
             closed
             for closed in self._closed
-            if closed.begin_us < end_us
+            if closed.name != reserved.REST
+            and closed.begin_us < end_us
             and closed.end_us > now_us
             and any(demand.mask[node_id] for node_id in closed.node_ids)
         ]

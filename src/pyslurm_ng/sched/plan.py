@@ -135,6 +135,28 @@ class PlacedNodes(PlannedNodes):
         return self._nodes
 
 
+class JoinedNodes(PlannedNodes):
+    """The nodes of several plans; the first that knows a job has the say."""
+
+    def __init__(self, parts: Sequence[PlannedNodes]) -> None:
+        self._parts = parts
+
+    def __getitem__(self, job_id: int) -> tuple[int, ...]:
+        for part in self._parts:
+            if job_id in part:
+                return part[job_id]
+        raise KeyError(job_id)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(dict.fromkeys(job_id for part in self._parts for job_id in part))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def all_nodes(self) -> frozenset[int]:
+        return frozenset[int]().union(*(part.all_nodes() for part in self._parts))
+
+
 @dataclass(slots=True)
 class Plan:
     """The outcome of one pass over the whole queue.
@@ -152,3 +174,17 @@ class Plan:
     lost_claims: list[int] = field(default_factory=list)  # jobs whose claim is of no use any more
     retry_us: int = 0  # when some job may preempt that may not yet; 0 for none
     tested: int = 0  # node tests done: the work that `budget` bounds
+
+    def add(self, other: Plan) -> None:
+        """Take over what another plan says of other jobs, or of the same ones second."""
+        self.starts += other.starts
+        self.waits = other.waits | self.waits
+        self.priorities = other.priorities | self.priorities
+        for job_id, start_us in other.expected_start_us.items():
+            known_us = self.expected_start_us.get(job_id, start_us)
+            self.expected_start_us[job_id] = min(known_us, start_us)
+        self.planned_nodes = JoinedNodes((self.planned_nodes, other.planned_nodes))
+        self.preemptions += other.preemptions
+        self.lost_claims += other.lost_claims
+        self.retry_us = min(filter(None, (self.retry_us, other.retry_us)), default=0)
+        self.tested += other.tested

@@ -59,6 +59,7 @@ class Policy:
     preempt_exempt_priority: int = 0  # of victims; 0: any may be preempted
     reclaims_licenses: bool = False
     plans_on_busy_nodes: bool = False  # room for later is kept on nodes in use, if that will do
+    plans_in_magnets: bool = False  # jobs are kept room in reservations that draw them, too
     packs_serial: bool = False  # jobs of one CPU get the last nodes that fit, not the first
     time_slice_s: int = 0  # of gang scheduling; 0: jobs that share cores just run
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
@@ -154,6 +155,7 @@ def policy(conf: SlurmConf) -> Policy:
         preempts_youngest_first="youngest_first" in preempt,
         preempt_exempt_priority=_numbers(conf.preempt_parameters).get("min_exempt_priority", 0),
         plans_on_busy_nodes="bf_busy_nodes" in words,
+        plans_in_magnets="bf_allow_magnetic_slot" in words,
         packs_serial="pack_serial_at_end" in words,
         reclaims_licenses="reclaim_licenses" in preempt,
         time_slice_s=conf.scheduler_time_slice if "GANG" in conf.preempt_mode else 0,

@@ -15,6 +15,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.reservation import WHOLE, NodePart, Reservation
 
 OUTSIDE = ""
+REST = "the rest"  # made up by `place_view`: parts of nodes that are not a reservation's
 
 
 class Applicant(Protocol):
@@ -126,7 +127,7 @@ def closed_times(reservations: Sequence[Reservation], place: str) -> tuple[Close
     own = next((item for item in reservations if item.name == place), None)
     found = []
     for item in reservations:
-        if not _closes(item, own):
+        if not closes(item, own):
             continue
         is_maintenance = "MAINT" in item.flags
         parts = item.parts()
@@ -135,7 +136,7 @@ def closed_times(reservations: Sequence[Reservation], place: str) -> tuple[Close
     return tuple(found)
 
 
-def _closes(item: Reservation, own: Reservation | None) -> bool:
+def closes(item: Reservation, own: Reservation | None) -> bool:
     """Return whether a reservation keeps its nodes from jobs in `own`, None for outside."""
     if not item.node_ids:
         return False

@@ -63,6 +63,7 @@ class Waiting:
     het_job_id: int = 0  # the leader of a heterogeneous job, itself included
     het_size: int = 0  # how many components that job has
     foreseen_us: int = 0  # how long it will probably run; 0: not known
+    is_guest: bool = False  # in a reservation that draws it: takes what is free, is kept no room
 
 
 class Victim(NamedTuple):

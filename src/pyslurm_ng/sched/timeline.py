@@ -21,7 +21,7 @@ from pyslurm_ng.sched.shapes import CPUS, MEM, Hardware, Variant
 from pyslurm_ng.sched.shared_gpus import SharedGpus
 from pyslurm_ng.sched.sharing import TOPO, Tenant
 from pyslurm_ng.sched.slots import boundaries
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 
 # Beyond these many different amounts, planes are shared and rows decide.
 _MOST_PLANES = {CPUS: 24, MEM: 12}
@@ -93,6 +93,7 @@ class Timeline:
         }
         ends = {item.end_us for item in self._snapshot.running}
         ends |= {end_us for _, end_us in self._started}
+        moments.discard(NO_END_US)  # nothing opens again then
         return boundaries(self._snapshot.now_us, self._window_s, most, moments, ends)
 
     def _enter(self, times: list[int]) -> None:

@@ -376,7 +376,8 @@ def bits(mask: int) -> Iterator[int]:
 def _mask(position: Mapping[int, int], node_ids: Iterable[int]) -> int:
     mask = 0
     for node_id in node_ids:
-        mask |= 1 << position[node_id]
+        if node_id in position:  # else it is in no view of the cluster: see `place_view`
+            mask |= 1 << position[node_id]
     return mask
 
 
