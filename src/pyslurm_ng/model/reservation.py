@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 
@@ -121,3 +122,8 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     def repeats(self) -> str:
         """The flag that says how it repeats, or ""."""
         return next((flag for flag in self.flags if flag in REPEATS), "")
+
+
+def changed_reservation(item: Reservation, **fields: object) -> Reservation:
+    """Return a reservation with some fields changed."""
+    return replace(item, **fields)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from msgspec.structs import replace
-
 from pyslurm_ng.model.job import GresAlloc, changed_request
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import opened
-from pyslurm_ng.model.reservation import NodePart, Reservation
+from pyslurm_ng.model.reservation import NodePart, Reservation, changed_reservation
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Wait
@@ -90,8 +88,8 @@ def _as_seen(item: Reservation, place: Reservation) -> Reservation:
     """Return another reservation: it draws nobody, and may have nothing to say of nodes."""
     flags = tuple(flag for flag in item.flags if flag != "MAGNETIC")
     if closes(item, place):
-        return replace(item, flags=flags)
-    return replace(item, flags=flags, node_ids=(), core_masks=(), gres=())
+        return changed_reservation(item, flags=flags)
+    return changed_reservation(item, flags=flags, node_ids=(), core_masks=(), gres=())
 
 
 def _closed_times(
@@ -131,16 +129,8 @@ def _rest(snapshot: Snapshot, place: Reservation) -> list[Reservation]:
         gres.append(_other_devices(spec, part))
     if not nodes:
         return []
-    return [
-        Reservation(
-            REST,
-            snapshot.now_us,
-            NO_END_US,
-            tuple(nodes),
-            core_masks=tuple(masks),
-            gres=tuple(gres),
-        )
-    ]
+    rest = Reservation(REST, snapshot.now_us, NO_END_US, tuple(nodes))
+    return [changed_reservation(rest, core_masks=tuple(masks), gres=tuple(gres))]
 
 
 def _other_devices(spec: NodeSpec, part: NodePart) -> tuple[GresAlloc, ...]:
