@@ -13,6 +13,7 @@ from pyslurm_ng.d.core import (
     StartBatch,
     StartStep,
     StepEnd,
+    TellUnkillable,
 )
 from pyslurm_ng.model.duty import SIGNAL_BATCH_ONLY, SIGNAL_STEPS_ONLY, SIGNAL_TIME_LIMIT
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -179,7 +180,8 @@ def test_signals_reach_whom_they_are_for() -> None:
 def test_what_cannot_be_killed_drains_the_node() -> None:
     node = core()
     started(node)
-    node.step_ended(1, 0, STEP_BATCH, StepEnd(9, 0, 1, 2, is_unkillable=True))
+    actions = node.step_ended(1, 0, STEP_BATCH, StepEnd(9, 0, 1, 2, is_unkillable=True))
+    assert TellUnkillable(1, STEP_BATCH) in actions
     assert nm.NodeTrouble(0, 0, "Kill task failed") in node.reports
 
 

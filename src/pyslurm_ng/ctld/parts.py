@@ -29,6 +29,7 @@ from pyslurm_ng.ctld.mailer import Mailer
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.notices import Notices
 from pyslurm_ng.ctld.programs import HookRunner, Programs
+from pyslurm_ng.ctld.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.programs import nodes_prepare
@@ -96,7 +97,8 @@ class Parts:
         """Let every part go by other files from now on."""
         self.show(fresh)
         conf = fresh.conf
-        self.nodes.conf = self.mailer.conf = self.job_programs.conf = conf
+        for part in (self.nodes, self.mailer, self.job_programs, self.reservation_programs):
+            part.conf = conf
         self.scheduler.runs_prolog = nodes_prepare(conf)
         self.scheduler.policy = fresh.policy
         self.usage.decay(conf.priority_decay_half_life)
@@ -205,6 +207,10 @@ class Parts:
         self.programs = Programs(self._log)
         self.mailer = Mailer(cluster, conf, self.programs, writer.when_durable, self.clock.now_us())
         writer.observe(self.mailer.applied)
+        self.reservation_programs = ReservationPrograms(
+            cluster, conf, self.programs, writer.when_durable
+        )
+        writer.observe(self.reservation_programs.applied)
 
     def _build_nodes(self) -> None:
         """Put together what talks to node daemons."""

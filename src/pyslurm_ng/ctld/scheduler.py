@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyslurm_ng.ctld.rules import gang, preempt
+from pyslurm_ng.ctld.rules.complete_wait import held_back
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.usage_index import UsageIndex
@@ -267,7 +268,22 @@ class Scheduler:
         if plan.retry_us and not now_us <= self._retry_us <= plan.retry_us:
             self._retry_us = plan.retry_us
             self._edges.call_later(max(0, plan.retry_us - now_us) / 1e6, self.due)
-        self._start(plan.starts, 0)
+        self._start(self._not_held_back(plan.starts, now_us), 0)
+
+    def _not_held_back(self, starts: Sequence[Start], now_us: int) -> Sequence[Start]:
+        """Leave out starts that CompleteWait puts off, and come back when it is over."""
+        held = held_back(
+            self._writer.cluster,
+            self.policy.complete_wait_s,
+            now_us,
+            only_near=self.policy.waits_near,
+        )
+        if not held.until_us:
+            return starts
+        left = [start for start in starts if start.partition not in held.partitions]
+        if len(left) < len(starts):
+            self._edges.call_later((held.until_us - now_us) / 1e6, self.due)
+        return left
 
     def _preempt(self, item: Preemption, now_us: int) -> None:
         """Make victims leave; start the job at once if they only have to be suspended."""

@@ -102,11 +102,21 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class TellUnkillable:
+    """Run UnkillableStepProgram: something of a step has outlived SIGKILL for too long."""
+
+    job_id: int
+    step_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reboot:
     """Run RebootProgram."""
 
 
-Action = RunProlog | RunEpilog | StartBatch | StartStep | RefuseStep | Command | Reboot
+Action = (
+    RunProlog | RunEpilog | StartBatch | StartStep | RefuseStep | Command | TellUnkillable | Reboot
+)
 
 
 # State ----------------------------------------------------------------------------------------
@@ -326,8 +336,10 @@ class NodeCore:
         if job is None or job.attempt != attempt or step_id not in job.steps:
             return []
         duty_id = job.steps.pop(step_id)
+        actions: list[Action] = []
         if end.is_unkillable:
             self.reports.append(nm.NodeTrouble(0, 0, KILL_TASK_FAILED))
+            actions.append(TellUnkillable(job_id, step_id))
         if step_id != STEP_BATCH:
             if step_id != STEP_EXTERN:
                 self.reports.append(
@@ -336,7 +348,7 @@ class NodeCore:
                         end.flags & ~nm.END_CLEAN, end.usage, end.error,
                     )
                 )  # fmt: skip
-            return self._maybe_clean(job)
+            return actions + self._maybe_clean(job)
         is_clean = (
             bool(end.flags & nm.END_CLEAN)
             and not self.has_epilog
@@ -357,8 +369,8 @@ class NodeCore:
         self._remember((job_id, attempt), report)
         if is_clean:
             del self.jobs[job_id]
-            return []
-        return self._maybe_clean(job)
+            return actions
+        return actions + self._maybe_clean(job)
 
     def _remember(self, key: tuple[int, int], report: nm.BatchEnded | None) -> None:
         self._ended[key] = report if report is not None else self._ended.get(key)

@@ -401,6 +401,8 @@ class Daemon:
                 self._loop.create_task(self._prolog(action))
             elif isinstance(action, co.RunEpilog):
                 self._loop.create_task(self._epilog(action))
+            elif isinstance(action, co.TellUnkillable):
+                self._loop.create_task(self._unkillable(action))
             else:
                 self._loop.create_task(self._reboot())
         self.flush_soon()
@@ -524,6 +526,13 @@ class Daemon:
                 self.log.error(f"epilog failed: {result.text}")
         self.spool.forget_prolog(action.job_id, action.attempt)
         self.act(self.core.epilog_ended(action.job_id, action.attempt, status))
+
+    async def _unkillable(self, action: co.TellUnkillable) -> None:
+        program = self.node.conf.unkillable_step_program
+        variables = {"SLURM_JOB_ID": str(action.job_id), "SLURM_STEP_ID": str(action.step_id)}
+        result = await run_hook((program,), variables, self.node.conf.prolog_epilog_timeout)
+        if result.status:
+            self.log.error(f"UnkillableStepProgram: {result.text}")
 
     def _state(self) -> str:
         """Return how the node is used, as far as it knows itself."""

@@ -63,6 +63,8 @@ class Policy:
     packs_serial: bool = False  # jobs of one CPU get the last nodes that fit, not the first
     time_slice_s: int = 0  # of gang scheduling; 0: jobs that share cores just run
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
+    complete_wait_s: int = 0  # that long a completing job keeps others from starting
+    waits_near: bool = False  # only in partitions that share nodes with its own
     het_priority: str = ""  # min, avg or max of the components' priorities; "" as min
 
     @property
@@ -127,6 +129,8 @@ def policy(conf: SlurmConf) -> Policy:
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
         is_smart="bf_smart" in words,
+        complete_wait_s=conf.complete_wait,
+        waits_near="reduce_completing_frag" in words,
         enforces_associations=not _ASSOCIATIONS.isdisjoint(
             word.lower() for word in conf.accounting_storage_enforce
         ),
