@@ -7,147 +7,35 @@ call of a command that asks "(N/y)" does the work only to say what it would be.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
-import sqlalchemy as sa
-
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd import admin_accounts, admin_clusters, admin_qos, admin_users
+from pyslurm_ng.dbd.change import Change, RefusedError, actor_of
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.dbd.words import UnknownWordError, Words, read_set, read_where
 from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult
 
-NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
-
-Row = dict[str, Any]
-
-
-class RefusedError(Exception):
-    """A change that is not made; `lines` go to stderr (or stdout with `is_output`), exit 1."""
-
-    def __init__(self, *lines: str, is_output: bool = False) -> None:
-        super().__init__(lines[0])
-        self.lines = list(lines)
-        self.is_output = is_output
+_HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
+    ("add", "account"): admin_accounts.add,
+    ("modify", "account"): admin_accounts.modify,
+    ("delete", "account"): admin_accounts.delete,
+    ("add", "user"): admin_users.add,
+    ("modify", "user"): admin_users.modify,
+    ("delete", "user"): admin_users.delete,
+    ("add", "coordinator"): admin_users.add_coordinators,
+    ("delete", "coordinator"): admin_users.delete_coordinators,
+    ("add", "cluster"): admin_clusters.add,
+    ("modify", "cluster"): admin_clusters.modify,
+    ("delete", "cluster"): admin_clusters.delete,
+    ("add", "qos"): admin_qos.add,
+    ("modify", "qos"): admin_qos.modify,
+    ("delete", "qos"): admin_qos.delete,
+}
 
 
 class _RollBack(Exception):
     """Not an error: how a preview ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who changes: identity from the wire, rights from the users table."""
-
-    uid: int
-    name: str
-    level: int
-    coordinates: frozenset[str]
-
-    @property
-    def is_operator(self) -> bool:
-        return self.level >= OPERATOR
-
-    @property
-    def is_administrator(self) -> bool:
-        return self.level >= ADMINISTRATOR
-
-
-@dataclass(slots=True)
-class Change:
-    """One change under way: the transaction and what it will print."""
-
-    database: Database
-    connection: sa.Connection
-    actor: Actor
-    version: int
-    now_us: int
-    lines: list[str] = field(default_factory=list)
-    changed: int = 0
-
-    def stamp(self, is_new: bool = False) -> Row:
-        """Return the columns that say when and with which version a row was changed."""
-        row: Row = {"modified_us": self.now_us, "version": self.version}
-        if is_new:
-            row |= {"created_us": self.now_us, "is_deleted": 0}
-        return row
-
-    def log(self, action: str, cluster: str, item: str, info: str) -> None:
-        """Write the transaction log that `sacctmgr show transactions` prints."""
-        self.connection.execute(
-            schema.txn.insert().values(
-                time_us=self.now_us,
-                action=action,
-                actor=self.actor.name,
-                cluster=cluster,
-                object=item,
-                info=info,
-            )
-        )
-
-    def clusters(self, words: Words) -> list[tuple[int, str]]:
-        """Return the clusters named by `Clusters`, all of them if none is.
-
-        Raises:
-            RefusedError: one does not exist, or there is none at all.
-        """
-        table = schema.clusters
-        rows = self.connection.execute(
-            sa.select(table.c.id, table.c.name)
-            .where(table.c.is_deleted == 0)
-            .order_by(table.c.name)
-        )
-        known = {row.name: row.id for row in rows}
-        wanted = words.values("Clusters", lower=True)
-        missing = [name for name in wanted if name not in known]
-        if missing:
-            raise RefusedError(f" The cluster {missing[0]} doesn't exist. Please add first.")
-        if not known:
-            raise RefusedError(
-                "  Can't find any clusters in the accounting database. Please add a cluster first."
-            )
-        return [(known[name], name) for name in (wanted or known)]
-
-    def tree(self, cluster_id: int) -> Tree:
-        return Tree(self.connection, cluster_id)
-
-    def qos_ids(self) -> dict[str, int]:
-        table = schema.qos
-        rows = self.connection.execute(
-            sa.select(table.c.name, table.c.id).where(table.c.is_deleted == 0)
-        )
-        return {row.name: row.id for row in rows}
-
-
-def actor_of(connection: sa.Connection, uid: int, name: str, is_service: bool) -> Actor:
-    """Return the rights of a user; root and SlurmUser (`is_service`) are administrators.
-
-    A coordinator of an account coordinates the accounts below it too.
-    """
-    level = connection.execute(
-        sa.select(schema.users.c.admin_level).where(
-            schema.users.c.name == name, schema.users.c.is_deleted == 0
-        )
-    ).scalar()
-    own = set(
-        connection.execute(
-            sa.select(schema.coordinators.c.account).where(schema.coordinators.c.user == name)
-        ).scalars()
-    )
-    coordinates = set(own)
-    if own:
-        for cluster_id in connection.execute(sa.select(schema.clusters.c.id)).scalars():
-            tree = Tree(connection, cluster_id)
-            for account in own:
-                row = tree.find(account)
-                if row is not None:
-                    coordinates.update(below["account"] for below in tree.below(row["id"]))
-    return Actor(
-        uid, name, ADMINISTRATOR if is_service else int(level or NONE), frozenset(coordinates)
-    )
 
 
 def change(database: Database, request: ChangeEntities, uid: int, name: str, is_service: bool
@@ -189,26 +77,7 @@ def _unknown(request: ChangeEntities, text: str) -> list[str]:
 
 
 def _run(under_way: Change, request: ChangeEntities) -> None:
-    # Imported here: the modules of the verbs need this one's classes.
-    from pyslurm_ng.dbd import admin_accounts, admin_clusters, admin_qos, admin_users
-
-    handlers: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
-        ("add", "account"): admin_accounts.add,
-        ("modify", "account"): admin_accounts.modify,
-        ("delete", "account"): admin_accounts.delete,
-        ("add", "user"): admin_users.add,
-        ("modify", "user"): admin_users.modify,
-        ("delete", "user"): admin_users.delete,
-        ("add", "coordinator"): admin_users.add_coordinators,
-        ("delete", "coordinator"): admin_users.delete_coordinators,
-        ("add", "cluster"): admin_clusters.add,
-        ("modify", "cluster"): admin_clusters.modify,
-        ("delete", "cluster"): admin_clusters.delete,
-        ("add", "qos"): admin_qos.add,
-        ("modify", "qos"): admin_qos.modify,
-        ("delete", "qos"): admin_qos.delete,
-    }
-    handler = handlers.get((request.verb, request.entity))
+    handler = _HANDLERS.get((request.verb, request.entity))
     if handler is None:
         raise RefusedError(f" {request.verb} {request.entity} is not implemented yet")
     if request.verb == "add":
@@ -216,40 +85,3 @@ def _run(under_way: Change, request: ChangeEntities) -> None:
         return
     where = read_where(request.entity, request.where)
     handler(under_way, where, read_set(request.entity, request.set))
-
-
-def require_operator(under_way: Change, what: str) -> None:
-    """Refuse whoever is not an operator or administrator."""
-    if not under_way.actor.is_operator:
-        raise RefusedError(f" error: Only admins/operators can {what}")
-
-
-def refuse_denied() -> RefusedError:
-    """Return Slurm's refusal of a change to things that are not one's own to change."""
-    return RefusedError(" Error with request: Access/permission denied")
-
-
-def require_idle(under_way: Change, association_ids: Iterable[int]) -> None:
-    """Refuse to remove associations that have jobs, and list these."""
-    ids = list(association_ids)
-    jobs = schema.jobs
-    found: list[str] = []
-    for first in range(0, len(ids), 500):
-        query = (
-            sa.select(jobs.c.job_id, jobs.c.account, jobs.c.user, schema.clusters.c.name)
-            .join(schema.clusters, schema.clusters.c.id == jobs.c.cluster_id)
-            .where(
-                jobs.c.association_id.in_(ids[first : first + 500]),
-                jobs.c.end_us == 0,
-                jobs.c.is_last == 1,
-            )
-            .order_by(jobs.c.job_id)
-        )
-        for job_id, account, user, cluster in under_way.connection.execute(query):
-            found.append(
-                f"  JobID = {job_id:<10d} C = {cluster:<10s} A = {account:<10s} U = {user:<9s}"
-            )
-    if found:
-        raise RefusedError(
-            " Error with request: Job(s) active, cancel job(s) before remove", *found
-        )

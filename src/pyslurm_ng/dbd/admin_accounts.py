@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import Change, RefusedError, Row, refuse_denied, require_idle
+from pyslurm_ng.dbd.change import Change, RefusedError, Row, refuse_denied, require_idle
 from pyslurm_ng.dbd.settings import Settings, apply_settings, read_settings
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.words import Words

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import Change, RefusedError, require_idle, require_operator
 from pyslurm_ng.dbd.admin_accounts import remove_associations, update_association
+from pyslurm_ng.dbd.change import Change, RefusedError, require_idle, require_operator
 from pyslurm_ng.dbd.settings import apply_settings, read_settings
 from pyslurm_ng.dbd.words import Words
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import (
+from pyslurm_ng.dbd.admin_accounts import (
+    check_defaults,
+    describe,
+    insert_association,
+    remove_associations,
+    update_association,
+)
+from pyslurm_ng.dbd.change import (
     ADMINISTRATOR,
     NONE,
     OPERATOR,
@@ -14,13 +21,6 @@ from pyslurm_ng.dbd.admin import (
     Row,
     refuse_denied,
     require_idle,
-)
-from pyslurm_ng.dbd.admin_accounts import (
-    check_defaults,
-    describe,
-    insert_association,
-    remove_associations,
-    update_association,
 )
 from pyslurm_ng.dbd.settings import read_settings
 from pyslurm_ng.dbd.tree import Tree

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.dbd import amounts
+from pyslurm_ng.dbd.ingest_session import Row, Session
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.amounts import allocated_tres
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
-
-if TYPE_CHECKING:
-    from pyslurm_ng.dbd.ingest import Row, Session
 
 PENDING_RANGES = "_pending"
 """Key of a row under which an array's waiting tasks are kept parsed until `finish`."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import fold_sorted
 from pyslurm_ng.dbd import amounts, schema
+from pyslurm_ng.dbd.ingest_session import Session
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState
-
-if TYPE_CHECKING:
-    from pyslurm_ng.dbd.ingest import Session
-    from pyslurm_ng.model.partition import Partition
 
 
 def apply(session: Session, event: ev.AnyEvent) -> bool:

@@ -7,7 +7,7 @@ import time
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import admin_clusters, schema
-from pyslurm_ng.dbd.admin import Change, actor_of
+from pyslurm_ng.dbd.change import Change, actor_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest import read_cursor
 from pyslurm_ng.dbd.updates import find_cluster, next_version, store_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import Change, RefusedError, Row
+from pyslurm_ng.dbd.change import Change, RefusedError, Row
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.words import Words
 

@@ -1,0 +1,183 @@
+"""The rows that one transaction of journal batches works on."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.model.events import ScriptStored
+from pyslurm_ng.model.partition import Partition
+
+_CHUNK = 500  # ids per IN list: well below SQLite's limit of bound variables
+
+Row = dict[str, Any]
+
+
+class Session:
+    """The rows one transaction works on.
+
+    `jobs` maps job id to its current row; `dirty_jobs` maps a job index to a row to be written
+    (a requeue leaves two rows of one job id dirty). Steps are keyed by job index, step id and
+    het component.
+    """
+
+    def __init__(self, database: Database, connection: sa.Connection, cluster_id: int) -> None:
+        self.database = database
+        self.connection = connection
+        self.cluster_id = cluster_id
+        self.jobs: dict[int, Row] = {}
+        self.dirty_jobs: dict[int, Row] = {}
+        self.steps: dict[tuple[int, int, int], Row] = {}
+        self.dirty_steps: set[tuple[int, int, int]] = set()
+        self.texts: dict[str, ScriptStored] = {}
+        self.node_names: dict[int, str] = {}
+        self.gone_nodes: set[int] = set()
+        self.partitions: dict[str, Partition] = {}
+        self.tracked: list[str] = []
+        self.next_job_index = 0
+        self._first_job_index = 0
+        self._job_columns = [column.name for column in schema.jobs.columns]
+        self._job_defaults = {column.name: _default(column) for column in schema.jobs.columns}
+        self._step_defaults = {column.name: _default(column) for column in schema.steps.columns}
+
+    def load(self, job_ids: Iterable[int], step_jobs: Iterable[int]) -> None:
+        """Read the rows of some jobs, and of the steps of some of these."""
+        self._load_cluster()
+        table = schema.jobs
+        for ids in _chunks(list(job_ids)):
+            query = sa.select(table).where(
+                table.c.cluster_id == self.cluster_id,
+                table.c.job_id.in_(ids),
+                table.c.is_last == 1,
+            )
+            for found in self.connection.execute(query):
+                self.jobs[found.job_id] = dict(found._mapping)
+        indexes = [self.jobs[job_id]["job_index"] for job_id in step_jobs if job_id in self.jobs]
+        for ids in _chunks(indexes):
+            query = sa.select(schema.steps).where(
+                schema.steps.c.job_index.in_(ids), schema.steps.c.end_us == 0
+            )
+            for found in self.connection.execute(query):
+                key = (found.job_index, found.step_id, found.het_component)
+                self.steps[key] = dict(found._mapping)
+
+    def new_job(self, job_id: int) -> Row:
+        """Return a fresh row that is now the job's current one; an older one stops being it."""
+        older = self.jobs.get(job_id)
+        if older is not None:
+            older["is_last"] = 0
+            self.dirty_jobs[older["job_index"]] = older
+        row = dict(self._job_defaults)
+        row.update(job_index=self.next_job_index, cluster_id=self.cluster_id, job_id=job_id)
+        self.next_job_index += 1
+        self.jobs[job_id] = row
+        self.dirty_jobs[row["job_index"]] = row
+        return row
+
+    def job(self, job_id: int) -> Row | None:
+        """Return a job's current row, to be changed in place; None if accounting never saw it."""
+        row = self.jobs.get(job_id)
+        if row is not None:
+            self.dirty_jobs[row["job_index"]] = row
+        return row
+
+    def step(self, job_index: int, step_id: int, component: int = -1) -> Row:
+        """Return a step's row, to be changed in place, made if it is new."""
+        key = (job_index, step_id, component)
+        row = self.steps.get(key)
+        if row is None:
+            row = dict(self._step_defaults)
+            row.update(job_index=job_index, step_id=step_id, het_component=component)
+            self.steps[key] = row
+        self.dirty_steps.add(key)
+        return row
+
+    def open_steps(self, job_index: int) -> list[Row]:
+        """Return the rows of a job's steps that have not ended."""
+        return [row for key, row in self.steps.items() if key[0] == job_index and not row["end_us"]]
+
+    def save(self) -> None:
+        """Write what changed."""
+        rows = list(self.dirty_jobs.values())
+        # Rows that stop being the last of their job id go first, in the order they were made.
+        columns = self._job_columns
+        self.database.upsert(
+            self.connection,
+            schema.jobs,
+            ("job_index",),
+            [{name: row[name] for name in columns} for row in rows],
+        )
+        steps = [self.steps[key] for key in sorted(self.dirty_steps)]
+        keys = ("job_index", "step_id", "het_component")
+        self.database.upsert(self.connection, schema.steps, keys, steps)
+        self._save_texts()
+        if self.next_job_index != self._first_job_index:
+            self.connection.execute(
+                schema.store.update()
+                .where(schema.store.c.name == "next_job_index")
+                .values(value=str(self.next_job_index))
+            )
+
+    def _save_texts(self) -> None:
+        """Keep scripts and environments where AccountingStoreFlags asks for them."""
+        if not self.texts:
+            return
+        table = schema.clusters
+        flags = self.connection.execute(
+            sa.select(table.c.store_flags).where(table.c.id == self.cluster_id)
+        ).scalar()
+        wanted = {
+            row[column]
+            for flag, column in (("job_script", "script_hash"), ("job_env", "environment_hash"))
+            if flag in (flags or "").lower().split(",")
+            for row in self.dirty_jobs.values()
+        }
+        rows = [
+            {
+                "hash": digest,
+                "text": event.content.decode("utf-8", "replace"),
+                "last_used_us": event.time_us,
+            }
+            for digest, event in self.texts.items()
+            if digest in wanted
+        ]
+        self.database.upsert(self.connection, schema.texts, ("hash",), rows)
+
+    def _load_cluster(self) -> None:
+        nodes = schema.cluster_nodes
+        for found in self.connection.execute(
+            sa.select(nodes).where(nodes.c.cluster_id == self.cluster_id)
+        ):
+            self.node_names[found.node_id] = found.name
+            if found.is_gone:
+                self.gone_nodes.add(found.node_id)
+        parts = schema.cluster_partitions
+        for found in self.connection.execute(
+            sa.select(parts).where(parts.c.cluster_id == self.cluster_id)
+        ):
+            self.partitions[found.name] = Partition(
+                found.name,
+                tres_billing_weights=found.billing_weights,
+                def_mem_per_cpu_mib=found.def_mem_per_cpu_mib,
+                def_mem_per_node_mib=found.def_mem_per_node_mib,
+                def_mem_per_gpu_mib=found.def_mem_per_gpu_mib,
+            )
+        tracked = sa.select(schema.tres.c.type, schema.tres.c.name).where(
+            schema.tres.c.id >= schema.FIRST_DYNAMIC_TRES_ID
+        )
+        self.tracked = [f"{kind}/{name}" for kind, name in self.connection.execute(tracked)]
+        self.next_job_index = self._first_job_index = int(
+            self.connection.execute(
+                sa.select(schema.store.c.value).where(schema.store.c.name == "next_job_index")
+            ).scalar_one()
+        )
+
+
+def _chunks(ids: list[int]) -> Iterable[list[int]]:
+    return (ids[first : first + _CHUNK] for first in range(0, len(ids), _CHUNK))
+
+
+def _default(column: "sa.Column[Any]") -> Any:
+    return column.default.arg if column.default is not None else None  # type: ignore[attr-defined]
