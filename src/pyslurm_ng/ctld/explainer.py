@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
 
-from msgspec.structs import replace
-
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld import job_filter
@@ -24,6 +22,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.explain import Outlook, outlook
@@ -166,7 +165,7 @@ def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
             if not (partition.allow_groups or partition.allow_accounts or partition.root_only):
                 found.append(name)
             continue
-        request = replace(job.request, partition=name, dependency="", array="")
+        request = changed_request(job.request, partition=name, dependency="", array="")
         if not isinstance(submit.check(cluster, request, context), Reject):
             found.append(name)
     return found

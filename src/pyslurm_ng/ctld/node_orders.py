@@ -22,6 +22,7 @@ from pyslurm_ng.model.job import (
     JobRequest,
     NodeAlloc,
 )
+from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.wire import node_messages as nm
 
 _EXCLUSIVE = (
@@ -78,7 +79,7 @@ def credential_of(
         gid=job.gid,
         user_name=job.user_name,
         group_name=job.group_name,
-        request=request,
+        request=whole_request(request),
         nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in allocs),
         allocs=allocs,
         step_id=step_id,
@@ -131,7 +132,7 @@ def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
         nm.HetComponent(
             job_id=job.job_id,
             job_name=job.request.name,
-            request=job.request,
+            request=whole_request(job.request),
             nodes=tuple(cluster.node_names([alloc.node_id for alloc in job.nodes])),
             allocs=job.nodes,
             partition=job.partition,

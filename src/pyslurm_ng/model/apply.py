@@ -229,6 +229,7 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
         _drop_claim(job)  # it was for what the job wanted before
     if event.request is not None:
         job.request = event.request
+        cluster.share_values(job)
     _set_fields(job, event.fields, _JOB_TYPES)
     if job.job_id in cluster.active:
         cluster.take_licenses(job, 1)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Set as AbstractSet
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from . import gres_parts
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
-from .job import NO_STEPS, Job, JobRequest, NodeAlloc, share_values as share_request_values
+from .job import NO_STEPS, Job, NodeAlloc
+from .kept_request import Known, kept_request, whole_request
 from .node import Node, NodeSpec
 from .partition import Partition
 from .replies import Replies
@@ -217,7 +219,7 @@ class Cluster:
         self.array_heads: dict[int, None] = {}  # pending records that may hold several tasks
         # Answers that follow from nodes and partitions alone; emptied when one of them changes.
         self.memo: dict[object, object] = {}
-        self._requests: dict[JobRequest, JobRequest] = {}
+        self._requests: Known = {}
         self._words: dict[Any, Any] = {}
 
     # Look-ups ---------------------------------------------------------------------------------
@@ -263,7 +265,7 @@ class Cluster:
                 next_duty_id=self.next_duty_id,
                 conf_hash=self.conf_hash,
                 assoc_version=self.assoc_version,
-                jobs=cast(list[msgspec.Raw], list(self.jobs.values())),
+                jobs=[_packed(job) for job in self.jobs.values()],
                 nodes=self.nodes,
                 partitions=list(self.partitions.values()),
                 assocs=list(self.assocs.values()),
@@ -393,10 +395,7 @@ class Cluster:
             self._requests.clear()
         if len(self._words) > _MOST_SHARED:
             self._words.clear()
-        known = self._requests.setdefault(job.request, job.request)
-        if known is job.request:
-            share_request_values(known, self._words)
-        job.request = known
+        job.request = kept_request(job.request, self._requests, self._words)
         share = self._words.setdefault
         for name in _SHARED_WORDS:
             word = getattr(job, name)
@@ -529,6 +528,11 @@ class Cluster:
         use.cpus = use.mem_mib = use.cores = 0
         if use.gres_count:
             use.gres, use.gres_count = {}, {}
+
+
+def _packed(job: Job) -> msgspec.Raw:
+    """Return a job's stored form."""
+    return msgspec.Raw(_encoder.encode(replace(job, request=whole_request(job.request))))
 
 
 def is_completing(job: Job) -> bool:

@@ -4,10 +4,9 @@
 the journal into the Cluster. `Job` is what became of it.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr, replace
 
 from .ids import INFINITE, NO_VAL
 
@@ -168,28 +167,6 @@ class JobRequest(
     resv_ports: int = NO_VAL
 
 
-_COMMON_FIELDS = (
-    "account", "partition", "qos", "work_dir", "std_in", "std_out", "std_err", "command",
-    "alloc_node", "rlimits",
-)  # fmt: skip
-
-
-def changed_request(request: JobRequest, **fields: object) -> JobRequest:
-    """Return a request with some fields changed."""
-    return replace(request, **fields)
-
-
-def share_values(request: JobRequest, common: dict[Any, Any]) -> None:
-    """Let a request hold the same objects as others where users' jobs are usually alike.
-
-    Nothing of the request changes but its memory: limits alone take a kibibyte.
-    """
-    for name in _COMMON_FIELDS:
-        value = getattr(request, name)
-        if value:
-            force_setattr(request, name, common.setdefault(value, value))
-
-
 class GresAlloc(Struct, array_like=True, frozen=True, gc=False):
     """Generic resources of one kind held on one node."""
 
@@ -315,6 +292,8 @@ SUSPENDED_BY_GANG = -2  # others have their turn on the cores it shares with the
 
 class Job(Struct, array_like=True, gc=False):
     """A job, or an array's waiting tasks held as one record.
+
+    A job of the Cluster holds its request in the short form of `kept_request`.
 
     A record with `array_pending` stands for all tasks that have not started; a task that starts or
     is changed alone is split off into a record and job id of its own.

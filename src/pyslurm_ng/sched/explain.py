@@ -18,8 +18,8 @@ from pyslurm_ng.model.job import (
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
     JobRequest,
-    changed_request,
 )
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.obstacle import unplaceable

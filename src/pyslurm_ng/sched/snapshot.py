@@ -17,6 +17,7 @@ from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.kept_request import shared_part
 from pyslurm_ng.model.node import NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
@@ -504,7 +505,7 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
     patience_us = _patience_us(job) if job.request.switches else 0
     return Waiting(
         job_id=job.job_id,
-        request=job.request,
+        request=shared_part(job.request),
         partitions=_names(job.partition),
         time_limit_min=job.time_limit_min,
         submit_us=job.submit_us,

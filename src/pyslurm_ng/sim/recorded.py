@@ -27,6 +27,7 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
 from pyslurm_ng.sim import actions as act
 
@@ -373,7 +374,7 @@ def _as_it_is(job: Job, submitted: ev.JobSubmitted) -> ev.JobSubmitted:
     """Return a submission with what was changed while the job was held."""
     return msgspec.structs.replace(
         submitted,
-        request=job.request,
+        request=whole_request(job.request),
         account=job.account,
         qos=job.qos,
         partition=job.partition,

@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
@@ -76,7 +77,7 @@ def change_jobs(
             wanted = {key: value for key, value in fields.items() if key == "time_limit_min"}
         if job.state in TERMINAL_STATES or not (wanted or (waits and request)):
             return 0
-        changed = msgspec.structs.replace(job.request, **request) if waits and request else None
+        changed = changed_request(job.request, **request) if waits and request else None
         record_id = steering.parts.record_id(job, tasks)
         steering.parts.events.append(ev.JobUpdated(context.now_us, record_id, wanted, changed))
         return 0

@@ -19,6 +19,7 @@ from pyslurm_ng.model import amounts, job as model_job, task_ranges
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
@@ -264,7 +265,7 @@ def detail_values(
         tracked: the TRES names the cluster counts.
         exempt_s: PreemptExemptTime of the cluster.
     """
-    request = job.request
+    request = whole_request(job.request)
     if job.reservation:
         request = msgspec.structs.replace(request, reservation=job.reservation)
     partition = first_partition(cluster, job)

@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.rules.reservation_times import meet, moved_to, next_occurre
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.reservation import SHOWN_FLAGS, Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
 from pyslurm_ng.sched import features
@@ -340,7 +341,7 @@ def deletion(cluster: Cluster, reservation: Reservation, now_us: int) -> list[ev
                 "reason": int(Reason.ReservationDeleted),
                 "flags": int(job.flags | JobFlag.RESV_DEL_HOLD),
             }
-        request = msgspec.structs.replace(job.request, reservation=left)
+        request = changed_request(job.request, reservation=left)
         events.append(ev.JobUpdated(now_us, job_id, fields, request))
     events.append(ev.ReservationDeleted(time_us=now_us, name=reservation.name))
     return events

@@ -26,6 +26,7 @@ from pyslurm_ng.model import events as ev, job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
@@ -684,7 +685,7 @@ def _update_one(steering: Steering, job: Job, tasks: TaskRanges, settings: dict[
             return code
     if not change.fields and not change.request:
         return 0
-    request = msgspec.structs.replace(job.request, **change.request) if change.request else None
+    request = changed_request(job.request, **change.request) if change.request else None
     if request is not None and change.is_pending and not _PLACING.isdisjoint(change.request):
         refusal = _cannot_be_placed(change, request)
         if refusal is not None:
