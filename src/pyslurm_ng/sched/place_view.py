@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from pyslurm_ng.model.job import GresAlloc, changed_request
+from pyslurm_ng.model.job import GresAlloc
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import NodePart, Reservation, changed_reservation
