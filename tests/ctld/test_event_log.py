@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.ctld.event_log import EventLog
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.states import JobState
 from tests.model.clusters import START_US, cluster_of, submit
 
@@ -27,7 +27,7 @@ def lines_of(*events: ev.AnyEvent, level: int = 3) -> list[str]:
     cluster = cluster_of()
     submit(cluster, JobRequest())
     lines = Lines(level)
-    EventLog(cluster, lines).applied(events)
+    EventLog(cluster, lines, Lines(0)).applied(events)
     return lines.lines
 
 
@@ -64,3 +64,15 @@ def test_lost_nodes_are_errors() -> None:
 def test_a_quiet_log_costs_nothing() -> None:
     """Below info no line is even made."""
     assert lines_of(ev.NodesSilent(START_US, (3,), silent=True), level=2) == []
+
+
+def test_the_schedulers_log_has_only_its_lines() -> None:
+    """SlurmSchedLogFile; they are in slurmctld.log, too."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest())
+    every, scheduling = Lines(), Lines()
+    started = ev.JobAllocated(START_US, 1, "main", (NodeAlloc(0, 1, b"\x01", 0),), 0, 1, 1)
+    ended = ev.JobEnded(START_US, 1, JobState.CANCELLED)
+    EventLog(cluster, every, scheduling).applied([started, ended])
+    assert len(every.lines) == 2
+    assert scheduling.lines == ["sched: Allocate JobId=1 NodeList=n1 #CPUs=1 Partition=main"]

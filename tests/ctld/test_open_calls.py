@@ -313,6 +313,27 @@ def test_job_of_a_vanished_command_ends(room: Room, is_running: bool) -> None:
     assert job.state == JobState.CANCELLED
 
 
+def test_inactive_limit(room: Room) -> None:
+    """The site may want commands to have more time to come back, and sees why a job ended."""
+    room.allocations.inactive_limit_s = 60
+    call = room.allocate(ntasks=1)
+    room.schedule()
+    call.leave()
+    room.sleep(59.0)
+    job = room.cluster.jobs[1]
+    assert job.state == JobState.RUNNING
+    room.sleep(2.0)
+    assert (job.state, job.reason) == (JobState.TIMEOUT, Reason.InactiveLimit)
+
+
+def test_inactive_limit_is_for_jobs_that_run(room: Room) -> None:
+    """One that waits for nobody is cancelled soon."""
+    room.allocations.inactive_limit_s = 60
+    room.allocate(ntasks=1).leave()
+    room.sleep(11.0)
+    assert room.cluster.jobs[1].state == JobState.CANCELLED
+
+
 def test_command_that_comes_back_keeps_its_job(room: Room) -> None:
     """The same request id, and the job is attached again."""
     call = room.allocate(ntasks=1)

@@ -1,14 +1,16 @@
 """A daemon's log, line by line as Slurm writes it: `[2026-11-21T14:00:00.123] error: text`.
 
-To a file and, in the foreground, to stderr as `slurmctld: error: text`. One call is one line:
-control characters in texts that come from users are escaped, so nobody can forge a record.
+To a file, to syslog and, in the foreground, to stderr as `slurmctld: error: text`. One call is one
+line: control characters in texts that come from users are escaped, so nobody can forge a record.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import syslog
 import time
+from collections.abc import Callable
 
 QUIET, FATAL, ERROR, INFO, VERBOSE, DEBUG, DEBUG2, DEBUG3, DEBUG4, DEBUG5 = range(10)
 
@@ -20,6 +22,14 @@ _PREFIXES = ("", "fatal: ", "error: ", "", "", "debug:  ", "debug2: ", "debug3: 
              "debug5: ")  # fmt: skip
 
 
+_PRIORITIES = {
+    FATAL: syslog.LOG_CRIT,
+    ERROR: syslog.LOG_ERR,
+    INFO: syslog.LOG_INFO,
+    VERBOSE: syslog.LOG_INFO,
+}  # finer levels are LOG_DEBUG
+
+
 def level_number(name: str) -> int:
     """Return the number of a SlurmctldDebug value: a name of LEVELS or a number in digits."""
     if name.isdigit():
@@ -27,15 +37,38 @@ def level_number(name: str) -> int:
     return LEVELS.index(name.lower()) if name.lower() in LEVELS else INFO
 
 
+def syslog_level(given: str, level: int, *, has_file: bool, foreground: bool) -> int:
+    """Return how much goes to syslog, from SlurmctldSyslogDebug or what stands in its place.
+
+    Unless given: what is fatal; in the background without a log file, all that would go there;
+    in the foreground nothing.
+
+    Args:
+        level: of the log file.
+    """
+    if given:
+        return level_number(given)
+    if foreground:
+        return QUIET
+    return FATAL if has_file else max(FATAL, level)
+
+
+def _send(priority: int, text: str) -> None:
+    syslog.syslog(priority, text)
+
+
 class DaemonLog:
     """Where one daemon writes its lines; cheap when a line is below the level.
 
     Attributes:
-        file_level, stderr_level: what is written there; QUIET for nothing.
+        file_level, stderr_level, syslog_level: what is written there; QUIET for nothing.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, send: Callable[[int, str], None] = _send) -> None:
+        """`send(priority, text)` is how a line reaches syslog."""
         self._name = name
+        self._send = send
+        self.syslog_level = QUIET
         self._path = ""
         self._fd = -1
         self.file_level = QUIET
@@ -57,6 +90,12 @@ class DaemonLog:
         self._time_format = time_format or "iso8601_ms"
         self._second = -1
 
+    def open_syslog(self, level: int) -> None:
+        """Write to syslog, too, from now on."""
+        self.syslog_level = level
+        if level:
+            syslog.openlog(self._name, syslog.LOG_PID, syslog.LOG_DAEMON)
+
     def reopen(self) -> None:
         """Open the file's name again, after somebody has moved the file away."""
         if self._fd >= 0:
@@ -65,17 +104,19 @@ class DaemonLog:
     @property
     def level(self) -> int:
         """The most verbose level that goes anywhere."""
-        return max(self.file_level, self.stderr_level)
+        return max(self.file_level, self.stderr_level, self.syslog_level)
 
     def write(self, level: int, text: str) -> None:
         """Write one line to where its level is wanted."""
-        if level > self.file_level and level > self.stderr_level:
+        if level > self.level:
             return
         line = _PREFIXES[level] + escape(text)
         if level <= self.file_level and self._fd >= 0:
             _put(self._fd, f"[{self._stamp()}] {line}\n")
         if level <= self.stderr_level:
             _put(2, f"{self._name}: {line}\n")
+        if level <= self.syslog_level:
+            self._send(_PRIORITIES.get(level, syslog.LOG_DEBUG), line)
 
     def fatal(self, text: str) -> None:
         """Say why the daemon ends; ending is the caller's."""

@@ -45,10 +45,15 @@ class Decide(Protocol):
 
 
 class Allocations:
-    """Answers AllocateJob."""
+    """Answers AllocateJob.
+
+    Attributes:
+        inactive_limit_s: InactiveLimit, for commands of running jobs that have gone; 0: none.
+    """
 
     def __init__(self, writer: Writer, watch: JobWatch, clock: Clock, decide: Decide) -> None:
         """Watch jobs with `watch`; `decide` takes a request to the submit rule."""
+        self.inactive_limit_s = 0
         self._writer = writer
         self._watch = watch
         self._clock = clock
@@ -118,20 +123,32 @@ class Allocations:
             return
         del self._attached[job_id]
         if not is_kept:
-            self._clock.call_later(_GONE_GRACE_S, partial(self._revoke, job_id))
+            is_limited = self._is_limited(job_id)
+            grace_s = self.inactive_limit_s if is_limited else _GONE_GRACE_S
+            self._clock.call_later(grace_s, partial(self._revoke, job_id, is_limited=is_limited))
 
-    def _revoke(self, job_id: int) -> None:
+    def _is_limited(self, job_id: int) -> bool:
+        """Return whether InactiveLimit says when a job without its command is over."""
+        cluster = self._writer.cluster
+        job = cluster.jobs.get(job_id)
+        if not self.inactive_limit_s or job is None or job.state == JobState.PENDING:
+            return False
+        partition = cluster.partitions.get(job.partition)
+        return partition is None or not partition.root_only
+
+    def _revoke(self, job_id: int, *, is_limited: bool = False) -> None:
         """End the job of a command that has gone and not come back."""
         job = self._writer.cluster.jobs.get(job_id)
         if job is None or job_id in self._attached or _is_over(job):
             return
         if job.het_job_id in self._attached:
             return  # a component: its command is its leader's
-        self._writer.record(
-            steps.end_allocation(
-                self._writer.cluster, job, 0, self._clock.now_us(), cancelled_by=job.uid
-            )
-        )
+        cluster, now_us = self._writer.cluster, self._clock.now_us()
+        if is_limited:
+            events = steps.end_inactive(cluster, job, now_us)
+        else:
+            events = steps.end_allocation(cluster, job, 0, now_us, cancelled_by=job.uid)
+        self._writer.record(events)
 
     def _sweep(self) -> None:
         """Cancel what waited for a command when the controller stopped and is not missed since."""

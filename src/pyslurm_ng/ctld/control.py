@@ -56,10 +56,15 @@ class Control:
         self._log.info("Terminate signal (SIGINT or SIGTERM) received")
         self.ended.set()
 
+    def reopen_logs(self) -> None:
+        """Begin new log files: somebody has moved the old ones away."""
+        self._log.reopen()
+        self._parts.scheduling_log.reopen()
+
     def hang_up(self) -> None:
         """Open the log anew and read the files again: SIGHUP came."""
         self._log.info("Reconfigure signal (SIGHUP) received")
-        self._log.reopen()
+        self.reopen_logs()
         bg.tell_systemd("RELOADING=1")
         try:
             for note in self.reconfigure():

@@ -99,7 +99,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, parts.control.terminate)
         loop.add_signal_handler(signal.SIGHUP, parts.control.hang_up)
-        loop.add_signal_handler(signal.SIGUSR2, self.log.reopen)
+        loop.add_signal_handler(signal.SIGUSR2, parts.control.reopen_logs)
         parts.connect_accounting()
         gc.collect()
         gc.freeze()

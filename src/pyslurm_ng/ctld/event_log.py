@@ -31,13 +31,15 @@ _INFO = 3
 class EventLog:
     """Writes a line for each event that an administrator would look for."""
 
-    def __init__(self, cluster: Cluster, log: Log) -> None:
+    def __init__(self, cluster: Cluster, log: Log, scheduling: Log) -> None:
+        """`scheduling` takes lines that tell what the scheduler did, besides `log`."""
         self._cluster = cluster
         self._log = log
+        self._scheduling = scheduling
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Write the lines of events just applied."""
-        if self._log.level < _INFO:
+        if max(self._log.level, self._scheduling.level) < _INFO:
             return
         for event in events:
             line = _LINES.get(type(event))
@@ -48,6 +50,8 @@ class EventLog:
                 self._log.error(text.removeprefix("error: "))
             elif text:
                 self._log.info(text)
+                if text.startswith("sched: "):
+                    self._scheduling.info(text)
 
 
 def _names(cluster: Cluster, node_ids: Sequence[int]) -> str:

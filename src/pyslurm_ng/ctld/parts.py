@@ -38,7 +38,7 @@ from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.start import Beginning, CannotStart, Options
+from pyslurm_ng.ctld.start import Beginning, CannotStart, Options, open_scheduling_log
 from pyslurm_ng.ctld.step_calls import StepCalls
 from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
@@ -84,6 +84,7 @@ class Parts:
         self._beginning = beginning
         self._log = log
         self._lookups = ThreadPoolExecutor(_LOOKUP_THREADS, "lookup")
+        self.scheduling_log = open_scheduling_log(configuration)
         self._build_writer()
         self._build_scheduler()
         self._build_service()
@@ -99,6 +100,7 @@ class Parts:
         conf = fresh.conf
         for part in (self.nodes, self.mailer, self.job_programs, self.reservation_programs):
             part.conf = conf
+        self._allocations.inactive_limit_s = conf.inactive_limit
         self.scheduler.runs_prolog = nodes_prepare(conf)
         self.scheduler.policy = fresh.policy
         self.usage.decay(conf.priority_decay_half_life)
@@ -191,7 +193,7 @@ class Parts:
         writer.observe(self.usage.applied)
         writer.observe(self.limits.applied)
         writer.observe(self.soft.applied)
-        writer.observe(EventLog(cluster, self._log).applied)
+        writer.observe(EventLog(cluster, self._log, self.scheduling_log).applied)
         writer.observe(self._beginning.scripts.applied)
         writer.observe(self.scheduler.applied)
         self._watch = JobWatch(cluster)
@@ -244,7 +246,7 @@ class Parts:
     def _build_steps(self) -> None:
         """Put together what answers srun and salloc as long as they run."""
         service = self.service
-        allocations = Allocations(
+        self._allocations = allocations = Allocations(
             self.writer,
             self._watch,
             self._edges,
@@ -252,6 +254,7 @@ class Parts:
                 call, allocate_job, service.context(caller), answer
             ),
         )
+        allocations.inactive_limit_s = self.configuration.conf.inactive_limit
         self.steps = StepCalls(self.writer, self._credentials, self._edges, service.context)
         self.writer.observe(self.steps.applied)
         service.more["AllocateJob"] = allocations.handle

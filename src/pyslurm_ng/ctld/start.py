@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslurm_ng.base import background as bg
-from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number
+from pyslurm_ng.base.daemon_log import ERROR, INFO, QUIET, DaemonLog, level_number, syslog_level
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -62,6 +62,14 @@ def open_log(log: DaemonLog, options: Options, configuration: Configuration) -> 
     level = max(1, level_number(conf.slurmctld_debug) + options.verbose - options.quiet)
     log.stderr_level = level
     path = options.log_path or conf.slurmctld_log_file
+    log.open_syslog(
+        syslog_level(
+            conf.slurmctld_syslog_debug,
+            level,
+            has_file=bool(path),
+            foreground=options.foreground,
+        )
+    )
     if not path:
         return
     if not options.foreground:
@@ -74,6 +82,24 @@ def open_log(log: DaemonLog, options: Options, configuration: Configuration) -> 
             os.chown(path, configuration.service_uid, -1)
     except OSError as error:
         raise CannotStart(f"Unable to open logfile `{path}': {error.strerror}") from None
+
+
+def open_scheduling_log(configuration: Configuration) -> DaemonLog:
+    """Return the log of what the scheduler does; it takes nothing unless SlurmSchedLogLevel is 1.
+
+    Raises:
+        CannotStart: the log file cannot be opened.
+    """
+    conf = configuration.conf
+    log = DaemonLog("sched")
+    log.stderr_level = QUIET
+    path = conf.slurm_sched_log_file
+    if path and conf.slurm_sched_log_level:
+        try:
+            log.open(path, INFO, conf.log_time_format[0] if conf.log_time_format else "iso8601_ms")
+        except OSError as error:
+            raise CannotStart(f"Unable to open logfile `{path}': {error.strerror}") from None
+    return log
 
 
 def make_places(configuration: Configuration) -> None:

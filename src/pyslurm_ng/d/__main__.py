@@ -8,7 +8,7 @@ import sys
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background
-from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number
+from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number, syslog_level
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d import sensors
 from pyslurm_ng.d.daemon import CannotStart, Daemon
@@ -184,6 +184,11 @@ def _open_log(log: DaemonLog, options: Options, setup: Setup) -> None:
     level = max(1, level_number(conf.slurmd_debug) + options.verbose - options.quiet)
     log.stderr_level = level
     path = options.log_path or setup.log_file
+    log.open_syslog(
+        syslog_level(
+            conf.slurmd_syslog_debug, level, has_file=bool(path), foreground=options.foreground
+        )
+    )
     if not path:
         return
     if not options.foreground:

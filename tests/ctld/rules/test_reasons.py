@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.rules.steps import end_inactive
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.model import events as ev
@@ -344,6 +345,13 @@ def time_limit(scene: Scene) -> Job:
     return job
 
 
+def inactive(scene: Scene) -> Job:
+    """The command of an allocation has gone."""
+    job = scene.running()
+    scene.apply(end_inactive(scene.cluster, job, scene.now_us))
+    return job
+
+
 def deadline(scene: Scene) -> Job:
     full(scene)
     job = scene.waiting(time_limit_min=10, deadline_us=scene.now_us + 30 * MINUTE_US)
@@ -568,6 +576,7 @@ ARISE: dict[Reason, Callable[[Scene], Job]] = {
     Reason.RaisedSignal: with_status(11),
     Reason.OutOfMemory: with_status(125, nm.END_OUT_OF_MEMORY),
     Reason.TimeLimit: time_limit,
+    Reason.InactiveLimit: inactive,
     Reason.DeadLine: deadline,
 }
 _VAGUE = "a limit is always named by its own code, never by a word for many"
@@ -588,7 +597,6 @@ CANNOT: dict[Reason, str] = {
     Reason.MpiPortsBusy: "MpiParams has no effect: ports are not given out",
     Reason.FedJobLock: "there are no federations: such options are refused",
     Reason.MaxPoweredUpNodes: "nodes are not powered up and down: those keys have no effect",
-    Reason.InactiveLimit: "a silent srun or salloc is noticed by its connection, not by a time",
     Reason.SystemFailure: "a controller that cannot write stops; nothing unwritten has happened",
     Reason.ReservationInvalid: "a reservation that is gone is ReservationDeleted, others wait",
     Reason.BurstBufferResources: _BURST,

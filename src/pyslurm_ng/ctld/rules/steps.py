@@ -485,3 +485,15 @@ def end_allocation(
         exit_code=exit_code,
         reason=reason,
     )
+
+
+def end_inactive(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
+    """Return the end of a running job whose command was gone for InactiveLimit."""
+    return job_end.complete(
+        cluster,
+        job,
+        JobState.TIMEOUT,
+        now_us,
+        reason=Reason.InactiveLimit,
+        duty_flags=SIGNAL_CANCELLED,
+    )
