@@ -76,6 +76,14 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         ("Shows the nodes of each partition by state, or with -N each node on a line of its own.",),
         'sinfo -N -o "%N %t %E"',
     ),
+    "sbcast": (
+        "send a file to the nodes of a job",
+        "[options] SOURCE DEST",
+        ("Writes a file on every node of a job, as the user: from within the job, or with --jobid. "
+         "What is there is not replaced unless -f is given. The exit code is 0, or the error "
+         "number of a node that failed.",),
+        "sbcast -f data.bin /tmp/data.bin",
+    ),
     "scontrol": (
         "look at and change the cluster",
         "[options] [command [arguments]]",

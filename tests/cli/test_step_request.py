@@ -97,7 +97,7 @@ def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "words",
     [
-        ["--bcast"], ["--x11"], ["--async"],
+        ["--x11"], ["--async"],
         ["--preserve-env"], ["--mpi=pmix"], ["--mpi=frob"], ["-r", "x"], ["--pty=3"], ["-Z"],
     ],
 )  # fmt: skip

@@ -307,6 +307,7 @@ class _Srun:
                 raise Failed
             tasks.first_rank = self._ranks[0]
         programs = self._programs(granted, tasks.count)
+        sent = self._send_program(granted)
         streams = StepIo(Sink(1), Sink(2))
         std = self._route_streams(streams, granted, tasks.count)
         client = StepClient(
@@ -328,7 +329,7 @@ class _Srun:
             say(f"srun: error: srun prolog failed rc = {status}. Aborting step.")
             self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed
-        self._launch(client, granted, programs, std)
+        self._launch(client, granted, programs, std | sent)
         self._watch_controller(client)
         terminal = _RawTerminal() if streams.pty else None
         try:
@@ -451,6 +452,21 @@ class _Srun:
             return read_programs(self._operands[0], count)
         except MultiProgError as problem:
             say(f"srun: error: {problem}")
+            self._never_launched(granted, list(range(len(granted["nodes"]))))
+            raise Failed from None
+
+    def _send_program(self, granted: "dict[str, Any]") -> "dict[str, Any]":
+        """Send the program to the nodes if --bcast says so; return what they are to know of it."""
+        if "bcast" not in self._options.settings:
+            return {}
+        from pyslurm_ng.cli.broadcast import BroadcastError
+        from pyslurm_ng.cli.step_broadcast import CONF_KEYS as BROADCAST_KEYS, send_program
+
+        conf = self._conf | read_conf("srun", *BROADCAST_KEYS)
+        try:
+            return send_program(self._options, conf, granted, self._operands[0])
+        except BroadcastError as problem:
+            say(f"srun: fatal: {problem}")
             self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed from None
 

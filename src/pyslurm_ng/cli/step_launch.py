@@ -148,6 +148,11 @@ def launch_fields(
         "acctg_freq": request.get("acctg_freq", ""),
         **std,
     }
+    libraries = fields.pop("library_path", "")
+    if libraries:
+        before = os.environ.get("LD_LIBRARY_PATH", "")
+        path = f"{libraries}:{before}" if before else libraries
+        fields["environment"] += b"LD_LIBRARY_PATH=%b\0" % os.fsencode(path)
     if "pty" in settings:
         from pyslurm_ng.cli.step_client import window_size
 

@@ -33,6 +33,8 @@ def check_settings(options: "Options") -> None:
             raise OptionError(f"--{name} is not implemented yet", 1)
     if settings.get("pty") not in (None, ""):
         raise OptionError("--pty with a file descriptor is not implemented yet", 1)
+    if "bcast" in settings and "multi-prog" in settings:
+        raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     _check_mpi(settings.get("mpi", "none"))
     for name in ("relative", "wait", "msg-timeout", "threads"):
         if name in settings:

@@ -15,6 +15,8 @@ EFFECTIVE_KEYS: set[str] = {
     "AllowSpecResourcesUsage",
     "AuthInfo",
     "AuthType",
+    "BcastExclude",
+    "BcastParameters",
     "ClusterName",
     "CompleteWait",
     "CredType",

@@ -19,6 +19,7 @@ from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
 from pyslurm_ng.ctld.explainer import Explainer
 from pyslurm_ng.ctld.failures import Failures
+from pyslurm_ng.ctld.file_credentials import FileCredentials
 from pyslurm_ng.ctld.het_follower import HetFollower
 from pyslurm_ng.ctld.identities import Identities
 from pyslurm_ng.ctld.job_programs import JobPrograms
@@ -259,6 +260,8 @@ class Parts:
         self.writer.observe(self.steps.applied)
         service.more["AllocateJob"] = allocations.handle
         service.more["CreateStep"] = self.steps.handle
+        files = FileCredentials(self.writer, self._credentials, self._edges)
+        service.more["AskFileCredential"] = files.handle
         self.hooks = HookRunner()
         self.job_programs = JobPrograms(
             self.writer,

@@ -387,9 +387,9 @@ class Daemon:
         """Carry out what the core wants; reports go out soon."""
         for action in actions:
             if isinstance(action, co.StartBatch):
-                self._with_account(action.credential, partial(self._start_batch, action))
+                self.with_account(action.credential, partial(self._start_batch, action))
             elif isinstance(action, co.StartStep):
-                self._with_account(action.credential, partial(self._start_step, action))
+                self.with_account(action.credential, partial(self._start_step, action))
             elif isinstance(action, co.Command):
                 key = (action.job_id, action.step_id, action.attempt)
                 if not self.runner.command(key, action.words) and self.runner.has(key):
@@ -407,7 +407,7 @@ class Daemon:
                 self._loop.create_task(self._reboot())
         self.flush_soon()
 
-    def _with_account(self, credential: nm.JobCredential, go_on: Any) -> None:
+    def with_account(self, credential: nm.JobCredential, go_on: Any) -> None:
         """Call with the user's groups and home, now or when the database has answered."""
         account = self._accounts.known(credential)
         if account is not None:

@@ -449,7 +449,7 @@ def _task(
     return {
         "task": task_id,
         "local": local,
-        "argv": _argv(request.programs, task_id),
+        "argv": _argv(request, task_id, setup.node_name),
         "env": environment.entries(environment.task_variables(rank, local, view)),
         "in": std_in,
         "out": std_out,
@@ -466,15 +466,17 @@ def _gpu_bind(credential: nm.JobCredential) -> str:
     return ""
 
 
-def _argv(programs: Sequence[nm.Program], task_id: int) -> list[str]:
+def _argv(request: nm.LaunchStep, task_id: int, node_name: str) -> list[str]:
     rest: list[str] | None = None
-    for program in programs:
+    for program in request.programs:
         if task_id in program.tasks:
             return list(program.argv)
         if not program.tasks:
             rest = list(program.argv)
     if not rest:
         raise SpecError(f"no program for task {task_id}")
+    if request.program:
+        rest[0] = request.program.replace("%N", node_name)
     return rest
 
 

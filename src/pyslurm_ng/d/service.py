@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng import __version__
 from pyslurm_ng.d import core as co
+from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.usage import usage_of_tasks
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.wire import node_messages as nm
@@ -24,6 +25,7 @@ _ACCESS_DENIED = 2002
 _INVALID_JOB_ID = 2017
 _NOT_SUPPORTED = 2125
 _SIGKILL = 9
+_INVALID = 22  # EINVAL
 
 
 class NodeStreams:
@@ -32,6 +34,7 @@ class NodeStreams:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._tasks: set[asyncio.Task[None]] = set()
+        self._files = FileTransfers(daemon)
         self._server = StreamServer(
             self._handle,
             audience=f"slurmd:{daemon.node.node_name}",
@@ -54,6 +57,7 @@ class NodeStreams:
 
     async def close(self) -> None:
         """Stop serving."""
+        self._files.close()
         await self._server.close()
 
     def _handle(self, call: Call) -> None:
@@ -62,6 +66,8 @@ class NodeStreams:
             self._launch(call, request)
         elif isinstance(request, nm.SignalStep):
             self._signal(call, request)
+        elif isinstance(request, nm.SendFile):
+            self._take_file(call, request)
         elif isinstance(request, nm.ListPids):
             self._spawn(self._list_pids(call, request))
         elif isinstance(request, nm.StepStatus):
@@ -88,14 +94,8 @@ class NodeStreams:
 
     def _launch(self, call: Call, request: nm.LaunchStep) -> None:
         daemon = self._daemon
-        try:
-            credential = daemon.open_credential(request.credential)
-            daemon.check_time(credential)
-        except AuthError as error:
-            call.error(co.ESLURMD_CREDENTIAL_REVOKED, error.text)
-            return
-        if call.peer.uid not in (0, credential.uid):
-            call.error(_ACCESS_DENIED, "Access/permission denied")
+        credential = self._opened(call, request.credential)
+        if credential is None:
             return
         if daemon.node.node_name not in credential.step_nodes:
             call.error(
@@ -103,6 +103,34 @@ class NodeStreams:
             )
             return
         daemon.launch_step(credential, request, call)
+
+    def _opened(self, call: Call, blob: bytes) -> nm.JobCredential | None:
+        """Return a credential that the caller may use; refuse the call and return None if not."""
+        try:
+            credential = self._daemon.open_credential(blob)
+            self._daemon.check_time(credential)
+        except AuthError as error:
+            call.error(co.ESLURMD_CREDENTIAL_REVOKED, error.text)
+            return None
+        if call.peer.uid not in (0, credential.uid):
+            call.error(_ACCESS_DENIED, "Access/permission denied")
+            return None
+        return credential
+
+    def _take_file(self, call: Call, request: nm.SendFile) -> None:
+        if not request.credential:
+            self._spawn(self._files.go_on(call, request))
+            return
+        credential = self._opened(call, request.credential)
+        if credential is None:
+            return
+        if not request.path.startswith("/") or "\0" in request.path:
+            call.error(_INVALID, "the path must be absolute")
+            return
+        self._daemon.with_account(
+            credential,
+            lambda account: self._spawn(self._files.begin(call, request, credential, account)),
+        )
 
     def _may_act(self, call: Call, job_id: int) -> co.JobHere | None:
         """Return a job here that the caller may act on; refuse the call and return None if not."""

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.stepd import READY, TITLE_ROOM
+from pyslurm_ng.d.stepd import READY, RECEIVE_FILE, TITLE_ROOM
 
 StepKey: TypeAlias = tuple[int, int, int]
 """Job, step, attempt: as in a step's file name."""
@@ -140,6 +140,11 @@ class StepRunner:
         self._paths[key] = path
         self._attach(key, ours)
         self._queue.append((path, theirs))
+        self._send_queue()
+
+    def fork_receiver(self, theirs: socket.socket) -> None:
+        """Begin a process that writes a file (see `file_receiver`), on its end of a channel."""
+        self._queue.append((RECEIVE_FILE, theirs))
         self._send_queue()
 
     def _send_queue(self) -> None:

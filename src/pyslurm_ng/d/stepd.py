@@ -3,9 +3,10 @@
 slurmd starts one template when it starts itself. It is small and has one thread, so a fork of it
 is a supervisor within a fraction of a millisecond whatever the size of slurmd. It reads names of
 step files (see `step_record`) from a socket, each with a descriptor of the new supervisor's
-channel, forks, and writes down the child's process id. It ends when slurmd does; the supervisors
-go on. A lock in the spool makes a restarted slurmd's template wait for its predecessor, so that
-after the wait every step that was begun has its process id in its file.
+channel, forks, and writes down the child's process id; in place of a name it may read that a file
+of a user's is to be received. It ends when slurmd does; the supervisors go on. A lock in the spool
+makes a restarted slurmd's template wait for its predecessor, so that after the wait every step that
+was begun has its process id in its file.
 """
 
 import fcntl
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES = 8192
 READY = b"ready"
+RECEIVE_FILE = "file"
+"""In place of a step file's name, which is absolute: a process that writes a user's file."""
 TITLE_ROOM = 64
 
 
@@ -95,8 +98,12 @@ def main(argv: "Sequence[str]") -> int:
         if pid == 0:
             control.close()
             os.close(lock)
+            if path == RECEIVE_FILE:
+                _receive_file(channel, title)
             _supervise(path, channel, title)
         os.close(channel)
+        if path == RECEIVE_FILE:
+            continue
         try:
             record = {
                 "kind": "pid", "pid": pid, "start": step_record.start_ticks(pid), "boot": boot,
@@ -151,6 +158,18 @@ def _supervise(path: str, channel: int, title: _Title) -> None:
         _leave_trace(path)
     finally:
         os._exit(code)
+
+
+def _receive_file(channel: int, title: _Title) -> None:
+    """In the child: write a file that a user sends; never returns."""
+    try:
+        from pyslurm_ng.d.file_receiver import receive
+
+        _process.set_dumpable(False)
+        title.set("slurmstepd: receiving a file")
+        receive(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
+    finally:
+        os._exit(0)
 
 
 def _leave_trace(path: str) -> None:

@@ -456,6 +456,27 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     all_ranks: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # 0: the step is alone
     tasks_per_socket: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # at most; 0: any number
     threads_per_core: Annotated[int, Meta(ge=0, le=1 << 16)] = 0  # that tasks use; 0: all
+    program: _Text = ""  # in place of the first word of argv; %N stands for the node's name
+
+
+@message(kind="SendFile", roles="user", owner_rule="owner", rate="change")
+class SendFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A block of a file for this node; the sender's uid must be the credential's.
+
+    Blocks of one file have the same `key` and come in order, each after the answer to the one
+    before. The first has the credential and says what file is meant; later ones have only data.
+    """
+
+    key: _Key
+    credential: bytes = b""
+    path: _Text = ""  # absolute
+    mode: int = 0o600
+    times_us: Annotated[list[int], Meta(max_length=2)] = []  # access and change, to be kept
+    force: bool = False  # replaces what is there
+    make_directory: bool = False  # the last one of the path
+    data: _Blob = b""
+    is_packed: bool = False  # all data of the file is one stream of zlib
+    is_last: bool = False
 
 
 @reply("StepLaunched")

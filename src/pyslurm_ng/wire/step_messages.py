@@ -126,6 +126,23 @@ class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     exit_code: int = 0  # wait status
 
 
+@message(kind="AskFileCredential", roles="user", owner_rule="owner", rate="read", max_bytes=4096)
+class AskFileCredential(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What sbcast needs to write files on the nodes of a job."""
+
+    job_id: int
+
+
+@reply("FileCredential")
+class FileCredential(msgspec.Struct, frozen=True):
+    """The nodes of a job; `credential` lets its owner write there (SendFile)."""
+
+    job_id: int
+    nodes: list[str]
+    addresses: list[tuple[str, int]]
+    credential: bytes
+
+
 class GrantedComponent(msgspec.Struct, frozen=True):
     """What a job has, or one component of a heterogeneous one.
 

@@ -1,0 +1,102 @@
+"""A process that writes one file of a user's, sent by sbcast or srun --bcast.
+
+A fork of slurmstepd's template: it becomes the user for good before it touches any path, so that
+his rights decide what may be written. slurmd passes it a specification and then pieces over their
+channel, one message each; every message has one answer, an errno or 0. A file that does not come
+whole is removed.
+"""
+
+import os
+import zlib
+from _socket import socket
+
+from pyslurm_ng._records import pack, unpack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PIECE_BYTES = 1 << 17
+"""Most data in one message; a socket pair takes less than twice as much at once."""
+DATA, END = b"D", b"E"
+"""First byte of a message behind the first."""
+_MESSAGE_BYTES = PIECE_BYTES + 65536
+_AT_ONCE_BYTES = 1 << 22
+
+
+def receive(channel: socket) -> None:
+    """Serve one file; returns when it is done or slurmd has gone."""
+    spec = unpack(channel.recv(_MESSAGE_BYTES))
+    file = -1
+    try:
+        _become(spec)
+        file = _open(spec)
+        channel.send(pack(0))
+        unpacker = zlib.decompressobj() if spec["is_packed"] else None
+        while True:
+            body = channel.recv(_MESSAGE_BYTES)
+            if not body:
+                os.unlink(spec["path"])
+                return
+            if body[:1] == END:
+                break
+            if unpacker is None:
+                _write(file, body[1:])
+            else:
+                _unpack(file, unpacker, body[1:])
+            channel.send(pack(0))
+        if unpacker is not None and not unpacker.eof:
+            raise zlib.error("incomplete")
+        _finish(file, spec)
+        channel.send(pack(0))
+    except (OSError, zlib.error) as error:
+        if file >= 0:
+            os.unlink(spec["path"])
+        channel.send(pack(getattr(error, "errno", None) or 22))  # EINVAL
+
+
+def _become(spec: "dict[str, Any]") -> None:
+    if os.geteuid() == 0:
+        os.setgroups(spec["groups"])
+        os.setresgid(spec["gid"], spec["gid"], spec["gid"])
+        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+    if os.getresuid() != (spec["uid"],) * 3:
+        raise PermissionError(1, "not that user")
+
+
+def _open(spec: "dict[str, Any]") -> int:
+    path = spec["path"]
+    if spec["make_directory"]:
+        try:
+            os.mkdir(os.path.dirname(path), 0o700)
+        except FileExistsError:
+            pass
+    if spec["force"]:
+        # Never written into: a program that runs keeps its file, a link its target.
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
+
+
+def _unpack(file: int, unpacker: "zlib._Decompress", data: bytes) -> None:
+    """Write what comes of packed data, a part at a time: it may be a thousand times as much."""
+    while data:
+        _write(file, unpacker.decompress(data, _AT_ONCE_BYTES))
+        data = unpacker.unconsumed_tail
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _finish(file: int, spec: "dict[str, Any]") -> None:
+    os.fchmod(file, spec["mode"] & 0o777)
+    if spec["times_us"]:
+        accessed, modified = spec["times_us"]
+        os.utime(file, ns=(accessed * 1000, modified * 1000))
+    os.close(file)
