@@ -293,7 +293,6 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         ("-u nobody-of-that-name", "sacct: fatal: Invalid user id: nobody-of-that-name"),
         ("-g nogroup-of-that-name", "sacct: fatal: Invalid group id: nogroup-of-that-name"),
         ("-N n[1-", "sacct: error: Invalid node list"),
-        ("-c", "sacct: error: --completion is not supported yet"),
         ("-M other", "sacct: error: --clusters=other: other clusters are not supported yet"),
         ("--units=X -j 1", "sacct: fatal: Invalid unit type 'X'"),
         ("word", "sacct: error: Unknown arguments:"),

@@ -29,7 +29,6 @@ SAME = {
     "help-fields": "helpformat",
     "uid": "user",
 }
-REFUSED = ("completion", "file")
 REPEATABLE = ("jobs", "accounts", "user", "state", "partition", "name", "nodelist")
 FLAG_NAMES = {
     "schedsubmit": "SchedSubmit",
@@ -48,7 +47,19 @@ def main(argv: "list[str]") -> int:
     for name in REPEATABLE:  # lists may be given in pieces
         if name in given:
             given[name] = ",".join(value for other, value in given.pairs if other == name)
+    if "completion" in given:
+        return _completions(given)
+    if "file" in given:
+        fail("sacct: error: --file is for --completion only")
     return _report(given, argv)
+
+
+def _completions(given: "dict[str, str]") -> int:
+    from pyslurm_ng.cli import sacct_completion
+
+    usual = sacct_completion.LONG_FORMAT if "long" in given else sacct_completion.FORMAT
+    conf = read_conf("sacct", "JobCompLoc")
+    return sacct_completion.show(conf, given, _chosen_fields(given, usual))
 
 
 def _report(given: "dict[str, str]", argv: "list[str]") -> int:
@@ -111,7 +122,7 @@ def _selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
     if "jobs" in given:
         request["jobs"] = _jobs(given["jobs"])
     if "state" in given:
-        request["states"] = _states(given["state"])
+        request["states"] = states(given["state"])
     if "flags" in given:
         request["flags"] = _flags(given["flags"])
     if "nodelist" in given:
@@ -121,9 +132,9 @@ def _selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
             request["nodes"] = expand(given["nodelist"])
         except HostlistError as problem:
             fail(f"sacct: error: Invalid node list: {problem}")
-    uids = _uids(given)
-    if uids:
-        request["uids"] = uids
+    chosen = uids(given)
+    if chosen:
+        request["uids"] = chosen
     if "gid" in given:
         request["gids"] = _gids(given["gid"])
     _ranges(given, request)
@@ -222,7 +233,8 @@ def _split_outside_brackets(text: str) -> "list[str]":
     return [word for word in words if word]
 
 
-def _states(text: str) -> "list[str]":
+def states(text: str) -> "list[str]":
+    """Return the names of states as records have them; leaves on an unknown one."""
     from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES, parse_job_state
 
     found = []
@@ -248,18 +260,18 @@ def _flags(text: str) -> "list[str]":
     return found
 
 
-def _uids(given: "dict[str, str]") -> "list[int]":
+def uids(given: "dict[str, str]") -> "list[int]":
     """Return the users to show, empty for all: root's default, and with ids of jobs anybody's."""
     if "user" in given:
         from pyslurm_ng.cli.command import uid_of
 
-        uids = []
+        found = []
         for word in split_list(given["user"]):
             uid = uid_of(word)
             if uid < 0:
                 fail(f"sacct: fatal: Invalid user id: {word}")
-            uids.append(uid)
-        return uids
+            found.append(uid)
+        return found
     if "allusers" in given or "jobs" in given or os.getuid() == 0:
         return []
     return [os.getuid()]
@@ -341,26 +353,19 @@ def _table(
     chosen: "list[tuple[str, int, bool]]",
     given: "dict[str, str]",
 ) -> int:
-    from pyslurm_ng._records import MARK, RIGHT, render
+    from pyslurm_ng._records import render
     from pyslurm_ng.cli.sacct_columns import FIELDS as TEXTS, Context
 
     job_columns, step_columns = _columns(TEXTS, chosen, request)
     request["columns"], request["step_columns"] = job_columns, step_columns
-    parsable = "parsable2" in given or "parsable" in given
-    delimiter = given.get("delimiter", "|")
-    if parsable:
-        tail = delimiter if "parsable2" not in given else ""
-        spec = [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
-    else:
-        spec = [(width, (0 if is_left else RIGHT) | MARK, " ") for _, width, is_left in chosen]
+    spec = layout(given, chosen)
     is_first = True
     for part in _ask(client, request):
         context = Context(part["now_us"], part["cluster"])
         _set_units(context, given, request)
         context.qos = part["qos"]
         if is_first and "noheader" not in given:
-            lines = [[name for name, _, _ in chosen]]
-            write_bytes(_header(lines, spec, parsable))
+            write_bytes(header(given, chosen, spec))
         is_first = False
         rows = rows_of(part, request)
         if "array" in given:
@@ -385,11 +390,28 @@ def _cell(value: "Any") -> "str | int":
     return value  # type: ignore[no-any-return]
 
 
-def _header(lines: "list[list[str]]", spec: "Any", parsable: bool) -> bytes:
+def _is_parsable(given: "dict[str, str]") -> bool:
+    return "parsable2" in given or "parsable" in given
+
+
+def layout(given: "dict[str, str]", chosen: "list[tuple[str, int, bool]]") -> "Any":
+    """Return how `render` is to print the fields."""
+    from pyslurm_ng._records import MARK, RIGHT
+
+    if not _is_parsable(given):
+        return [(width, (0 if is_left else RIGHT) | MARK, " ") for _, width, is_left in chosen]
+    delimiter = given.get("delimiter", "|")
+    tail = delimiter if "parsable2" not in given else ""
+    return [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
+
+
+def header(given: "dict[str, str]", chosen: "list[tuple[str, int, bool]]", spec: "Any") -> bytes:
+    """Return the names of the fields, and a line below them unless for programs."""
     from pyslurm_ng._records import MARK, render
 
+    lines = [[name for name, _, _ in chosen]]
     plain = [(width, flags & ~MARK, tail) for width, flags, tail in spec]
-    if not parsable:
+    if not _is_parsable(given):
         lines.append(["-" * width for width, _, _ in spec])
     return render(lines, plain)
 
@@ -436,10 +458,15 @@ def _set_units(context: "Context", given: "dict[str, str]", request: "dict[str, 
     context.start_us, context.end_us = request["start_us"], request["end_us"]
 
 
-def _chosen_fields(given: "dict[str, str]") -> "list[tuple[str, int, bool]]":
-    """Return name, width, and whether aligned to the left, of the fields to print."""
+def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[tuple[str, int, bool]]":
+    """Return name, width, and whether aligned to the left, of the fields to print.
+
+    `usual` takes the place of the formats that other options stand for.
+    """
     if "format" in given:
         text = given["format"]
+    elif usual:
+        text = usual
     elif "brief" in given:
         text = BRIEF_FORMAT
     elif "long" in given:
@@ -534,7 +561,7 @@ def _usage() -> str:
 
 def _help() -> str:
     """Return the options; what they do is in the manual page."""
-    options = option_lines(OPTIONS, {*REFUSED, *SAME})
+    options = option_lines(OPTIONS, SAME)
     return f"sacct [<OPTION>]\n    Valid <OPTION> values are:\n{options}"
 
 
@@ -543,7 +570,6 @@ PROGRAM = Program(
     OPTIONS,
     "",
     same=SAME,
-    refused=REFUSED,
     tells={
         "help": _help,
         "usage": _usage,

@@ -42,6 +42,8 @@ EFFECTIVE_KEYS: set[str] = {
     "JobAcctGatherFrequency",
     "JobAcctGatherParams",
     "JobAcctGatherType",
+    "JobCompLoc",
+    "JobCompType",
     "JobFileAppend",
     "JobRequeue",
     "JobSubmitPlugins",
@@ -147,6 +149,11 @@ _NOT_YET = "not in this version"
 
 NO_EFFECT: dict[tuple[str, str], str] = {
     ("CliFilterPlugins", "cli_filter/syslog"): "submissions are logged by slurmctld",
+    ("JobCompType", "jobcomp/elasticsearch"): _NOT_YET,
+    ("JobCompType", "jobcomp/kafka"): _NOT_YET,
+    ("JobCompType", "jobcomp/lua"): _NOT_YET,
+    ("JobCompType", "jobcomp/mysql"): "slurmdbd keeps every job",
+    ("JobCompType", "jobcomp/script"): _NOT_YET,
     ("JobSubmitPlugins", "logging"): "submissions are always logged",
     ("PreemptParameters", "reorder_count"): _LEAST,
     ("PreemptParameters", "strict_order"): _LEAST,

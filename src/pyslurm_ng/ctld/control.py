@@ -60,6 +60,7 @@ class Control:
         """Begin new log files: somebody has moved the old ones away."""
         self._log.reopen()
         self._parts.scheduling_log.reopen()
+        self._parts.completions.reopen()
 
     def hang_up(self) -> None:
         """Open the log anew and read the files again: SIGHUP came."""

@@ -12,6 +12,7 @@ from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.allocations import Allocations
 from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.completion_log import CompletionLog
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
 from pyslurm_ng.ctld.credentials import Credentials
@@ -99,8 +100,8 @@ class Parts:
         """Let every part go by other files from now on."""
         self.show(fresh)
         conf = fresh.conf
-        for part in (self.nodes, self.mailer, self.job_programs, self.reservation_programs):
-            part.conf = conf
+        self.nodes.conf = self.mailer.conf = self.completions.conf = conf
+        self.job_programs.conf = self.reservation_programs.conf = conf
         self._allocations.inactive_limit_s = conf.inactive_limit
         self.scheduler.runs_prolog = nodes_prepare(conf)
         self.scheduler.policy = fresh.policy
@@ -210,6 +211,8 @@ class Parts:
         self.programs = Programs(self._log)
         self.mailer = Mailer(cluster, conf, self.programs, writer.when_durable, self.clock.now_us())
         writer.observe(self.mailer.applied)
+        self.completions = CompletionLog(cluster, conf, self._log, writer.when_durable)
+        writer.observe(self.completions.applied)
         self.reservation_programs = ReservationPrograms(
             cluster, conf, self.programs, writer.when_durable
         )
