@@ -63,7 +63,7 @@ def test_the_usual_columns(sacct: Sacct) -> None:
         ("-j 7 -P -l", ["7|0|wrap|debug|2|p[1-2]|FAILED|2026-11-21T12:08:52|"
                         "2026-11-21T12:08:53|UNLIMITED"]),
         ("-s CA -P -o jobid,user,exitcode", ["6|root|0:0", "3|root|0:0"]),
-        ("-u 65534", []),
+        ("-u alice", []),
         ("--name=true -P -o ncpus,nnodes", ["2|1"]),
     ],
 )  # fmt: skip
