@@ -89,7 +89,7 @@ def test_tasks_follow_their_gpus() -> None:
     ("wants", "expected"),
     [
         ({"gpus": "8", "cpus_per_gpu": 4}, [(1, 16, 4), (1, 16, 4)]),
-        ({"gpus": "6", "cpus_per_gpu": 4}, [(1, 16, 4), (1, 8, 2)]),
+        ({"gpus": "6", "cpus_per_gpu": 4}, [(1, 12, 3), (1, 12, 3)]),
         ({"gpus": "4", "cpus_per_gpu": 8}, [(1, 16, 2), (1, 16, 2)]),
         ({"gpus": "8", "cpus_per_gpu": 8}, []),
         ({"gpus": "2", "cpus_per_gpu": 4, "ntasks": 1}, [(1, 8, 2)]),

@@ -119,8 +119,8 @@ def test_jobs_behind_change_nothing_for_those_before(
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_whole_nodes_are_filled_one_after_another(others: int) -> None:
-    """--exclusive -n20 on nodes of 16: 16 and 4 tasks, whether nodes are counted or looked at."""
+def test_whole_nodes_have_even_tasks(others: int) -> None:
+    """--exclusive -n20 on nodes of 16: 10 each, whether nodes are counted or looked at."""
     cluster = cluster_of()
     for _ in range(others):
         submit(cluster, JobRequest(node_list="n4", cpus_per_task=3), time_limit_min=60)
@@ -128,7 +128,7 @@ def test_whole_nodes_are_filled_one_after_another(others: int) -> None:
     for plan in (Planner(), first_fit.plan):
         starts = plan(snapshot(cluster, START_US), RULES).starts
         nodes = next(start.nodes for start in starts if start.job_id == whole)
-        assert sorted(alloc.tasks for alloc in nodes) == [4, 16]
+        assert sorted(alloc.tasks for alloc in nodes) == [10, 10]
 
 
 def test_small_job_runs_beside_a_reservation_of_cores() -> None:

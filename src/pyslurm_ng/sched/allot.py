@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyslurm_ng.model.gres_parts import free_whole, hold, mask_bytes, merged, part_alloc
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
@@ -21,7 +21,7 @@ from pyslurm_ng.sched.fit import (
     usable_devices,
 )
 from pyslurm_ng.sched.free_node import FreeNode
-from pyslurm_ng.sched.need import Need
+from pyslurm_ng.sched.need import GresNeed, Need
 
 
 def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
@@ -29,14 +29,40 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
 
     The free nodes are changed: what is given is no longer free.
     """
-    left = {(name, kind): count for name, kind, count in need.gres_total}
+    shares = deal_devices(need, chosen)
+    assert shares is not None, need
     allocs = []
-    for position, (node, tasks) in enumerate(chosen):
-        after = len(chosen) - position - 1
+    for (node, tasks), share in zip(chosen, shares, strict=True):
         free = open_cores(need, node)
-        gres = _allot_gres(need, node, tasks, free, left, after)
+        gres = _allot_gres(need, node, tasks, free, share)
         allocs.append(_allot_node(need, node, tasks, free, gres))
     return tuple(allocs)
+
+
+def deal_devices(need: Need, chosen: Sequence[tuple[FreeNode, int]]) -> list[list[GresNeed]] | None:
+    """Return which of the devices of a whole job each node gives; None if they have too few.
+
+    The shares are even, the first nodes have what is left over; who has less gives what it has.
+    No node gives less than its tasks go with.
+
+    Args:
+        chosen: nodes, and the tasks of each.
+    """
+    shares: list[list[GresNeed]] = [[] for _ in chosen]
+    least = [-(-tasks // need.tasks_per_gpu) if need.tasks_per_gpu else 0 for _, tasks in chosen]
+    for name, kind, count in need.gres_total:
+        most = [usable_devices(need, node, name, kind) for node, _ in chosen]
+        left = count
+        for place, share in enumerate(shares):
+            even = -(-left // (len(chosen) - place))
+            needed = max(even, left - sum(most[place + 1 :]), least[place])
+            given = max(0, min(most[place], needed, left - sum(least[place + 1 :])))
+            if given:
+                share.append((name, kind, given))
+            left -= given
+        if left:
+            return None
+    return shares
 
 
 def _allot_node(
@@ -101,19 +127,14 @@ def _allot_gres(
     node: FreeNode,
     tasks: int,
     cores: int,
-    left: dict[tuple[str, str], int],
-    after: int,
+    whole: Sequence[GresNeed],
 ) -> tuple[GresAlloc, ...]:
     held: list[GresAlloc] = []
     near = cores, 0
     if need.gres_binding != "DISABLE":
         gpus = gpus_on_each(need)
         if need.cpus_per_gpu:
-            gpus += sum(
-                min(max(0, count - after), usable_devices(need, node, name, kind))
-                for (name, kind), count in left.items()
-                if name == "gpu"
-            )
+            gpus += sum(count for name, _, count in whole if name == "gpu")
         near = cores, cores_wanted(need, node.spec, tasks, gpus)
     for _, kind, count in need.gpus_per_socket:
         for socket, here in gpus_by_socket(need, node, kind, count).items():
@@ -132,12 +153,8 @@ def _allot_gres(
             held.append(_hold_parts(node, name, chosen))
             continue
         held += _take(node, name, kind, count * tasks, near)
-    for (name, kind), count in left.items():
-        # Leave one for each node still to come, as far as the node can bear it.
-        share = min(max(0, count - after), usable_devices(need, node, name, kind))
-        if share:
-            held += _take(node, name, kind, share, near)
-            left[(name, kind)] = count - share
+    for name, kind, count in whole:
+        held += _take(node, name, kind, count, near)
     if need.is_exclusive:
         for item in node.spec.gres:
             free = count_free(node, item.name, item.type)

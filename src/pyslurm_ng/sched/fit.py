@@ -7,10 +7,8 @@ from pyslurm_ng.model.node import NodeSpec, is_part, restricted_cores
 from pyslurm_ng.sched import parts
 from pyslurm_ng.sched.cores import by_socket, lowest_bits, usable_cores
 from pyslurm_ng.sched.devices import reachable_cores
-from pyslurm_ng.sched.free_node import FreeNode, free_devices
+from pyslurm_ng.sched.free_node import MANY, FreeNode, free_devices
 from pyslurm_ng.sched.need import Need
-
-MANY = 1 << 30  # more tasks than any node could run
 
 
 def count_free(node: FreeNode, name: str, kind: str) -> int:
@@ -18,11 +16,20 @@ def count_free(node: FreeNode, name: str, kind: str) -> int:
 
 
 def usable_devices(need: Need, node: FreeNode, name: str, kind: str) -> int:
-    """Return how many devices of a node a job could get of those it wants in all."""
+    """Return how many devices of a node a job could get of those it wants in all.
+
+    GPUs bring CPUs and memory with them, and those of several types share what the node has.
+    """
     count = count_free(node, name, kind)
-    if need.cpus_per_gpu and name == "gpu":
-        count = min(count, node.cpus() // need.cpus_per_gpu)
-    return count
+    if name != "gpu":
+        return count
+    count = min(count, node.most_gpus)
+    types = max(1, sum(name == "gpu" for name, _, _ in need.gres_total))
+    if need.cpus_per_gpu:
+        count = min(count, (node.cpus() // need.cpus_per_gpu - gpus_on_each(need)) // types)
+    if need.mem_per_gpu_mib:
+        count = min(count, (node.mem_mib // need.mem_per_gpu_mib - gpus_on_each(need)) // types)
+    return max(0, count)
 
 
 def gpus_on_each(need: Need) -> int:
@@ -228,11 +235,11 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
 
 
 def _tasks_in_gpu_memory(need: Need, node: FreeNode) -> int:
-    """Return how many tasks the node's memory bears when each GPU brings its share.
+    """Return how many tasks the node's memory bears when each GPU of node or task brings its own.
 
-    GPUs of the whole job are not dealt to nodes yet: the node has to bear all it could be given.
+    GPUs of the whole job are not dealt to nodes yet: see `usable_devices`.
     """
-    fixed = _gpus_here(need, node)
+    fixed = gpus_on_each(need)
     per_task = sum(count for name, _, count in need.gres_per_task if name == "gpu")
     left = node.mem_mib // need.mem_per_gpu_mib - fixed
     if left < 0:

@@ -10,6 +10,8 @@ from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
 from pyslurm_ng.sched.cores import usable_cores
 from pyslurm_ng.sched.snapshot import Snapshot
 
+MANY = 1 << 30  # more tasks or devices than any node could have
+
 
 @dataclass(slots=True)
 class FreeNode:
@@ -25,6 +27,7 @@ class FreeNode:
     is_idle: bool = True
     features: tuple[str, ...] = ()
     partition_cores: dict[str, int] | None = None  # in use, of partitions with a limit on them
+    most_gpus: int = MANY  # that a whole job's may be of it: the others are promised
     kept_gpus: int = 0  # mask of those that must not be shared: they are promised whole
 
     def cpus(self) -> int:

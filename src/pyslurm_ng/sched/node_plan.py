@@ -11,11 +11,11 @@ from typing import Protocol
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.allot import allot
+from pyslurm_ng.sched.allot import allot, deal_devices
 from pyslurm_ng.sched.company import Company
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.fit import tasks_that_fit
-from pyslurm_ng.sched.free_node import FreeNode
+from pyslurm_ng.sched.free_node import MANY, FreeNode
 from pyslurm_ng.sched.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.nearness import Nearness, hardware_of, is_picky
 from pyslurm_ng.sched.nodes_now import NodesNow
@@ -273,18 +273,19 @@ class NodePlan:
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
         """Return exactly what the job found last gets now, and hold it."""
+        need = demand.need
         if self._shares:
-            need, shares = demand.need, self._shares
+            shares = self._shares
         else:
             _, variant, found = self._chosen
-            # Devices that do not go up evenly are dealt to the nodes found, not given to each.
-            need = demand.need if variant.need.gres_total else variant.need
             shares = self._uneven.filled(demand, variant, found)
         order = self.hardware.order
         nodes = [
             (self._free.node(node_id), share)
             for node_id, share in sorted((order[place], share) for place, share in shares)
         ]
+        for place, most in self._uneven.most_gpus.items() if self._shares else ():
+            self._free.node(order[place]).most_gpus = most
         if need.has_parts:
             self._keep_whole((node for node, _ in nodes), demand)
         hidden = self._free.hide_kept((node for node, _ in nodes), demand.duration_us)
@@ -295,11 +296,13 @@ class NodePlan:
             ]
         layout = self._nearness.layout(demand)
         chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
+        if chosen is not None and deal_devices(need, chosen) is None:
+            chosen = None
         allocs = allot(need, chosen) if chosen is not None else None
         for one in hidden:
             one.show()
         for node, _ in nodes:
-            node.kept_gpus = 0
+            node.kept_gpus, node.most_gpus = 0, MANY
         if allocs is not None:
             self._hold(demand, allocs)
         return allocs

@@ -156,6 +156,7 @@ def share_tasks(
 ) -> list[tuple[FreeNode, int]] | None:
     """Give each chosen node one task at least, then fill: required nodes, then lighter ones first.
 
+    Jobs that have whole nodes get their tasks evenly, as Slurm 22.05 does it.
     Nodes stay in cluster order, those of one leaf switch or block together: ranks follow them.
     """
     chosen = sorted(chosen, key=lambda pair: pair[0].node_id)
@@ -167,7 +168,7 @@ def share_tasks(
     left = need.tasks - len(chosen)
     if left < 0:
         return [(node, 1) for node, _ in chosen]
-    if need.spread:
+    if need.spread or need.is_exclusive:
         return _even_tasks(chosen, left)
     tasks = {}
     for node, fit in sorted(

@@ -291,9 +291,7 @@ def _per_node(need: Need, nodes: int) -> Need:
     if not need.gres_total:
         return need
     shares = tuple((name, kind, -(-count // nodes)) for name, kind, count in need.gres_total)
-    is_even = all(count % nodes == 0 for _, _, count in need.gres_total)
-    merged = need.gres_per_node + shares
-    return replace(need, gres_per_node=merged, gres_total=() if is_even else need.gres_total)
+    return replace(need, gres_per_node=need.gres_per_node + shares, gres_total=())
 
 
 def _spec(specs: Sequence[NodeSpec | None], node_id: int) -> NodeSpec:

@@ -16,7 +16,7 @@ from pyslurm_ng.model.job import STEP_OVERLAP, GresAlloc, Job, NodeAlloc, Step
 from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
 from pyslurm_ng.sched.cores import by_socket, lowest_bits
 from pyslurm_ng.sched.devices import choose_devices, near_cores
-from pyslurm_ng.sched.fit import MANY
+from pyslurm_ng.sched.free_node import MANY
 from pyslurm_ng.sched.layout import Distribution, spread, spread_by_list
 from pyslurm_ng.sched.need import GresNeed
 

@@ -310,6 +310,12 @@ def choose_shares(
         is_enough: whether some positions hold what else is asked for.
     """
     held = dict(fits)
+    lighter = _lightest(layout, held, tasks, place) if layout.kind == "tree" else None
+    if lighter is not None:
+        # All of the lighter nodes, and of the next heavier ones as few as it takes.
+        scarce, held = lighter
+        place = place._replace(required=place.required | scarce)
+        place = place._replace(nodes=max(place.nodes, place.required.bit_count()))
     amounts = sorted(held.values(), reverse=True)
     everything = sum(1 << position for position in held)
     total = sizes = 0
@@ -330,6 +336,19 @@ def choose_shares(
                     is_enough is None or is_enough([position for position, _ in shares])
                 ):
                     return shares
+    return None
+
+
+def _lightest(
+    layout: Layout, held: Mapping[int, int], tasks: int, place: Place
+) -> tuple[int, dict[int, int]] | None:
+    """Return the nodes of weights too light to do, and what these and the next ones can hold."""
+    scarce = 0
+    for group in layout.groups:
+        inside = {position: fit for position, fit in held.items() if group >> position & 1}
+        if len(inside) >= place.nodes and sum(inside.values()) >= tasks:
+            return (scarce, inside) if scarce else None
+        scarce = sum(1 << position for position in inside)
     return None
 
 

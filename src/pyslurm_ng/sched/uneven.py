@@ -7,12 +7,15 @@ nodes with their own only are put beside these first.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyslurm_ng._select import Grid
 from pyslurm_ng.sched.choosers import Chooser, choose_counted, node_counts
 from pyslurm_ng.sched.company import Company
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.fit import tasks_that_fit
 from pyslurm_ng.sched.nearness import Nearness
+from pyslurm_ng.sched.need import Need
 from pyslurm_ng.sched.nodes_now import NodesNow
 from pyslurm_ng.sched.select import place_of
 from pyslurm_ng.sched.shapes import CPUS, Hardware, Variant
@@ -51,32 +54,50 @@ class Uneven:
         self._before: tuple[set[int], set[int]] | None = None  # the trial
         self._grid: Grid | None = None
         self._singles: dict[int, Single | None] = {}
+        self.most_gpus: dict[int, int] = {}  # by position: of a spread of GPUs, if it was one
 
     def goes_first(self, demand: Demand) -> bool:
-        """Return whether to look first at what each node can hold now: the last may get fewer."""
-        if demand.need.is_ranged:
+        """Return whether to look first at what each node can hold now.
+
+        The last node may get fewer tasks than the others. Where nodes differ in weight even a job
+        that fits one of the heavier ones takes what little the lighter ones have, as in Slurm.
+        """
+        need = demand.need
+        if need.is_ranged:
+            return True
+        if need.nodes_max > need.nodes_min and len(self._nearness.plain.groups) > 1:
             return True
         kinds = self._timeline.kinds(demand)
-        return bool(kinds) and kinds[0][1].nodes > max(1, demand.need.nodes_min)
+        return bool(kinds) and kinds[0][1].nodes > max(1, need.nodes_min)
 
     def is_hopeless(self, demand: Demand) -> bool:
         """Return whether no uneven spread can be found for a demand in the rest of the pass."""
         return id(demand) in self._blocked or self._single(demand) is None
 
     def find(self, demand: Demand) -> Shares:
-        """Return an uneven spread of the tasks over what is free now, or nothing."""
+        """Return an uneven spread of the tasks over what is free now, or nothing.
+
+        Devices of the whole job are spread in their place; `most_gpus` says how far.
+        """
+        self.most_gpus = {}
         if id(demand) in self._blocked or demand.licenses:
             return []
         single = self._single(demand)
         if single is None:
             return []
-        shares = self._spread(demand, *single)
+        need = demand.need
+        if need.gres_total:
+            need = replace(need, tasks=need.gres_total[0][2], tasks_per_node=0)
+        shares = self._spread(demand, need, *single)
         if not shares:
             self._blocked.add(id(demand))
-        return shares
+        if not demand.need.gres_total:
+            return shares
+        self.most_gpus = dict(shares)
+        return [(place, 1) for place, _ in shares]
 
-    def _spread(self, demand: Demand, kind: int, each: list[list[int]]) -> Shares:
-        need, grid = demand.need, self._timeline.grid
+    def _spread(self, demand: Demand, need: Need, kind: int, each: list[list[int]]) -> Shares:
+        grid = self._timeline.grid
         most = need.tasks_per_node or need.tasks
         if need.is_choosy or need.is_ranged:
             return self._counted(demand, grid.capacity(kind, each, most, _ALL))
@@ -108,17 +129,20 @@ class Uneven:
         counts = node_counts(need, need.nodes_min, most)
         return choose_counted(picker, fits, need.tasks, counts, place_of(need, picker)) or []
 
-    # One task, and more on the same node --------------------------------------------------------
+    # One task or GPU, and more on the same node -------------------------------------------------
 
     def _single(self, demand: Demand) -> Single | None:
         """Return the kind of one task on a node and what each further task takes there.
 
-        None for jobs whose tasks cannot be spread unevenly.
+        None for jobs whose tasks cannot be spread unevenly. One task with each GPU for a job that
+        asks for GPUs in all.
         """
         if self._grid is not self._timeline.grid:
             self._grid, self._singles = self._timeline.grid, {}
         if id(demand) not in self._singles:
-            self._singles[id(demand)] = self._add_single(demand)
+            of_gpus = bool(demand.need.gres_total)
+            found = self._add_gpu(demand) if of_gpus else self._add_single(demand)
+            self._singles[id(demand)] = found
         return self._singles[id(demand)]
 
     def _add_single(self, demand: Demand) -> Single | None:
@@ -150,6 +174,38 @@ class Uneven:
             each.append(steps)
         return self._timeline.add_exact_kind(demand, single), each
 
+    def _add_gpu(self, demand: Demand) -> Single | None:
+        need, hardware = demand.need, self._hardware
+        if (
+            need.tasks > need.nodes_min
+            or need.fixed_tasks_per_node
+            or need.is_exclusive
+            or need.is_ranged
+            or need.is_choosy
+            or need.sharing
+            or need.required_nodes
+            or len(need.gres_total) > 1
+        ):
+            return None
+        ((name, kind, _),) = need.gres_total
+
+        def with_some(count: int) -> Need:
+            wanted = (*need.gres_per_node, (name, kind, count))
+            return replace(need, gres_per_node=wanted, gres_total=())
+
+        single = hardware.variant(demand, with_some(1), 1, 1)
+        if single is None:
+            return None
+        each = []
+        for number, row in enumerate(single.amounts):
+            more = hardware.node_amounts(with_some(2), number, 1)
+            steps = [_NO_MORE] * len(row)
+            if more is not None:
+                pairs = zip(single.resources, row, strict=True)
+                steps = [more.get(resource, 0) - amount for resource, amount in pairs]
+            each.append(steps)
+        return self._timeline.add_exact_kind(demand, single), each
+
     def filled(self, demand: Demand, variant: Variant, found: list[int]) -> Shares:
         """Return the tasks each node found can hold: the first ones are filled."""
         even = variant.tasks_per_node
@@ -164,6 +220,7 @@ class Uneven:
 
     def join(self, demand: Demand) -> Shares:
         """Return nodes where only the same owner's jobs are, with empty ones besides if needed."""
+        self.most_gpus = {}
         if demand.licenses or id(demand) in self._unjoined:
             return []
         who, need = self._company.who(), demand.need
