@@ -20,8 +20,7 @@ def refused_options(command: str) -> set[str]:
         from pyslurm_ng.cli.options import is_implemented
 
         names = {option["long"] for option in FACTS[command]["option"]}
-        # --mem-bind=none, verbose and quiet alone are taken; a binding is refused by name.
-        return {name for name in names if not is_implemented(name)} | {"mem-bind"}
+        return {name for name in names if not is_implemented(name)}
     try:
         module = importlib.import_module(f"pyslurm_ng.cli.{command}")
     except ModuleNotFoundError:

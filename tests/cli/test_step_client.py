@@ -111,6 +111,20 @@ def test_kill_on_bad_exit(make: Any) -> None:
     assert code == 143
 
 
+def test_a_task_out_of_memory_may_end_the_step(make: Any) -> None:
+    """--oom-kill-step: its node says so, and the others are terminated."""
+    room = make(["n1", "n2"], [[0], [1]])
+    first, second = room.node(0), room.node(1)
+    flags = step_io.EXIT_OUT_OF_MEMORY | step_io.EXIT_ENDS_STEP
+    first.exit(0, 125, flags)
+    assert second.wait_for(step_io.TERMINATE)[1] == b"OUT OF MEMORY"
+    second.exit(1, int(signal.SIGKILL))
+    first.done()
+    second.done()
+    _, err, _ = room.end()
+    assert "srun: error: n1: task 0: Out Of Memory" in err.splitlines()
+
+
 def test_notice_of_others_says_aborted(make: Any) -> None:
     """scancel: srun says that it waits, and not "Force Terminated"."""
     room = make(["n1"], [[0]], kill_wait_s=5)

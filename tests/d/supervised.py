@@ -79,6 +79,7 @@ class Template:
             "acct": True, "acct_every": 30, "memory_limit_kib": 0, "task_prologs": [],
             "task_epilogs": [], "pty": False, "rows": 0, "columns": 0, "is_batch": True,
             "no_kill": False,
+            "oom_kill_step": False, "waits_for_children": False,
             "tasks": [{**PLAIN, "task": 0, "local": 0, "argv": ["x"], "out": out, "err": out}],
         }  # fmt: skip
         return base | more

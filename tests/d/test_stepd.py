@@ -538,6 +538,16 @@ def test_an_epilog_that_hangs_is_killed(template: Template, tmp_path: Path) -> N
     assert "TaskEpilog failed status=signal 9" in out
 
 
+def test_a_step_may_wait_for_what_its_tasks_leave(template: Template, tmp_path: Path) -> None:
+    """--wait-for-children: such processes end by themselves."""
+    tmp_path.chmod(0o777)
+    script = f"(sleep 1; echo late > {tmp_path}/late) & exit 0"
+    template.run(script, waits_for_children=True)
+    assert (tmp_path / "late").read_text() == "late\n"
+    template.run(f"rm {tmp_path}/late; {script}")
+    assert not (tmp_path / "late").exists()
+
+
 def test_a_step_whose_prolog_hangs_can_be_cancelled(template: Template, tmp_path: Path) -> None:
     mark = tmp_path / "began"
     prolog = program(tmp_path, "prolog", f"echo > {mark}; sleep 3600")

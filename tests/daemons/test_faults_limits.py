@@ -138,6 +138,19 @@ def test_out_of_memory(cluster: LiveCluster, work: Path) -> None:
     assert "oom" in (work / "script").read_text().lower()
 
 
+def test_a_task_out_of_memory_takes_its_step_along(cluster: LiveCluster, work: Path) -> None:
+    """--oom-kill-step; without it the others go on."""
+    eats = "python3 -c 'x = b\"x\" * (300 << 20)'"
+    task = f"[ $SLURM_PROCID = 0 ] && exec {eats}; sleep 5; echo $SLURM_OOM_KILL_STEP > went-on"
+    words = ("srun", "-N1", "-n2", "--mem=60", "sh", "-c", task)
+    ran = cluster.run(words[0], "--oom-kill-step", *words[1:], cwd=work)
+    assert "tasks 0-1: Out Of Memory" in ran.stderr
+    assert not (work / "went-on").exists()
+    ran = cluster.run(*words, cwd=work)
+    assert "task 0: Out Of Memory" in ran.stderr
+    assert (work / "went-on").read_text() == "0\n"
+
+
 def test_fork_bomb(cluster: LiveCluster, work: Path, marker: str) -> None:
     """RELIABILITY 28: bounded by the user's own limit; the node goes on, scancel works."""
     bomb = work / "bomb.sh"

@@ -432,6 +432,24 @@ def binding(options: "Options", name: str, value: str) -> None:
     read(options, name, value)
 
 
+def oom_kill_step(options: "Options", name: str, value: "str | None") -> None:
+    """Whether a task that runs out of memory takes its step along."""
+    if value not in (None, "", "0", "1"):
+        raise OptionError(f"Invalid --{name} specification: {value}; 0 or 1 is allowed", 1)
+    options.request["oom_kill_step"] = int(value or 1)
+
+
+def signals(options: "Options", name: str, value: str) -> None:
+    """A list of signals, by name or number."""
+    from pyslurm_ng.base.signal_names import parse_signal
+
+    numbers = [parse_signal(word) for word in value.split(",")]
+    if 0 in numbers:
+        word = value.split(",")[numbers.index(0)]
+        raise OptionError(f"Invalid --{name} specification: {word} is no signal", 1)
+    options.settings[name] = ",".join(map(str, numbers))
+
+
 def propagate(options: "Options", name: str, value: "str | None") -> None:
     """Which limits travel: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]

@@ -62,12 +62,14 @@ READERS: "dict[str, Reader]" = {
     "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
+    "ignore-signals": ov.signals,
     "extra-node-info": ov.extra_node_info,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
     "mem-bind": ov.binding,
     "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
     "no-requeue": ov.no_requeue, "nodefile": ov.node_file, "nodelist": ov.node_list,
-    "nodes": ov.nodes, "ntasks": ov.ntasks, "open-mode": ov.open_mode,
+    "nodes": ov.nodes, "ntasks": ov.ntasks, "oom-kill-step": ov.oom_kill_step,
+    "open-mode": ov.open_mode,
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
     "requeue": ov.requeue, "signal": ov.signal, "switches": ov.switches, "time": ov.time_limit,
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-per-task": ov.tres_per_task,
@@ -79,7 +81,7 @@ SETTINGS = frozenset(
     "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
     "version wait wrap "
     # Of salloc and srun alone; their commands read them.
-    "bcast bcast-exclude compress send-libs "
+    "bcast bcast-exclude compress send-libs wait-for-children "
     "bell no-bell no-shell immediate kill-command disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "

@@ -220,7 +220,8 @@ class _Srun:
         self._operands = operands
         self._conf = conf
         self._client = client
-        self._signals = Signals()
+        ignored = options.settings.get("ignore-signals", "")
+        self._signals = Signals(frozenset(int(word) for word in ignored.split(",") if word))
         self._quiet = "quiet" in options.settings
         self._allocation: Allocation | None = None
         self._status = 0

@@ -432,13 +432,15 @@ class StepClient:
     # Ends ---------------------------------------------------------------------------------------
 
     def _task_exited(self, task: int, status: int, flags: int) -> None:
-        if not self.tasks.exited(task, status, flags):
+        if not self.tasks.exited(task, status, flags & step_io.EXIT_OUT_OF_MEMORY):
             return
         self._set_timer("tell", _FOLD_S, self._tell_ends)
         if not self._first_exit_s:
             self._first_exit_s = monotonic()
             if self._wait_s and not self.tasks.all_exited:
                 self._set_timer("wait", self._wait_s, self._waited)
+        if flags & step_io.EXIT_ENDS_STEP and not self._we_ended_it:
+            self.terminate("OUT OF MEMORY")
         is_bad = bool(status or flags)
         if is_bad and self._kill_on_bad_exit and not self._we_ended_it:
             self._tell_ends()

@@ -144,6 +144,8 @@ def launch_fields(
         "task_epilog": settings.get("task-epilog", ""),
         "nice": 0,
         "tasks_per_socket": request.get("ntasks_per_socket", 0),
+        "oom_kill_step": request.get("oom_kill_step", -1),
+        "waits_for_children": "wait-for-children" in settings,
         "threads_per_core": request.get("threads_per_core", 0),
         "acctg_freq": request.get("acctg_freq", ""),
         **std,

@@ -11,9 +11,10 @@ SIGTTIN, SIGTTOU, SIGPIPE = 21, 22, 13
 
 
 class Signals:
-    """Catches signals from now on; `take` tells which came."""
+    """Catches signals from now on; `take` tells which came, but for those to be ignored."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: "frozenset[int]" = frozenset()) -> None:
+        self._ignored = ignored
         self.descriptor, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         set_wakeup_fd(self._end, warn_on_full_buffer=False)
         for number in CAUGHT:
@@ -26,9 +27,10 @@ class Signals:
     def take(self) -> "list[int]":
         """Return the signals that came since the last call, in order."""
         try:
-            return list(os.read(self.descriptor, 4096))
+            came = os.read(self.descriptor, 4096)
         except BlockingIOError:
             return []
+        return [number for number in came if number not in self._ignored]
 
     def restore(self) -> None:
         """Give every signal its default back, for a child or the end."""

@@ -28,7 +28,7 @@ class Limits:
     devices of others.
     """
 
-    __slots__ = ("cpus", "denied", "mem_mib", "pids", "swap_mib")
+    __slots__ = ("cpus", "denied", "dies_whole", "mem_mib", "pids", "swap_mib")
 
     def __init__(
         self,
@@ -37,8 +37,10 @@ class Limits:
         cpus: "tuple[int, ...] | None" = None,
         denied: "tuple[device_filter.DeviceNode, ...]" = (),
         pids: int = 0,
+        dies_whole: bool = False,
     ) -> None:
         self.mem_mib = mem_mib
+        self.dies_whole = dies_whole
         self.swap_mib = swap_mib
         self.cpus = cpus
         self.denied = denied
@@ -319,6 +321,8 @@ class GroupV2(Group):
             _write(f"{directory}/memory.max", str(limits.mem_mib << 20))
             if limits.swap_mib >= 0:
                 _write(f"{directory}/memory.swap.max", str(limits.swap_mib << 20), optional=True)
+            if limits.dies_whole:
+                _write(f"{directory}/memory.oom.group", "1", optional=True)
         if limits.cpus:
             _write(f"{directory}/cpuset.cpus", ",".join(map(str, limits.cpus)))
         if limits.pids:

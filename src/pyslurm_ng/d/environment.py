@@ -48,6 +48,7 @@ class NodePlace:
     host_name: str
     conf_path: str
     tmp_dir: str = "/tmp"
+    oom_kill_step: bool = False
     mem_per_cpu_mib: int = 0  # defaults of partition or cluster, shown as if asked for
     mem_per_node_mib: int = 0
 
@@ -113,7 +114,7 @@ def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]
         "SLURM_JOB_GID": str(credential.gid),
         "SLURM_JOB_USER": credential.user_name,
         "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
-        "SLURM_OOM_KILL_STEP": "1" if request.oom_kill_step not in (0, NO_VAL) else "0",
+        "SLURM_OOM_KILL_STEP": str(int(place.oom_kill_step)),
     }
     for name, value in (
         ("SLURM_JOB_SLUID", credential.sluid),

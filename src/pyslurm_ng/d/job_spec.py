@@ -88,6 +88,7 @@ def place_of(setup: NodeSetup, credential: nm.JobCredential) -> environment.Node
         node_name=setup.node_name,
         host_name=setup.host_name,
         conf_path=conf.path,
+        oom_kill_step=_oom_kill_step(setup, credential.request.oom_kill_step),
         mem_per_cpu_mib=_amount(per_cpu),
         mem_per_node_mib=_amount(per_node),
     )
@@ -163,10 +164,27 @@ def _base(
         "columns": 0,
         "nice": 0,
         "no_kill": False,
+        "oom_kill_step": False,
+        "waits_for_children": False,
         "is_batch": credential.step_id == STEP_BATCH,
         "task_prologs": [("TaskProlog", conf.task_prolog)] if conf.task_prolog else [],
         "task_epilogs": [("TaskEpilog", conf.task_epilog)] if conf.task_epilog else [],
     }
+
+
+def _end_with_memory(spec: dict[str, Any], *, ends: bool) -> None:
+    """Let a step end as a whole when one of its tasks is out of memory."""
+    spec["oom_kill_step"] = ends
+    if ends and spec["cgroup"] is not None:
+        spec["cgroup"]["step_limits"]["dies_whole"] = True
+
+
+def _oom_kill_step(setup: NodeSetup, *asked: int) -> bool:
+    """Return the first of the wishes that is one (0 or 1), else what the configuration says."""
+    for wish in asked:
+        if wish in (0, 1):
+            return bool(wish)
+    return any(word.lower() == "oomkillstep" for word in setup.conf.task_plugin_param)
 
 
 def _index(names: Sequence[str], name: str) -> int:
@@ -373,6 +391,8 @@ def step_spec(
     except (binding.BindError, BindWordsError, gres.GresError) as error:
         raise SpecError(str(error)) from None
     variables |= bound.variables
+    ends = _oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
+    variables["SLURM_OOM_KILL_STEP"] = str(int(ends))
     # What tasks are told of their own takes the place of what srun was told.
     view = gpu_view(setup, credential)
     for name in (*environment.task_variables(0, 0, view), *environment.variables_of_parts(view)):
@@ -396,12 +416,14 @@ def step_spec(
         "columns": request.pty_columns,
         "nice": request.nice,
         "no_kill": request.no_kill,
+        "waits_for_children": request.waits_for_children,
         "tasks": tasks,
     }
     if request.task_prolog:
         spec["task_prologs"].append(("--task-prolog", request.task_prolog))
     if request.task_epilog:
         spec["task_epilogs"].insert(0, ("--task-epilog", request.task_epilog))
+    _end_with_memory(spec, ends=ends)
     if request.kill_wait_s >= 0:
         spec["kill_wait"] = request.kill_wait_s
     return spec

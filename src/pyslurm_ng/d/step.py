@@ -60,6 +60,7 @@ OOM_STATUS = 125
 _COMMAND_BYTES = 65536
 _FLUSH_S = 300.0
 _KILL_PAUSE_S = 0.02
+_CHILDREN_PAUSE_S = 0.2
 
 
 class Step:
@@ -108,6 +109,8 @@ class Step:
                 self._link.tell(step_io.FAILED, fields)
         while any((task.pid and not task.is_over) or task.epilog for task in self._tasks):
             self._turn()
+        while self._spec["waits_for_children"] and not self._is_dying and self._processes():
+            self._turn(_CHILDREN_PAUSE_S)
         self._end_us = time.time_ns() // 1000
         self._end_processes()
         self._end_streams()
@@ -259,6 +262,8 @@ class Step:
         oom = self._cgroup is not None and bool(self._cgroup.oom_kills())
         if oom and task.status & 0x7F == SIGKILL:
             task.status = OOM_STATUS
+            if self._spec["oom_kill_step"]:
+                self._kill()
         self._run_epilogs(task, list(self._spec["task_epilogs"]))
 
     def _run_epilogs(self, task: Task, programs: "list[tuple[str, str]]") -> None:
@@ -275,7 +280,10 @@ class Step:
             os.close(task.stderr)
             task.stderr = -1
         if self._link is not None:
-            flags = step_io.EXIT_OUT_OF_MEMORY if task.status == OOM_STATUS else 0
+            flags = 0
+            if task.status == OOM_STATUS:
+                ends_step = step_io.EXIT_ENDS_STEP * self._spec["oom_kill_step"]
+                flags = step_io.EXIT_OUT_OF_MEMORY | ends_step
             self._link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
 
     def _begin_epilog(

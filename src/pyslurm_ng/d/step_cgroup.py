@@ -4,7 +4,8 @@ slurmd decides where they are and what they limit (`job_spec.cgroup_plan`), as a
 
     version          1 or 2
     job, step        directories by controller (v2: one, `unified`)
-    job_limits,      map of `mem_mib`, `swap_mib`, `cpus`, `denied` (kind, major, minor)
+    job_limits,      map of `mem_mib`, `swap_mib`, `cpus`, `denied` (kind, major, minor), and
+                     `dies_whole`: out of memory ends every process
     step_limits
 
 Several steps share the job's group: whoever leaves last removes it.
@@ -30,6 +31,7 @@ def _limits(fields: "dict[str, Any]") -> Limits:
         mem_mib=fields.get("mem_mib", 0),
         swap_mib=fields.get("swap_mib", -1),
         cpus=tuple(cpus) if cpus else None,
+        dies_whole=fields.get("dies_whole", False),
         denied=tuple(DeviceNode(*node) for node in fields.get("denied", ())),
     )
 

@@ -448,7 +448,8 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     task_epilog: _Text = ""
     nice: int = 0
     kill_wait_s: int = -1
-    oom_kill_step: bool = False
+    oom_kill_step: Annotated[int, Meta(ge=-1, le=1)] = -1  # -1: as the job or the node says
+    waits_for_children: bool = False  # the step ends with the last process its tasks left
     acctg_freq: _Text = ""
     no_kill: bool = False  # the step survives srun's death
     host_ip: _Text = ""  # srun's, for SLURM_LAUNCH_NODE_IPADDR

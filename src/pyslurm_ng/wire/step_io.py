@@ -55,7 +55,8 @@ PONG = 13
 TERMINATE = 14
 FAILED = 15
 
-EXIT_OUT_OF_MEMORY = 1
+EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
+"""Bits of an EXIT frame's second number: how the task ended, and that all others are to end."""
 
 
 class BadStepFrame(Exception):

@@ -1,0 +1,48 @@
+"""Options of srun for its step alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.options import COMMAND_LINE, Options
+from pyslurm_ng.cli.step_signals import Signals
+
+
+def options_of(*words: str, command: str = "srun") -> Options:
+    options = Options(command)
+    options.apply_all(options.split_words(list(words))[0], COMMAND_LINE)
+    return options
+
+
+def test_ignored_signals_are_named_or_numbered() -> None:
+    assert options_of("--ignore-signals=USR1,sigint,15").settings["ignore-signals"] == "10,2,15"
+    with pytest.raises(OptionError, match="specification: FOO is no signal"):
+        options_of("--ignore-signals=USR1,FOO")
+
+
+def test_ignored_signals_are_not_taken() -> None:
+    """Others are, in order."""
+    old = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    signals = Signals(frozenset((int(signal.SIGUSR1),)))
+    try:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert signals.take() == [signal.SIGUSR2]
+    finally:
+        signals.restore()
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("command", ["srun", "sbatch", "salloc"])
+def test_oom_kill_step(command: str) -> None:
+    """Without a value it means yes."""
+    wanted = {"--oom-kill-step": 1, "--oom-kill-step=1": 1, "--oom-kill-step=0": 0}
+    for word, value in wanted.items():
+        assert options_of(word, command=command).request["oom_kill_step"] == value
+    with pytest.raises(OptionError, match="0 or 1 is allowed"):
+        options_of("--oom-kill-step=2", command=command)
