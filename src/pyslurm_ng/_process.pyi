@@ -17,7 +17,7 @@ def spawn(
     cpus: bytes = b"",
     cgroup_fds: Sequence[int] = (),
     terminal: bool = False,
-    nice: int = 0,
+    nice: int = 100,
     die_with_parent: bool = True,
     pid_name: bytes = b"",
     memory_mode: int = -1,
@@ -30,10 +30,11 @@ def spawn(
     groups, gid and uid are set for good and verified. `rlimits` holds (resource, soft, hard) with
     -1 for no limit; a hard limit above ours is lowered to ours where we may not raise it. `cpus`
     is a mask, little endian. `cgroup_fds` are open `cgroup.procs` files to join. With `terminal`
-    descriptor 0 becomes the controlling terminal. `pid_name` is a variable that the program finds
-    its own process id in. `memory_mode` is a memory policy of the kernel (MPOL_*), -1 for none, and
-    `memory_nodes` the mask it holds for, little endian. `report` is written to its standard error
-    just before it begins; in it `\\1` stands for its process id.
+    descriptor 0 becomes the controlling terminal. A `nice` above 19 keeps the caller's. `pid_name`
+    is a variable that the program finds its own process id in. `memory_mode` is a memory policy of
+    the kernel (MPOL_*), -1 for none, and `memory_nodes` the mask it holds for, little endian.
+    `report` is written to its standard error just before it begins; in it `\\1` stands for its
+    process id.
 
     Raises:
         OSError: with `filename` saying which step failed: cgroup, affinity, memory policy, limits,

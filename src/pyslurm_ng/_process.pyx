@@ -154,7 +154,7 @@ cdef extern from *:
             syscall(SYS_set_mempolicy, s->memory_mode, s->memory_bytes ? s->memory_nodes : NULL,
                     s->memory_bytes * 8 + 1))
             psng_fail(s, PSNG_MEMORY);
-        if (s->nice)
+        if (s->nice <= 19)
             setpriority(PRIO_PROCESS, 0, s->nice);
         setsid();
         /* Above all others first, so that no dup2 closes what another still needs. */
@@ -280,7 +280,7 @@ cdef char **_strings(list texts) except NULL:
 def spawn(
     paths, argv, env, *, int stdin, int stdout, int stderr, bytes cwd=b"", long uid=-1,
     long gid=-1, groups=(), int umask=-1, rlimits=(), bytes cpus=b"", cgroup_fds=(),
-    bint terminal=False, int nice=0, bint die_with_parent=True, bytes pid_name=b"",
+    bint terminal=False, int nice=100, bint die_with_parent=True, bytes pid_name=b"",
     int memory_mode=-1, bytes memory_nodes=b"", bytes report=b"",
 ):
     """Start a program in a session of its own and return its process id; see the stub."""

@@ -73,7 +73,7 @@ class Template:
             "name": f"{self._job}.batch", "job": self._job, "attempt": 0, "step": STEP_BATCH,
             "node": "n1", "node_index": 0, "uid": os.getuid(), "gid": os.getgid(),
             "groups": [os.getgid()], "cwd": str(self.directory), "umask": 0o22, "rlimits": [],
-            "env": [b"PATH=/usr/bin:/bin"], "nice": 0, "script": script.encode(),
+            "env": [b"PATH=/usr/bin:/bin"], "nice": 100, "script": script.encode(),
             "spool": str(self.directory / f"job{self._job:05d}"), "append": False, "route": None,
             "label": False, "label_width": 1, "kill_wait": 1, "unkillable_s": 10, "cgroup": None,
             "acct": True, "acct_every": 30, "memory_limit_kib": 0, "task_prologs": [],

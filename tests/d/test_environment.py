@@ -208,3 +208,25 @@ def test_script_of_a_heterogeneous_job() -> None:
     found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
     found.pop("SLURM_CPUS_PER_TASK")  # the recording lacks it, and srun in it broke over that
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "sent", "uid", "own", "nice"),
+    [
+        (0, "5", 1001, 0, None),
+        (1, "5", 1001, 0, 5),
+        (1, "-5", 1001, 0, 0),
+        (1, "0", 1001, -5, 0),
+        (1, "-5", 0, 0, -5),
+        (2, "0", 1001, 0, 1),
+        (2, "-5", 0, 0, 1),
+        (2, "7", 1001, 0, 7),
+        (2, "19", 1001, 19, 19),
+        (1, "99", 1001, 0, 19),
+        (1, "", 1001, 0, None),
+        (1, "much", 1001, 0, None),
+    ],
+)
+def test_propagated_priority(mode: int, sent: str, uid: int, own: int, nice: int | None) -> None:
+    """PropagatePrioProcess, as the manual describes its three values."""
+    assert env.task_nice(mode, {"SLURM_PRIO_PROCESS": sent}, uid, own) == nice

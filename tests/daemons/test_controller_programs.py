@@ -1,7 +1,8 @@
-"""PrologSlurmctld and EpilogSlurmctld of a real controller, which is killed in between."""
+"""Programs of a real controller, which is killed in between, and more that few sites set."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def cluster() -> Iterator[LiveCluster]:
         extra = directory / "extra.conf"
         extra.write_text(
             f"PrologSlurmctld={directory}/prolog\nEpilogSlurmctld={directory}/epilog\n"
+            f"PropagatePrioProcess=1\nJobCompType=jobcomp/filetxt\nJobCompLoc={directory}/jobs\n"
         )
         made = start(directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
         yield made
@@ -105,3 +107,23 @@ def test_a_controller_that_dies_in_between(cluster: LiveCluster, runs: Path) -> 
     assert noted(runs, job_id) == ["prolog_slurmctld n1"] * 2 + ["epilog_slurmctld 0:0"]
     assert cluster.accounted(job_id) == "COMPLETED|0:0"
     assert out.read_text() == "ran\n"
+
+
+def test_tasks_are_as_nice_as_their_command(cluster: LiveCluster) -> None:
+    """PropagatePrioProcess=1: neither sbatch nor srun gives a job more than it has."""
+    out = cluster.directory.parent / "nice"
+    wanted = os.getpriority(os.PRIO_PROCESS, 0) + 5
+    script = "nice; srun --overlap -n 1 nice"
+    words = ("nice", "-n", "5", "sbatch", "--parsable", "-o", str(out), "--wrap", script)
+    cluster.wait_for_jobs(int(cluster.out(*words)))
+    assert out.read_text().split() == [str(wanted)] * 2
+
+
+def test_a_line_for_each_job_that_is_over(cluster: LiveCluster) -> None:
+    """JobCompType=jobcomp/filetxt, and how sacct shows it."""
+    job_id = cluster.submit("-o", "/dev/null", "-J", "a b", "--wrap", "exit 4")
+    cluster.wait_for_jobs(job_id)
+    shown = cluster.out(
+        "sacct", "-c", "-n", "-P", "-j", str(job_id), "-o", "jobname,state,exitcode"
+    )
+    assert shown == "a b|FAILED|4:0\n"

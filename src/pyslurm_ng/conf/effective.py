@@ -89,6 +89,7 @@ EFFECTIVE_KEYS: set[str] = {
     "PrologFlags",
     "PrologSlurmctld",
     "PrologTimeout",
+    "PropagatePrioProcess",
     "PropagateResourceLimits",
     "PropagateResourceLimitsExcept",
     "RebootProgram",

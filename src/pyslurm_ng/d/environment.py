@@ -6,7 +6,7 @@ this host come in `NodePlace`, so nothing here looks at the machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +23,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.sched.layout import counts_text
 from pyslurm_ng.wire.node_messages import JobCredential
 
+_NICEST = 19
 _LAUNCHERS = {
     "HYDRA_BOOTSTRAP": "slurm",
     "HYDRA_LAUNCHER_EXTRA_ARGS": "--external-launcher",
@@ -452,6 +453,23 @@ def task_variables(task_id: int, local_id: int, gpus: GpuView) -> dict[str, str]
     variables = {"SLURM_PROCID": str(task_id), "SLURM_LOCALID": str(local_id)}
     variables |= gpu_variables(gpus, is_step=True)
     return variables
+
+
+def task_nice(mode: int, sent: Mapping[str, str], uid: int, own: int) -> int | None:
+    """Return the nice value of a job's tasks as PropagatePrioProcess wants it; None for slurmd's.
+
+    Only root's tasks may come before slurmd, and with mode 2 nobody's.
+
+    Args:
+        sent: the submitting command's environment: its SLURM_PRIO_PROCESS is propagated.
+        own: slurmd's nice value.
+    """
+    text = sent.get("SLURM_PRIO_PROCESS", "")
+    if not mode or not text.lstrip("-").isdigit():
+        return None
+    if mode == 1 and not uid:
+        return min(int(text), _NICEST)
+    return min(max(int(text), own + 1 if mode == 2 else own), _NICEST)
 
 
 # Prolog and epilog ----------------------------------------------------------------------------

@@ -6,8 +6,9 @@ limits, control groups, CPUs and GPUs of each task.
 
 from __future__ import annotations
 
+import os
 import resource
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from pyslurm_ng.wire import node_messages as nm
 
 _NULL = "/dev/null"
 _UNLIMITED = 1 << 62
+_SAME_NICE = 100  # tells `spawn` to leave it as it is
 _LIMITS = {
     name[len("RLIMIT_") :]: getattr(resource, name)
     for name in dir(resource)
@@ -162,7 +164,6 @@ def _base(
         "pty": False,
         "rows": 0,
         "columns": 0,
-        "nice": 0,
         "no_kill": False,
         "oom_kill_step": False,
         "waits_for_children": False,
@@ -205,6 +206,13 @@ def _accounting(setup: NodeSetup, asked: str) -> tuple[int, bool]:
             if kind == "task" and value.isdigit():
                 every = int(value)
     return every, True
+
+
+def _nice(conf: SlurmConf, sent: Mapping[str, str], uid: int) -> int:
+    """Return the nice value of tasks, or what tells `spawn` to leave ours."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    found = environment.task_nice(conf.propagate_prio_process, sent, uid, own)
+    return _SAME_NICE if found is None else found
 
 
 def _rlimits(limits: Sequence[tuple[str, int, int]]) -> list[tuple[int, int, int]]:
@@ -303,6 +311,7 @@ def batch_spec(
         "cwd": directory,
         "umask": request.umask,
         "rlimits": _rlimits(request.rlimits),
+        "nice": _nice(setup.conf, sent, credential.uid),
         "script": order.script,
         "spool": f"{setup.spool}/job{credential.job_id:05d}",
         "append": _appends(setup, request.flags),
@@ -414,7 +423,7 @@ def step_spec(
         "pty": request.pty,
         "rows": request.pty_rows,
         "columns": request.pty_columns,
-        "nice": request.nice,
+        "nice": _nice(setup.conf, sent, credential.uid),
         "no_kill": request.no_kill,
         "waits_for_children": request.waits_for_children,
         "tasks": tasks,

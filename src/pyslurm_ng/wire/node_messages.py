@@ -446,7 +446,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mem_bind: _Text = ""
     task_prolog: _Text = ""
     task_epilog: _Text = ""
-    nice: int = 0
+    nice: int = 0  # of older commands; their SLURM_PRIO_PROCESS counts
     kill_wait_s: int = -1
     oom_kill_step: Annotated[int, Meta(ge=-1, le=1)] = -1  # -1: as the job or the node says
     waits_for_children: bool = False  # the step ends with the last process its tasks left
