@@ -20,7 +20,7 @@ from pyslurm_ng.sched.limits import given
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.quotas import quotas
-from pyslurm_ng.sched.snapshot import Waiting, snapshot
+from pyslurm_ng.sched.snapshot import NO_END_US, Waiting, snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 
 MINUTE_US = 60_000_000
@@ -353,3 +353,38 @@ def test_what_is_offered_holds() -> None:
         later += start_of(cluster, changed) > offer.start_us
     assert offers > SEEDS // 3
     assert later <= UNLUCKY
+
+
+def test_another_qos_may_be_sooner() -> None:
+    """Where a limit of its own keeps it, or where another goes before all others."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(ntasks=2), time_limit_min=60)
+    run_pass(cluster)
+    second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
+    qos = {
+        "normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4})),
+        "high": Qos(2, "high"),
+    }
+    active = [cluster.jobs[job_id] for job_id in cluster.active]
+    running = [(one, given(one.nodes, "", None, 60)) for one in active]
+    view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
+    found = outlook(view, RULES, second, qos=("normal", "high"))
+    assert found is not None and found.limit is not None
+    assert ("--qos=high", START_US) in [(item.text, item.start_us) for item in found.sooner]
+
+
+def test_no_start_is_told_that_comes_after_the_deadline() -> None:
+    """Neither its own nor those of changes that would be as late."""
+    cluster = full_but_one()
+    deadline_us = START_US + 30 * MINUTE_US
+    job_id = submit(cluster, whole(2, deadline_us=deadline_us), time_limit_min=20)
+    found = look(cluster, job_id)
+    assert (found.start_us, found.ahead) == (NO_END_US, -1)
+    assert {item.text for item in found.sooner} == {"--nodes=1"}
+
+
+def test_the_end_of_its_own_reservation_is_told_once() -> None:
+    """It is no reservation of others."""
+    cluster, job_id = in_reservation(90)
+    kinds = [(item.kind, item.name) for item in look(cluster, job_id).holders]
+    assert kinds == [("end", "r")]

@@ -126,7 +126,8 @@ def test_the_end_of_a_reservation_is_a_reason() -> None:
     )
     text = "reservation r is shorter than the time limit of 3 h"
     assert plan.waits[never.job_id] == Wait(Reason.Reservation, text)
-    assert plan.waits[wide.job_id].text.startswith("reservation r of 1 node has none such: ")
+    text = "; reservation r of 1 node has no room for that in the 1 h left of it"
+    assert plan.waits[wide.job_id].text.endswith(text)
     assert not plan.expected_start_us
 
 

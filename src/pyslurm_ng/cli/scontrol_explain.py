@@ -111,6 +111,8 @@ def _moment(one: "Explained", when_us: int, times: Dates) -> str:
 
 
 def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
+    if item["kind"] == "end":
+        return f"the end of reservation {item['name']}, {_moment(one, item['from_us'], times)}"
     what = {"planned": "waiting job", "limit": "job"}.get(item["kind"], item["kind"])
     text = f"{what} {item['name']}" if item["name"] else f"{what} of another user"
     if item["user"]:

@@ -21,7 +21,7 @@ from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import Planner
@@ -37,6 +37,7 @@ _TRY_AGAIN = 11  # EAGAIN
 _MOST_AT_ONCE = 16
 _LONGEST_NS = 1_800_000_000  # then the answer is what is known by then
 _MOST_PARTITIONS = 16  # other ones to try
+_MOST_QOS = 8
 
 
 class Explainer:
@@ -130,6 +131,7 @@ class Explainer:
             return lambda: (None, read_history(journal, job_id, names))
         view = self._scheduler.look()
         partitions = other_partitions(cluster, job, context)
+        qos = other_qos(cluster, job, context)
         due_ns = monotonic_ns() + _LONGEST_NS
 
         def work() -> tuple[Outlook | None, JobHistory]:
@@ -141,6 +143,7 @@ class Explainer:
                 view.fairshare,
                 lambda: monotonic_ns() > due_ns,
                 self._planner,
+                qos,
             )
             return found, read_history(journal, job_id, names)
 
@@ -166,6 +169,28 @@ def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
                 found.append(name)
             continue
         request = changed_request(job.request, partition=name, dependency="", array="")
-        if not isinstance(submit.check(cluster, request, context), Reject):
+        if _is_taken(cluster, request, context):
             found.append(name)
     return found
+
+
+def other_qos(cluster: Cluster, job: Job, context: Context) -> list[str]:
+    """Return the QOS with which the submit rule would take the same request from its user.
+
+    An operator who asks is shown those that the job's association lists.
+    """
+    assoc = cluster.assocs.get(job.assoc_id)
+    listed = assoc.qos if assoc is not None else ()
+    found: list[str] = []
+    for name in listed or sorted(cluster.qos):
+        if name == job.qos or name not in cluster.qos or len(found) >= _MOST_QOS:
+            continue
+        request = changed_request(job.request, qos=name, dependency="", array="")
+        is_own = context.caller.uid == job.uid
+        if name in listed if not is_own else _is_taken(cluster, request, context):
+            found.append(name)
+    return found
+
+
+def _is_taken(cluster: Cluster, request: JobRequest, context: Context) -> bool:
+    return not isinstance(submit.check(cluster, request, context), Reject)

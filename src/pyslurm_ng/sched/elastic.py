@@ -31,6 +31,14 @@ def bounds_min(request: JobRequest, duration_us: int, now_us: int) -> tuple[int,
     return min(least, limit), most
 
 
+def misses_deadline(request: JobRequest, duration_us: int, start_us: int) -> bool:
+    """Return whether a job that starts then is not over by its deadline."""
+    if not request.deadline_us:
+        return False
+    least, most = bounds_min(request, duration_us, start_us)
+    return most < least
+
+
 def longest(
     demand: Demand, least: int, most: int, now_us: int, fits: Callable[[Demand], bool]
 ) -> Demand | None:

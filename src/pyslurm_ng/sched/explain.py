@@ -27,7 +27,7 @@ from pyslurm_ng.sched.place_view import named_nothing, place_view
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.probe import OutOfTimeError, Probe, never_late, probe
-from pyslurm_ng.sched.reserved import OUTSIDE, REST, closed_times, places
+from pyslurm_ng.sched.reserved import END, OUTSIDE, REST, closed_times, places
 from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
 
 _MINUTE_US = 60_000_000
@@ -64,7 +64,8 @@ class Holder:
     """What keeps nodes that the job is to get.
 
     `kind`: "job" runs there, "planned" is a waiting job that goes first, "reservation" an advance
-    reservation. `until_us` is NO_END_US for no end, 0 for a job whose nodes are cleaning up.
+    reservation, "end" that of the job's own one. `until_us` is NO_END_US for no end, 0 for a job
+    whose nodes are cleaning up.
     """
 
     kind: str
@@ -106,6 +107,7 @@ def outlook(
     fairshare: Mapping[int, float] | None = None,
     is_late: Callable[[], bool] = never_late,
     planner: Planner | None = None,
+    qos: Sequence[str] = (),
 ) -> Outlook | None:
     """Return a waiting job's outlook; None where no timeline decides (see `probe`).
 
@@ -113,6 +115,7 @@ def outlook(
         partitions: others that its user may use.
         is_late: returns whether the answer is due; then it is what is known by then.
         planner: one kept for such questions.
+        qos: others that its user may use.
     """
     job = next((item for item in snapshot.waiting if item.job_id == job_id), None)
     if job is None:
@@ -128,7 +131,7 @@ def outlook(
         if inside is None:
             return Outlook(job.partitions[0], -1, 0, (), sooner=without) if without else None
         snapshot, job = inside
-    tried = list(changes(job, snapshot, partitions))
+    tried = list(changes(job, snapshot, partitions, qos))
     others = [change.job for change in tried]
     try:
         # What is seen inside a reservation is another cluster: not for the planner that is kept.
@@ -166,10 +169,9 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
         return True
     if found.start_us < NO_END_US:
         return False
-    # The room inside a reservation ends with it.
-    return (
-        is_inside or unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
-    )
+    # The room inside a reservation ends with it, and a deadline comes nearer.
+    is_bound = is_inside or bool(job.request.deadline_us)
+    return is_bound or unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
 
 
 def _ahead(found: Probe) -> int:
@@ -259,12 +261,13 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
     end_us = min(NO_END_US, max(found.start_us, snapshot.now_us) + found.demand.duration_us)
     for closed in closed_times(snapshot.reservations, OUTSIDE):
         nodes = tuple(node_id for node_id in closed.node_ids if node_id in wanted)
-        if closed.name == REST:
+        is_end = closed.name.startswith(END)
+        if closed.name == REST or (is_end and closed.begin_us <= snapshot.now_us):
             continue
         if nodes and closed.begin_us < end_us and closed.end_us > snapshot.now_us:
-            held.append(
-                Holder("reservation", 0, closed.name, nodes, 0, closed.begin_us, closed.end_us)
-            )
+            kind = "end" if is_end else "reservation"
+            name = closed.name.removeprefix(END)
+            held.append(Holder(kind, 0, name, nodes, 0, closed.begin_us, closed.end_us))
     if found.start_us >= NO_END_US:
         # What ends makes no room for it, so that is not what holds it.
         held = [item for item in held if item.until_us >= NO_END_US]
@@ -310,7 +313,9 @@ def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterat
 # What could be changed ------------------------------------------------------------------------
 
 
-def changes(job: Waiting, snapshot: Snapshot, partitions: Sequence[str]) -> Iterator[Change]:
+def changes(
+    job: Waiting, snapshot: Snapshot, partitions: Sequence[str], qos: Sequence[str] = ()
+) -> Iterator[Change]:
     """Yield what a user could ask for instead, each kind from mild to severe."""
     yield from _limits(job, snapshot)
     yield from _sizes(job)
@@ -319,6 +324,9 @@ def changes(job: Waiting, snapshot: Snapshot, partitions: Sequence[str]) -> Iter
     for name in partitions:
         if name not in job.partitions and name in snapshot.partitions:
             yield Change("partition", f"--partition={name}", replace(job, partitions=(name,)))
+    for name in qos:
+        if name != job.qos:
+            yield Change("qos", f"--qos={name}", replace(job, qos=name))
 
 
 def _limits(job: Waiting, snapshot: Snapshot) -> Iterator[Change]:

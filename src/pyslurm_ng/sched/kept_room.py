@@ -57,7 +57,7 @@ class KeptRoom:
         plan, name = self._plan, demand.partition.name
         asked, lies_badly = demand.need, self._planner.lies_badly
         demand, start_us = self._patient(job, demand, start_us)
-        if job.request.deadline_us and _misses_deadline(job, demand, start_us):
+        if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
         if start_us == NEVER:
             hopeless = self._never(job, demand, lies_badly=lies_badly)
@@ -161,9 +161,3 @@ class KeptRoom:
             return self.promised_nodes(demand) | nodes
 
         return self._obstacles.reservation(demand, taken)
-
-
-def _misses_deadline(job: Waiting, demand: Demand, start_us: int) -> bool:
-    """Return whether a job that starts then is not over by its deadline: no room is kept."""
-    least, most = elastic.bounds_min(job.request, demand.duration_us, start_us)
-    return most < least

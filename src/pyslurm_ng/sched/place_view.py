@@ -17,7 +17,7 @@ from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.reason import minutes, plural
-from pyslurm_ng.sched.reserved import REST, closes
+from pyslurm_ng.sched.reserved import END, REST, closes
 from pyslurm_ng.sched.reserved_licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 
@@ -109,9 +109,8 @@ def _closed_times(
     if not gaps:
         return []
     (begin_us, end_us), *later = gaps
-    name = f"end of {place.name}"
     nodes = tuple(sorted(node_ids))
-    return [Reservation(name, begin_us, end_us, nodes, later=tuple(later))]
+    return [Reservation(END + place.name, begin_us, end_us, nodes, later=tuple(later))]
 
 
 def _rest(snapshot: Snapshot, place: Reservation) -> list[Reservation]:
@@ -171,11 +170,14 @@ def why_inside(
             text = f"reservation {name} begins in {minutes(min(begins) - now_us)}"
     elif now_us + length_us > current:
         text = f"reservation {name} ends in {minutes(current - now_us)}; the time limit is {limit}"
-    elif not is_planned and wait.reason != Reason.Resources:
-        count = plural(len(_nodes_of(snapshot, place)), "node")
-        return Wait(Reason.Resources, f"reservation {name} of {count} has none such: {wait.text}")
-    else:
+    elif is_planned and wait.reason != Reason.Resources:
         return wait
+    else:
+        count = plural(len(_nodes_of(snapshot, place)), "node")
+        wanted, _, _ = wait.text.partition(";")
+        when = "now" if is_planned else f"in the {minutes(current - now_us)} left of it"
+        text = f"{wanted}; reservation {name} of {count} has no room for that {when}"
+        return Wait(Reason.Resources, text if wanted.startswith("needs ") else wait.text)
     return Wait(Reason.Reservation, text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyslurm_ng._select import NEVER
-from pyslurm_ng.sched import het
+from pyslurm_ng.sched import elastic, het
 from pyslurm_ng.sched.backfill import Planner, Rehearsal
 from pyslurm_ng.sched.backfill_asks import least_ask
 from pyslurm_ng.sched.demand import Demand
@@ -170,7 +170,7 @@ class _Prober:
             return own[0], NO_END_US, (), limit
         planner = walk.planner
         planner.begin_trial()
-        start_us, best = min((walk.look(demand), at) for at, demand in enumerate(own))
+        start_us, best = min((self._start_us(job, demand), at) for at, demand in enumerate(own))
         nodes: tuple[int, ...] = ()
         if start_us < NO_END_US:
             planner.find(own[best])
@@ -214,7 +214,13 @@ class _Prober:
             return self._common(
                 [changed if part.job.job_id == job.job_id else part for part in parts]
             )
-        return min(map(self._walk.look, demands))
+        return min(self._start_us(job, demand) for demand in demands)
+
+    def _start_us(self, job: Waiting, demand: Demand) -> int:
+        """Return when a job would start; NO_END_US where that is too late for its deadline."""
+        start_us = self._walk.look(demand)
+        is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
+        return NO_END_US if is_late else start_us
 
     def _preempt(
         self,

@@ -15,6 +15,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.reservation import WHOLE, NodePart, Reservation
 
 OUTSIDE = ""
+END = "end of "  # made up by `place_view`, before a name: times that are not the reservation's
 REST = "the rest"  # made up by `place_view`: parts of nodes that are not a reservation's
 
 
