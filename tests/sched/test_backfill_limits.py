@@ -106,3 +106,13 @@ def test_the_depth_and_the_window_bound_what_is_planned() -> None:
     assert plan.waits[4].reason == Reason.Priority
     assert plan_of(cluster, "bf_window=1440").expected_start_us.keys() == {2, 3, 4}
     assert plan_of(cluster, "bf_window=180").expected_start_us.keys() == {2, 3}
+
+
+def test_a_pass_says_which_option_cut_it_short() -> None:
+    """As sdiag counts it; a pass to the end of the queue says nothing."""
+    cluster = gap()
+    for _ in range(2):
+        submit(cluster, whole(1), time_limit_min=30)
+    assert plan_of(cluster, "bf_window=1440").cut_by == ""
+    assert plan_of(cluster, "bf_max_job_test=2").cut_by == "bf_max_job_test"
+    assert plan_of(cluster, "bf_max_job_start=1").cut_by == "bf_max_job_start"

@@ -63,9 +63,9 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "bf_cycle_last": last,
         "bf_cycle_max": longest,
         "bf_exit": {
-            "end_job_queue": cycles,
-            "bf_max_job_start": 0,
-            "bf_max_job_test": 0,
+            "end_job_queue": cycles - count("cut_by_start", 0) - count("cut_by_test", 0),
+            "bf_max_job_start": count("cut_by_start", 0),
+            "bf_max_job_test": count("cut_by_test", 0),
             "bf_max_time": 0,
             "bf_node_space_size": 0,
             "state_changed": 0,

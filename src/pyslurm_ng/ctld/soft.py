@@ -49,9 +49,9 @@ class PassCount:
     last_started: int = 0
     queue_length: int = 0
     last_at_us: int = 0
-    started: int = 0
-    started_array: int = 0
-    started_ever: int = 0
+    started: int = 0  # from behind a blocked job: by backfill
+    started_ever: int = 0  # the same since the daemon began
+    cut_by: dict[str, int] = field(default_factory=dict)  # passes that an option has cut short
     het_components: int = 0  # of heterogeneous jobs that have started
 
 
@@ -159,6 +159,8 @@ class Soft:
         passes.queue_length = queue_length
         passes.last_at_us = now_us
         passes.last_started = 0
+        if plan.cut_by:
+            passes.cut_by[plan.cut_by] = passes.cut_by.get(plan.cut_by, 0) + 1
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Count what happened to jobs."""
@@ -169,9 +171,10 @@ class Soft:
                 jobs.submitted += max(1, event.array_count)
             elif isinstance(event, ev.JobAllocated):
                 jobs.started += 1
-                self.passes.started += 1
-                self.passes.started_ever += 1
                 self.passes.last_started += 1
+                if event.scheduler == "Backfill":
+                    self.passes.started += 1
+                    self.passes.started_ever += 1
             elif isinstance(event, ev.JobEnded):
                 if event.state == JobState.COMPLETED:
                     jobs.completed += 1

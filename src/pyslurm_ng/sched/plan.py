@@ -174,6 +174,7 @@ class Plan:
     lost_claims: list[int] = field(default_factory=list)  # jobs whose claim is of no use any more
     retry_us: int = 0  # when some job may preempt that may not yet; 0 for none
     tested: int = 0  # node tests done: the work that `budget` bounds
+    cut_by: str = ""  # the option because of which not every job was looked at, or started
 
     def add(self, other: Plan) -> None:
         """Take over what another plan says of other jobs, or of the same ones second."""
@@ -188,3 +189,4 @@ class Plan:
         self.lost_claims += other.lost_claims
         self.retry_us = min(filter(None, (self.retry_us, other.retry_us)), default=0)
         self.tested += other.tested
+        self.cut_by = self.cut_by or other.cut_by

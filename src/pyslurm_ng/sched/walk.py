@@ -138,10 +138,13 @@ class Walk:
         if not job.tasks_left:
             return reason.ARRAY_LIMIT
         if self.plan.tested >= self.budget:
+            self.plan.cut_by = "bf_max_job_test"
             return reason.PASS_ENDED
         name = demand.partition.name
         is_behind = name in self.room.behind
         if is_behind and self._limits is not None and not self._limits.looks_at(job, name):
+            if not self._limits.may_start():
+                self.plan.cut_by = "bf_max_job_start"
             return reason.PASS_ENDED
         if name in self.gate.stopped:
             return self.gate.stopped[name]
@@ -222,6 +225,7 @@ class Walk:
     def _start(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         is_behind = demand.partition.name in self.room.behind
         if is_behind and self._limits is not None and not self._limits.may_start():
+            self.plan.cut_by = "bf_max_job_start"
             return False
         self._over = None
         if self.gate.is_open:

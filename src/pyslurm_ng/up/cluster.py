@@ -111,7 +111,10 @@ def _wait_for_idle(sinfo: Path, count: int, layout: Layout, env: dict[str, str],
         say(f"{count} node{'s are' if count > 1 else ' is'} idle")
         return
     late = {name: state for name, state in states.items() if state != "idle"}
-    shown = " ".join(f"{name}={state}" for name, state in late.items()) or "slurmctld is silent"
+    shown = " ".join(f"{name}={state}" for name, state in late.items())
+    if states and not late:
+        shown = f"only {' '.join(states)} are in a partition"
+    shown = shown or "slurmctld is silent"
     names = ["slurmctld", *(f"slurmd-{name}" for name in list(late)[:2])]
     raise programs.StartFailed(
         f"not all nodes are idle after {IDLE_LIMIT_S:.0f} s: {shown}\n"

@@ -237,6 +237,8 @@ def show_diagnostics(
         "backfilled": passes.started,
         "backfilled_ever": passes.started_ever,
         "backfilled_het": passes.het_components,
+        "cut_by_test": passes.cut_by.get("bf_max_job_test", 0),
+        "cut_by_start": passes.cut_by.get("bf_max_job_start", 0),
         "started_last_pass": passes.last_started,
         "tested_last_pass": passes.last_tested,
         "epoch": cluster.epoch,

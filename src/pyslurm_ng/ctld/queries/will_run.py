@@ -1,12 +1,15 @@
 """`--test-only`: when and where a request would start if it were next in the queue.
 
-Running jobs are taken to last as long as they may. They are removed in the order of their ends, a
-growing span at a time (30 s, then twice as long each time), until the request fits.
+Running jobs are taken to last as long as they may, and reservations keep their nodes. Jobs are
+removed in the order of their ends, a growing span at a time (30 s, then twice as long each time),
+until the request fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
@@ -21,14 +24,19 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.reservation import NOTHING, WHOLE
 from pyslurm_ng.sched.allot import allot
 from pyslurm_ng.sched.cores import usable_cores
+from pyslurm_ng.sched.demand import limit_us
 from pyslurm_ng.sched.features import suits
 from pyslurm_ng.sched.free_node import FreeNode
+from pyslurm_ng.sched.hiding import hide
 from pyslurm_ng.sched.need import Need, need_of
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.reserved import allowed_nodes, kept_parts, own_parts, places
 from pyslurm_ng.sched.select import choose
 from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
+from pyslurm_ng.sched.topology import Layout
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000
@@ -43,6 +51,9 @@ def test_job(
     found = submit.check(cluster, request.request, Context(conf, now_us, caller))
     if isinstance(found, Reject):
         return found
+    who = _Applicant(
+        found.request, caller.user_name, found.standing.account, found.standing.qos, caller.uid
+    )
     rules = policy(conf)
     earliest_us = max(now_us, found.request.begin_us)
     best: tuple[int, Partition, tuple[NodeAlloc, ...]] | None = None
@@ -53,8 +64,8 @@ def test_job(
             cluster.node_by_name,
             rules.selection,
         )
-        tenant = tenant_of(found.request, partition, caller.uid)
-        place = _first_place(cluster, found.request, partition, need, tenant, earliest_us)
+        length_us = limit_us(found.time_limit_min, partition)
+        place = _first_place(cluster, who, partition, need, earliest_us, length_us)
         if place is not None and (best is None or place[0] < best[0]):
             best = (place[0], partition, place[1])
     if best is None:
@@ -69,29 +80,88 @@ def test_job(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Applicant:
+    """Who asks, as reservations see it."""
+
+    request: JobRequest
+    user_name: str
+    account: str
+    qos: str
+    uid: int
+
+
 def _first_place(
     cluster: Cluster,
-    request: JobRequest,
+    who: _Applicant,
     partition: Partition,
     need: Need,
-    tenant: Tenant,
     now_us: int,
+    length_us: int,
 ) -> tuple[int, tuple[NodeAlloc, ...]] | None:
     """Return the first moment at which the request fits, and what it would hold then."""
-    free = _free_nodes(cluster, request, partition, need)
+    tenant = tenant_of(who.request, partition, who.uid)
+    free = _free_nodes(cluster, who.request, partition, need)
     layout = layouts_in(cluster).get(partition.name)
     there = _tenants(cluster, tenant)
-    chosen = choose(need, _open_nodes(cluster, free, tenant, there), layout)
-    if chosen is not None:
-        return now_us, allot(need, chosen)
     left = {node_id: len(cluster.use[node_id].allocs) for node_id in free}
-    for end_us, jobs in _ends(cluster, now_us):
+    for at_us, jobs in _moments(cluster, now_us):
         for job in jobs:
             _release(free, left, job)
             there.pop(job.job_id, None)
-        chosen = choose(need, _open_nodes(cluster, free, tenant, there), layout)
-        if chosen is not None:
-            return max(now_us, end_us), allot(need, chosen)
+        start_us = max(now_us, at_us)
+        nodes = _open_nodes(cluster, free, tenant, there)
+        allocs = _fit_in_places(cluster, who, need, nodes, layout, start_us, start_us + length_us)
+        if allocs is not None:
+            return start_us, allocs
+    return None
+
+
+def _moments(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
+    """Yield now and when something changes, in order of time, with the jobs that are over then."""
+    times = {
+        time_us
+        for item in cluster.reservations.values()
+        for occurrence in item.occurrences()
+        for time_us in occurrence
+        if time_us > now_us
+    }
+    yield now_us, []
+    yield from merge(
+        _ends(cluster, now_us),
+        ((time_us, []) for time_us in sorted(times)),
+        key=lambda moment: max(now_us, moment[0]),
+    )
+
+
+def _fit_in_places(
+    cluster: Cluster,
+    who: _Applicant,
+    need: Need,
+    nodes: list[FreeNode],
+    layout: Layout | None,
+    begin_us: int,
+    end_us: int,
+) -> tuple[NodeAlloc, ...] | None:
+    """Return what the request would hold in the first reservation, or outside, that has room."""
+    reservations = tuple(cluster.reservations.values())
+    for place in places(reservations, who):
+        allowed = allowed_nodes(reservations, place, begin_us, end_us)
+        own = own_parts(reservations, place)
+        kept = kept_parts(reservations, place, begin_us, end_us)
+        open_to_it = [node for node in nodes if allowed is None or node.node_id in allowed]
+        hidden = [
+            hide(node, own.get(node.node_id, WHOLE), kept.get(node.node_id, NOTHING))
+            for node in open_to_it
+            if node.node_id in own or node.node_id in kept
+        ]
+        chosen = choose(need, [node for node in open_to_it if node.cores], layout)
+        allocs = allot(need, chosen) if chosen is not None else None
+        for one in hidden:
+            if one is not None:
+                one.show()
+        if allocs is not None:
+            return allocs
     return None
 
 

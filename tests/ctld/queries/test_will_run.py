@@ -1,0 +1,58 @@
+"""--test-only: the first moment at which a request would fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.ctld.queries.will_run import test_job as would_run
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.wire.job_messages import TestJob, WillRun
+from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, Room
+from tests.model.clusters import START_US
+
+
+def answer(here: Room, who: object = BOB, **request: object) -> tuple[float, str]:
+    """Return in how many hours and where a request would start."""
+    message = TestJob(request=JobRequest(**request))  # type: ignore[arg-type]
+    found = would_run(here.cluster, Soft(START_US), here.conf, message, who, here.now_us)  # type: ignore[arg-type]
+    assert isinstance(found, WillRun), found
+    return (found.start_us - START_US) / HOUR_US, found.nodes
+
+
+@pytest.fixture
+def here() -> Room:
+    """Return four nodes, of which n1 is reserved for alice from 1 h on, and n2 is busy till 2 h."""
+    room = Room(plan=Planner())
+    room.make(nodes="n1", starttime=START_US + HOUR_US, duration=180)
+    room.job(BOB, node_list="n2", time_limit_min=120, flags=REQ_EXCLUSIVE)
+    room.run_pass()
+    return room
+
+
+def test_reservations_of_others_are_in_the_way(here: Room) -> None:
+    """For as long as the job would run; a short one is over before."""
+    assert answer(here, node_list="n1", time_limit_min=60) == (0.0, "n1")
+    assert answer(here, node_list="n1", time_limit_min=90) == (4.0, "n1")
+    assert answer(here, node_list="n1,n2", nodes_min=2, time_limit_min=60) == (4.0, "n[1-2]")
+    assert answer(here, node_list="n2", time_limit_min=60, flags=REQ_EXCLUSIVE) == (2.0, "n2")
+
+
+def test_inside_a_reservation_its_times_count(here: Room) -> None:
+    """It begins in an hour, and ends."""
+    assert answer(here, ALICE, reservation="r", time_limit_min=60) == (1.0, "n1")
+    message = TestJob(request=JobRequest(reservation="r", time_limit_min=240))
+    found = would_run(here.cluster, Soft(START_US), here.conf, message, ALICE, here.now_us)
+    assert isinstance(found, Reject)
+
+
+def test_parts_of_nodes_are_left_to_others() -> None:
+    """Twelve of sixteen cores of n1 are everybody's."""
+    here = Room(plan=Planner())
+    here.make(nodes="n1", corecnt=4, duration=120)
+    here.advance()
+    alone = {"node_list": "n1", "nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
+    assert answer(here, ntasks=12, **alone)[0] == 0.0
+    assert answer(here, ntasks=13, **alone)[0] == 2.0
