@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.conf.topology_yaml import load_topology_yaml
 from pyslurm_ng.ctld.credentials import addresses_of
-from pyslurm_ng.ctld.queries.misc import topology_lines
+from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -76,3 +81,26 @@ def test_the_topology_survives_a_checkpoint() -> None:
     """It is part of the stored form."""
     cluster = cluster_with(TREE)
     assert Cluster.from_bytes(cluster.to_bytes()).topologies == cluster.topologies
+
+
+@pytest.mark.parametrize("text", [TREE, BLOCKS, ""])
+def test_the_topology_is_shown_as_a_file_that_says_the_same(text: str, tmp_path: Path) -> None:
+    """Whatever kind of file it came from."""
+    cluster = cluster_with(text)
+    answer = topology_lines(cluster, ShowTopology(as_yaml=True))
+    assert isinstance(answer, ConfigText)
+    path = tmp_path / "topology.yaml"
+    path.write_text("\n".join(answer.lines))
+    again = Cluster()
+    read = load_topology_yaml(str(path))
+    apply_all(again, configure(again, conf_of(), START_US, list(read)))
+    assert again.topologies == cluster.topologies
+
+
+def test_a_flat_topology_is_shown_with_every_kind_empty() -> None:
+    """As Slurm prints it."""
+    answer = topology_lines(cluster_with(""), ShowTopology(as_yaml=True))
+    assert isinstance(answer, ConfigText)
+    assert answer.lines[4:] == [
+        "  block: {}", "  flat: {}", "  ring: {}", "  torus3d: {}", "  tree: {}", "...",
+    ]  # fmt: skip

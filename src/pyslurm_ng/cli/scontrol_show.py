@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 ENTITIES = (
     "aliases assoc_mgr bbstat burstbuffer config daemons dwstat federation hostlist "
     "hostlistsorted hostnames jobs licenses nodes partitions reservations resources slurmd steps "
-    "topoconf topology"
+    "topology topoconf"
 ).split()
-_NOT_YET = "aliases assoc_mgr bbstat burstbuffer dwstat resources topoconf".split()
+_NOT_YET = "aliases bbstat burstbuffer dwstat resources".split()
 
 
 def show(session: "Session", arguments: "list[str]") -> int:
@@ -36,7 +36,7 @@ def show(session: "Session", arguments: "list[str]") -> int:
     if found in _NOT_YET:
         say(f"scontrol: error: show {found} is not supported yet")
         return 1
-    if len(rest) > 1 and found != "topology":
+    if len(rest) > 1 and found not in ("assoc_mgr", "topology"):
         fail(f"too many arguments for keyword:{' '.join(arguments)}")
     return _action(found)(session, rest)
 
@@ -45,6 +45,10 @@ def _action(entity: str) -> "Action":
     """Return what prints an entity; its module is loaded when it is used."""
     if entity in _HERE:
         return _HERE[entity]
+    if entity == "assoc_mgr":
+        from pyslurm_ng.cli import scontrol_assoc
+
+        return scontrol_assoc.show_assoc_mgr
     if entity in ("jobs", "steps"):
         from pyslurm_ng.cli import scontrol_job
 
@@ -133,6 +137,17 @@ def show_topology(session: "Session", words: "list[str]") -> int:
     return 0
 
 
+def show_topoconf(session: "Session", words: "list[str]") -> int:
+    """Print the network topology as a topology.yaml."""
+    try:
+        reply = session.client.call("ShowTopology", {"as_yaml": True})
+    except SlurmError as error:
+        say(f"slurm_load_topo error: {error.text}")
+        return 1
+    print("\n".join(reply["lines"]))
+    return 0
+
+
 def show_hostnames(session: "Session", words: "list[str]") -> int:
     """Print the names of a host list, by default those of the job around us."""
     from pyslurm_ng.base.hostlist import HostlistError, expand
@@ -182,5 +197,6 @@ _HERE: "dict[str, Action]" = {
     "hostlistsorted": lambda session, words: show_hostlist(session, words, in_order=True),
     "hostnames": show_hostnames,
     "licenses": show_licenses,
+    "topoconf": show_topoconf,
     "topology": show_topology,
 }

@@ -126,7 +126,11 @@ def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError
 def _topology(
     name: str, item: dict[str, Any], place: _Place, node_names: tuple[str, ...] | None
 ) -> TopologyConf:
-    unknown = [key for key in item if key not in ("topology", "cluster_default", *_KINDS)]
+    unknown = [
+        key
+        for key, value in item.items()
+        if key not in ("topology", "cluster_default", *_KINDS) and (value or key not in _NOT_YET)
+    ]
     if unknown:
         later = " is not supported yet" if unknown[0] in _NOT_YET else " is not known here"
         raise place.failure(item, f"{unknown[0]}{later}")

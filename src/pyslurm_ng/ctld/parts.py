@@ -31,9 +31,11 @@ from pyslurm_ng.ctld.mailer import Mailer
 from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.notices import Notices
 from pyslurm_ng.ctld.programs import HookRunner, Programs
+from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.programs import nodes_prepare
 from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.ctld.scheduler import Scheduler
@@ -49,6 +51,8 @@ from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.sched.backfill import plan
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.endpoint import Endpoint
+from pyslurm_ng.wire.query_messages import ShowAssociations
+from pyslurm_ng.wire.stream import Call
 
 T = TypeVar("T")
 
@@ -176,6 +180,7 @@ class Parts:
             control=self.control,
             host=self._beginning.host,
         )
+        self.service.more["ShowAssociations"] = self._show_associations
         self.service.more["SetDebugLevel"] = self.control.set_debug_level
         self.service.more["ExplainJob"] = Explainer(
             self.writer,
@@ -186,6 +191,22 @@ class Parts:
             self._edges.answer,
             self.failures.bug,
         ).handle
+
+    def _show_associations(self, call: Call, caller: Caller) -> None:
+        request = call.request
+        assert isinstance(request, ShowAssociations)
+        used, spent = self.usage.counted(self.clock.now_us())
+        asked = partial(
+            show_associations,
+            self.writer.cluster,
+            self.service.configuration.conf,
+            request,
+            caller,
+            used,
+            spent,
+            self.soft.fairshare,
+        )
+        self.writer.look(asked, call)
 
     def _build_followers(self) -> None:
         """Put together what only looks at events, and have all views hear of them."""

@@ -19,6 +19,7 @@ from pyslurm_ng.ctld.identities import Identities, Person
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import misc
 from pyslurm_ng.ctld.queries.jobs import script_of
+from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -196,7 +197,7 @@ class Service:
 
     def _show_topology(self, call: Call, caller: Caller) -> None:
         request = cast(ShowTopology, call.request)
-        self._writer.look(lambda: misc.topology_lines(self._writer.cluster, request), call)
+        self._writer.look(lambda: topology_lines(self._writer.cluster, request), call)
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
         names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}

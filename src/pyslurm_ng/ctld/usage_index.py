@@ -6,7 +6,7 @@ remembers at its begin, and what runs now. `past` adds what somebody else knows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Qos
@@ -65,6 +65,16 @@ class UsageIndex:
         if quotas.budgets_minutes(cluster.assocs, cluster.qos):
             spent = self._spending(now_us)
         return quotas.quotas(cluster.assocs, cluster.qos, running, spent, is_safe=is_safe)
+
+    def counted(
+        self, now_us: int
+    ) -> tuple[Mapping[tuple[str | int, ...], quotas.Used], Callable[[OwnerKey], Spent]]:
+        """Return what runs now by counter, and what owners have used, limits or not."""
+        cluster = self._cluster
+        found = quotas.Quotas(cluster.assocs, cluster.qos)
+        for job in map(cluster.jobs.__getitem__, cluster.active):
+            found.took(job, self._ask(job, now_us))
+        return found.used(), self._spending(now_us)
 
     def run_out(self, now_us: int) -> tuple[int, ...]:
         """Return running jobs whose minutes are used up; looked for once in a while only."""

@@ -105,6 +105,10 @@ class Quotas:
             self._used.setdefault(key, Used()).add(ask, run_min)
         self._answers.clear()
 
+    def used(self) -> Mapping[tuple[str | int, ...], Used]:
+        """Return what runs, by counter: `assoc` and id, or `qos`, name and maybe whose part."""
+        return self._used
+
     def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
         """Return the first limit in the way: of the QOS, then of associations upwards."""
         standing = self._standing(job, ask.partition)

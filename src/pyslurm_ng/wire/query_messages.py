@@ -185,12 +185,98 @@ class ShowReservations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: Text = ""
 
 
+@message(kind="ShowAssociations", roles="user", max_bytes=1 << 20)
+class ShowAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Associations, QOS and users with limits and what counts against them; empty lists are all.
+
+    `parts` are of assoc, qos and users.
+    """
+
+    users: Texts = []
+    accounts: Texts = []
+    qos: Texts = []
+    parts: Texts = []
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What counts against limits; TRES by name, minutes used and minutes still promised."""
+
+    jobs: int = 0
+    accruing: int = 0  # jobs that wait and gather age
+    submitted: int = 0
+    wall_min: float = 0.0
+    tres: dict[str, int] = {}
+    tres_min: dict[str, int] = {}
+    run_min: dict[str, int] = {}
+    usage_s: float = 0.0  # billing-seconds, faded
+
+
+class UserShown(msgspec.Struct, frozen=True):
+    """A user that accounting knows."""
+
+    name: str
+    default_account: str
+    default_wckey: str
+    admin_level: str
+
+
+class AssociationShown(msgspec.Struct, frozen=True):
+    """An association; `limits` holds only those that are set, by the field names of the model.
+
+    `level_shares` is the sum of the shares of all children of its parent, `level_usage_s` their
+    usage; shares of -1 are those of the parent.
+    """
+
+    assoc_id: int
+    account: str
+    user: str
+    partition: str
+    parent: str
+    parent_id: int
+    lineage: str
+    comment: str
+    priority: int
+    shares: int
+    level_shares: int
+    level_usage_s: float
+    all_usage_s: float
+    factor: float
+    is_default: bool
+    limits: dict[str, int | dict[str, int]]
+    counted: Counted
+
+
+class QosShown(msgspec.Struct, frozen=True):
+    """A QOS, with what counts for it in all, by account and by uid."""
+
+    qos_id: int
+    name: str
+    priority: int
+    preempt_mode: str
+    limits: dict[str, int | dict[str, int]]
+    counted: Counted
+    accounts: dict[str, Counted]
+    users: dict[str, Counted]
+
+
+@reply("AssociationsShown")
+class AssociationsShown(msgspec.Struct, frozen=True):
+    """What of accounting the controller goes by; `tres` are all names, in order."""
+
+    cluster_name: str
+    tres: list[str]
+    users: list[UserShown]
+    associations: list[AssociationShown]
+    qos: list[QosShown]
+
+
 @message(kind="ShowTopology", roles="user", max_bytes=1 << 20)
 class ShowTopology(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Lines of the network topology, of one node or switch or all."""
+    """Lines of the network topology, of one node or switch or all, or all as topology.yaml."""
 
     node: Text = ""
     unit: Text = ""
+    as_yaml: bool = False
 
 
 @message(kind="ShowDiagnostics", roles="user", max_bytes=1024)

@@ -1,4 +1,4 @@
-"""Licences, reservations, topology, configuration and counters."""
+"""Licences, reservations and counters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.records import array_head, elements
@@ -18,13 +18,11 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.reserved import may_use
 from pyslurm_ng.sched.reserved_licenses import in_force
 from pyslurm_ng.wire.query_messages import (
-    ConfigText,
     Diagnostics,
     Records,
     ShowDiagnostics,
     ShowLicenses,
     ShowReservations,
-    ShowTopology,
 )
 
 if TYPE_CHECKING:
@@ -164,42 +162,6 @@ def _concerns(cluster: Cluster, item: Reservation, caller: Caller) -> bool:
         may_use(item, caller.user_name, account, qos, groups)
         for account, qos in standings or [("", "")]
     )
-
-
-def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reject:
-    """Return the lines of `scontrol show topology`; none under a flat topology."""
-    lines: list[str] = []
-    wanted = -1
-    if request.node:
-        node_id = cluster.node_by_name.get(request.node)
-        if node_id is None and cluster.topologies:
-            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-        wanted = node_id if node_id is not None else -1
-
-    def is_shown(name: str, node_ids: tuple[int, ...]) -> bool:
-        return request.unit in ("", name) and (wanted < 0 or wanted in node_ids)
-
-    def nodes(node_ids: tuple[int, ...]) -> str:
-        return hostlist.fold(cluster.node_names(node_ids))
-
-    for topology in cluster.topologies:
-        for switch in topology.switches:
-            if not is_shown(switch.name, switch.node_ids):
-                continue
-            text = f"SwitchName={switch.name} Level={switch.level} LinkSpeed={switch.link_speed}"
-            text += f" Nodes={nodes(switch.node_ids)}"
-            if switch.children:
-                text += f" Switches={hostlist.fold(list(switch.children))}"
-            lines.append(text)
-        for index, block in enumerate(topology.blocks):
-            if is_shown(block.name, block.node_ids):
-                lines.append(
-                    f"BlockName={block.name} BlockIndex={index} Nodes={nodes(block.node_ids)} "
-                    f"BlockSize={topology.block_sizes[0]}"
-                )
-    if not lines and cluster.topologies and (request.unit or request.node):
-        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-    return ConfigText(lines=lines)
 
 
 def show_diagnostics(

@@ -1,0 +1,212 @@
+"""`scontrol show assoc_mgr`: limits as the controller knows them, and what counts against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.assoc import Association, Limits, Qos
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.sched.quotas import Used
+from pyslurm_ng.sched.usage import OwnerKey, Spent
+from pyslurm_ng.wire.query_messages import (
+    AssociationShown,
+    AssociationsShown,
+    Counted,
+    QosShown,
+    ShowAssociations,
+    UserShown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.ctld.rules.context import Caller
+
+Key = tuple[str | int, ...]
+_NOTHING = Used()
+_PRIVATE = {"accounts", "usage", "users"}
+
+
+def show_associations(
+    cluster: Cluster,
+    conf: SlurmConf,
+    request: ShowAssociations,
+    caller: Caller,
+    used: Mapping[Key, Used],
+    spent: Callable[[OwnerKey], Spent],
+    fairshare: Mapping[int, float],
+) -> AssociationsShown:
+    """Return what is asked for; PrivateData leaves others only what is their own.
+
+    Args:
+        used: what runs, by counter (see `Quotas.used`).
+        spent: what associations and QOS have used.
+        fairshare: factors by association.
+    """
+    words = {word.lower() for word in conf.private_data}
+    only = caller.user_name if words & _PRIVATE and not caller.is_operator else ""
+    counters = _Counters(cluster, used, spent)
+    parts = set(request.parts or ("assoc", "qos", "users"))
+    users = [
+        UserShown(one.name, one.default_account, one.default_wckey, one.admin_level)
+        for one in cluster.users.values()
+        if only in ("", one.name) and (not request.users or one.name in request.users)
+    ]
+    associations = _associations(cluster, request, only, counters, fairshare)
+    qos = [
+        _qos(one, counters)
+        for one in sorted(cluster.qos.values(), key=lambda one: one.qos_id)
+        if not request.qos or one.name in request.qos
+    ]
+    return AssociationsShown(
+        cluster_name=cluster.cluster_name,
+        tres=list(conf.tracked_tres()),
+        users=users if "users" in parts else [],
+        associations=associations if "assoc" in parts else [],
+        qos=qos if "qos" in parts else [],
+    )
+
+
+class _Counters:
+    """Adds up what waits to what runs and what was used, by counter."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        used: Mapping[Key, Used],
+        spent: Callable[[OwnerKey], Spent],
+    ) -> None:
+        self.used = used
+        self.spent = spent
+        self._waiting: dict[Key, tuple[int, int]] = {}  # submitted, gathering age
+        for job_id in (*cluster.pending, *cluster.active):
+            self._add(cluster, cluster.jobs[job_id], is_pending=job_id in cluster.pending)
+
+    def _add(self, cluster: Cluster, job: Job, *, is_pending: bool) -> None:
+        tasks = task_ranges.count(job.array_pending) if job.array_pending else 1
+        accruing = tasks if is_pending and job.accrue_us else 0
+        for key in _keys(cluster, job):
+            submitted, gathering = self._waiting.get(key, (0, 0))
+            self._waiting[key] = submitted + tasks, gathering + accruing
+
+    def of(self, key: Key) -> Counted:
+        """Return what counts under one key."""
+        used = self.used.get(key, _NOTHING)
+        submitted, accruing = self._waiting.get(key, (0, 0))
+        # Only owners as a whole have a ledger, not their parts.
+        spent = self.spent((str(key[0]), key[1])) if len(key) == 2 else Spent()
+        return Counted(
+            jobs=used.jobs,
+            accruing=accruing,
+            submitted=submitted,
+            wall_min=spent.wall_s / 60,
+            tres={**used.tres, "node": len(used.node_ids)},
+            tres_min={name: int(used_s / 60) for name, used_s in spent.tres_s.items()},
+            run_min=used.run_min,
+            usage_s=self.usage_s(key),
+        )
+
+    def usage_s(self, key: Key) -> float:
+        """Return the billing-seconds of an owner."""
+        return self.spent((str(key[0]), key[1])).tres_s.get("billing", 0.0) if key[1:2] else 0.0
+
+    def parts(self, name: str, kind: str) -> dict[str, Counted]:
+        """Return what counts for each user or account of a QOS."""
+        keys = {key for key in (*self.used, *self._waiting) if key[:3] == ("qos", name, kind)}
+        return {str(key[3]): self.of(key) for key in sorted(keys, key=lambda key: str(key[3]))}
+
+
+def _keys(cluster: Cluster, job: Job) -> Iterator[Key]:
+    """Yield the counters of a job; the same that `Quotas` keeps."""
+    item = cluster.assocs.get(job.assoc_id)
+    while item is not None:
+        yield "assoc", item.assoc_id
+        item = cluster.assocs.get(item.parent_id)
+    partition = cluster.partitions.get(job.partition)
+    for name in dict.fromkeys((job.qos, partition.qos if partition is not None else "")):
+        if name in cluster.qos:
+            yield "qos", name
+            yield "qos", name, "user", job.uid
+            yield "qos", name, "account", job.account
+
+
+def _associations(
+    cluster: Cluster,
+    request: ShowAssociations,
+    only: str,
+    counters: _Counters,
+    fairshare: Mapping[int, float],
+) -> list[AssociationShown]:
+    """Return associations down the tree; a filter of users keeps the accounts themselves."""
+    level_shares: dict[int, int] = {}
+    level_usage: dict[int, float] = {}
+    for item in cluster.assocs.values():
+        above = item.parent_id
+        level_shares[above] = level_shares.get(above, 0) + _shares(item)
+        usage_s = counters.usage_s(("assoc", item.assoc_id))
+        level_usage[above] = level_usage.get(above, 0.0) + usage_s
+    shown = []
+    for item in sorted(cluster.assocs.values(), key=lambda item: item.lineage):
+        if request.accounts and item.account not in request.accounts:
+            continue
+        if item.user and request.users and item.user not in request.users:
+            continue
+        if only and item.user != only:
+            continue
+        above = item.parent_id
+        parent = cluster.assocs.get(above)
+        shown.append(
+            AssociationShown(
+                assoc_id=item.assoc_id,
+                account=item.account,
+                user=item.user,
+                partition=item.partition,
+                parent=parent.account if parent is not None else "",
+                parent_id=above,
+                lineage=item.lineage,
+                comment=item.comment,
+                priority=item.priority,
+                shares=_shares(item) if item.shares != INFINITE else -1,
+                level_shares=level_shares[above],
+                level_usage_s=level_usage[above],
+                all_usage_s=level_usage.get(0, 0.0),
+                factor=fairshare.get(item.assoc_id, 0.0),
+                is_default=item.is_default,
+                limits=_set(item.limits),
+                counted=counters.of(("assoc", item.assoc_id)),
+            )
+        )
+    return shown
+
+
+def _shares(item: Association) -> int:
+    return item.shares if item.shares != INFINITE else 0
+
+
+def _qos(one: Qos, counters: _Counters) -> QosShown:
+    return QosShown(
+        qos_id=one.qos_id,
+        name=one.name,
+        priority=one.priority,
+        preempt_mode=one.preempt_mode,
+        limits=_set(one.limits),
+        counted=counters.of(("qos", one.name)),
+        accounts=counters.parts(one.name, "account"),
+        users=counters.parts(one.name, "user"),
+    )
+
+
+def _set(limits: Limits) -> dict[str, int | dict[str, int]]:
+    """Return the limits that are set."""
+    return {
+        name: value
+        for name, value in msgspec.structs.asdict(limits).items()
+        if value != INFINITE and value != {}
+    }

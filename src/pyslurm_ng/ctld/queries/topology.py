@@ -1,0 +1,84 @@
+"""The network as text: `scontrol show topology`, and `show topoconf` as a topology.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.topology import Topology
+from pyslurm_ng.wire.query_messages import ConfigText, ShowTopology
+
+_KINDS = ("block", "flat", "ring", "torus3d", "tree")
+
+
+def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reject:
+    """Return the lines of `scontrol show topology`; none under a flat topology."""
+    if request.as_yaml:
+        return ConfigText(lines=list(_yaml(cluster)))
+    lines: list[str] = []
+    wanted = -1
+    if request.node:
+        node_id = cluster.node_by_name.get(request.node)
+        if node_id is None and cluster.topologies:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+        wanted = node_id if node_id is not None else -1
+
+    def is_shown(name: str, node_ids: tuple[int, ...]) -> bool:
+        return request.unit in ("", name) and (wanted < 0 or wanted in node_ids)
+
+    def nodes(node_ids: tuple[int, ...]) -> str:
+        return hostlist.fold(cluster.node_names(node_ids))
+
+    for topology in cluster.topologies:
+        for switch in topology.switches:
+            if not is_shown(switch.name, switch.node_ids):
+                continue
+            text = f"SwitchName={switch.name} Level={switch.level} LinkSpeed={switch.link_speed}"
+            text += f" Nodes={nodes(switch.node_ids)}"
+            if switch.children:
+                text += f" Switches={hostlist.fold(list(switch.children))}"
+            lines.append(text)
+        for index, block in enumerate(topology.blocks):
+            if is_shown(block.name, block.node_ids):
+                lines.append(
+                    f"BlockName={block.name} BlockIndex={index} Nodes={nodes(block.node_ids)} "
+                    f"BlockSize={topology.block_sizes[0]}"
+                )
+    if not lines and cluster.topologies and (request.unit or request.node):
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    return ConfigText(lines=lines)
+
+
+def _yaml(cluster: Cluster) -> Iterator[str]:
+    """Yield the lines of a topology.yaml that says what is in force; other kinds are empty."""
+    yield from ("%YAML 1.1", "---")
+    for topology in cluster.topologies or (Topology("default", "flat", is_default=True),):
+        yield f"- topology: {topology.name}"
+        yield f"  cluster_default: {'true' if topology.is_default else 'false'}"
+        for kind in _KINDS:
+            is_meant = kind == topology.kind and kind != "flat"
+            yield f"  {kind}:" if is_meant else f"  {kind}: {{}}"
+            if is_meant:
+                yield from _units(cluster, topology)
+    yield "..."
+
+
+def _units(cluster: Cluster, topology: Topology) -> Iterator[str]:
+    """Yield the switches or blocks of a topology."""
+    if topology.blocks:
+        yield "    block_sizes:"
+        yield from (f"      - {size}" for size in topology.block_sizes)
+        yield "    blocks:"
+    else:
+        yield "    switches:"
+    for switch in topology.switches:
+        yield f"      - switch: {switch.name}"
+        if switch.children:
+            yield f"        children: {hostlist.fold(list(switch.children))}"
+        else:
+            yield f"        nodes: {hostlist.fold(cluster.node_names(switch.node_ids))}"
+    for block in topology.blocks:
+        yield f"      - block: {block.name}"
+        yield f"        nodes: {hostlist.fold(cluster.node_names(block.node_ids))}"
