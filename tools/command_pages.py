@@ -118,6 +118,17 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
          "user, jobs, scheduling passes.",),
         "sdiag --sort-by-time",
     ),
+    "sstat": (
+        "show what running steps use",
+        "[options] -j job[.step],...",
+        (
+            "Asks the nodes of running steps what their tasks have used up to now: memory, CPU "
+            "time, bytes read and written. Of a job without a step it shows the lowest numbered "
+            "one, with -a all of them, the batch script's included. Only one's own, but for "
+            "operators.",
+        ),
+        "sstat -a -j 1234 --format=JobID,NTasks,MaxRSS,AveCPU,MaxDiskWrite",
+    ),
     "sprio": (
         "show what priorities are made of",
         "[options]",

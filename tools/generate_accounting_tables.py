@@ -1,9 +1,9 @@
-"""Write the field and option tables of sacct and sacctmgr from a specification directory.
+"""Write the field and option tables of sacct, sstat and sacctmgr from a specification directory.
 
     python tools/generate_accounting_tables.py SPEC_DIRECTORY
 
-SPEC_DIRECTORY holds sacct.toml and sacctmgr.toml. The output is committed; nothing reads the
-specification when the project is built, tested or run.
+SPEC_DIRECTORY holds sacct.toml, sstat.toml and sacctmgr.toml. The output is committed; nothing
+reads the specification when the project is built, tested or run.
 """
 
 import sys
@@ -16,6 +16,7 @@ except ImportError:  # Python 3.10
     import tomli as tomllib  # type: ignore[no-redef]
 
 OUTPUT = Path(__file__).resolve().parents[1] / "src/pyslurm_ng/cli/tables"
+FORMATS = {"sacct": ("default", "brief", "long"), "sstat": ("default", "pidformat")}
 ARGUMENT = {"none": 0, "required": 1, "optional": 2}
 
 
@@ -26,20 +27,22 @@ def main(argv: list[str]) -> int:
     spec = Path(argv[0])
     OUTPUT.mkdir(exist_ok=True)
     (OUTPUT / "__init__.py").touch()
-    write_sacct(tomllib.loads((spec / "sacct.toml").read_text()))
+    for command in FORMATS:
+        write_fields(command, tomllib.loads((spec / f"{command}.toml").read_text()))
     write_sacctmgr(tomllib.loads((spec / "sacctmgr.toml").read_text()))
     return 0
 
 
-def write_sacct(spec: dict[str, Any]) -> None:
-    lines = head("sacct", "Fields: name, width, whether it is aligned to the left.")
+def write_fields(command: str, spec: dict[str, Any]) -> None:
+    lines = head(command, "Fields: name, width, whether it is aligned to the left.")
     lines += ["FIELDS = ("]
     for field in spec["field"]:
         lines.append(f"    ({field['name']!r}, {field['width']}, {bool(field.get('left'))}),")
     lines += [")", ""]
-    for name in ("default", "brief", "long"):
-        lines += [f"{name.upper()}_FORMAT = (", *wrapped(spec["default_formats"][name]), ")", ""]
-    write("sacct_fields.py", [*lines, *options(spec)])
+    for name in FORMATS[command]:
+        text = spec["default_formats"][name]
+        lines += [f"{name.upper().removesuffix('FORMAT')}_FORMAT = (", *wrapped(text), ")", ""]
+    write(f"{command}_fields.py", [*lines, *options(spec)])
 
 
 def write_sacctmgr(spec: dict[str, Any]) -> None:

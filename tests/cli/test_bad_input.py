@@ -50,7 +50,8 @@ WORDS = st.one_of(
         "Nice= Priority=5 NodeName=n1 State= = + Reason=x PartitionName=main MaxTime=x hold "
         "create delete -i -n -f -b".split()
     ),
-    st.text(max_size=8),
+    # No word of a command line can hold a NUL.
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8),
 )
 REFERENCE = queue()
 

@@ -1,10 +1,11 @@
 """sacct: accounting of jobs and steps."""
 
 import os
-from time import localtime, mktime, time
 
-from pyslurm_ng.cli.command import fail, read_conf, split_list, write_bytes
+from pyslurm_ng.cli.accounting_paper import Paper, choose_fields, field_list, shown
+from pyslurm_ng.cli.command import fail, read_conf, write_bytes
 from pyslurm_ng.cli.program import Program, foreign_cluster, option_lines
+from pyslurm_ng.cli.sacct_selection import jobs_of, selection
 from pyslurm_ng.cli.tables.sacct_fields import (
     BRIEF_FORMAT,
     DEFAULT_FORMAT,
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyslurm_ng.cli.accounting_paper import Chosen
     from pyslurm_ng.cli.sacct_columns import Context
     from pyslurm_ng.wire.client import Client
 
@@ -30,12 +32,6 @@ SAME = {
     "uid": "user",
 }
 REPEATABLE = ("jobs", "accounts", "user", "state", "partition", "name", "nodelist")
-FLAG_NAMES = {
-    "schedsubmit": "SchedSubmit",
-    "schedmain": "SchedMain",
-    "schedbackfill": "SchedBackfill",
-    "startreceived": "StartReceived",
-}
 TEXT_LINE = "-" * 80
 
 
@@ -85,7 +81,7 @@ def _answer(
         fail(f"sacct: error: --clusters={foreign}: other clusters are not supported yet")
     if "batch-script" in given or "env-vars" in given:
         return _texts(client, cluster, given)
-    request = _selection(given, cluster)
+    request = selection(given, cluster)
     if "json" in given:
         from pyslurm_ng.cli import sacct_json
 
@@ -95,198 +91,6 @@ def _answer(
         return 0
     chosen = _chosen_fields(given)
     return _table(client, request, chosen, given)
-
-
-# Selection ------------------------------------------------------------------------------------
-
-
-def _selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
-    """Return the request for what the options select; leaves on a bad value."""
-    start_us, end_us = _window(given)
-    request: dict[str, Any] = {
-        "clusters": [cluster],
-        "start_us": start_us,
-        "end_us": end_us,
-        "with_steps": "allocations" not in given,
-        "duplicates": "duplicates" in given,
-    }
-    for option, field in (
-        ("accounts", "accounts"), ("partition", "partitions"), ("qos", "qos"), ("name", "names"),
-        ("wckeys", "wckeys"), ("reason", "reasons"), ("constraints", "constraints"),
-    ):  # fmt: skip
-        if option in given:
-            request[field] = split_list(given[option])
-    if "associations" in given:
-        request["association_ids"] = [_integer("associations", word)
-                                      for word in split_list(given["associations"])]  # fmt: skip
-    if "jobs" in given:
-        request["jobs"] = _jobs(given["jobs"])
-    if "state" in given:
-        request["states"] = states(given["state"])
-    if "flags" in given:
-        request["flags"] = _flags(given["flags"])
-    if "nodelist" in given:
-        from pyslurm_ng.base.hostlist import HostlistError, expand
-
-        try:
-            request["nodes"] = expand(given["nodelist"])
-        except HostlistError as problem:
-            fail(f"sacct: error: Invalid node list: {problem}")
-    chosen = uids(given)
-    if chosen:
-        request["uids"] = chosen
-    if "gid" in given:
-        request["gids"] = _gids(given["gid"])
-    _ranges(given, request)
-    if given.get("whole-hetjob", "no") in ("", "yes"):
-        request["whole_het_job"] = True
-    return request
-
-
-def _ranges(given: "dict[str, str]", request: "dict[str, Any]") -> None:
-    for option, least, most in (("nnodes", "nodes_min", "nodes_max"),
-                                ("ncpus", "cpus_min", "cpus_max")):  # fmt: skip
-        if option in given:
-            low, dash, high = given[option].partition("-")
-            request[least] = _integer(option, low)
-            if dash:
-                request[most] = _integer(option, high)
-    for option, field in (("timelimit-min", "time_limit_min"), ("timelimit-max", "time_limit_max")):
-        if option in given:
-            from pyslurm_ng.base.units import UnitError, parse_time_limit_min
-
-            try:
-                request[field] = parse_time_limit_min(given[option])
-            except UnitError:
-                fail(f"sacct: fatal: Invalid time limit specification: {given[option]}")
-
-
-def _integer(option: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
-        fail(f"sacct: error: Invalid value for --{option}: {text!r}; a number is allowed")
-    return int(text)
-
-
-def _window(given: "dict[str, str]") -> "tuple[int, int]":
-    """Return the period to look at, in microseconds.
-
-    The defaults are Slurm's: with states a moment rather than a period.
-    """
-    now_s = int(time())
-    start_s = end_s = now_s
-    if "jobs" in given:
-        start_s = 0
-    elif "state" not in given:
-        today = localtime(now_s)
-        midnight = (today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0, 0, 0, -1)
-        start_s = int(mktime(midnight))
-    if "starttime" in given:
-        start_s = _moment(given["starttime"], now_s)
-        if "state" in given:
-            end_s = start_s
-    if "endtime" in given:
-        end_s = _moment(given["endtime"], now_s)
-    if start_s > end_s:
-        from pyslurm_ng.base.dates import format_date
-
-        fail(
-            f"sacct: error: Start time ({format_date(start_s)}) requested is after end time "
-            f"({format_date(end_s)})."
-        )
-    # An end in whole seconds includes what happened within the last of them.
-    return start_s * 1_000_000, end_s * 1_000_000 + 999_999
-
-
-def _moment(text: str, now_s: int) -> int:
-    from pyslurm_ng.base.dates import DateError, parse_date
-
-    try:
-        return parse_date(text, now_s, past=True)
-    except DateError as problem:
-        fail(str(problem))
-
-
-def _jobs(text: str) -> "list[list[int]]":
-    from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
-
-    found: list[list[int]] = []
-    for word in _split_outside_brackets(text):
-        try:
-            name = parse_job_id(word)
-        except JobIdError:
-            fail(f"sacct: fatal: Bad job/step specified: {word}")
-        step = name.step - 2**32 if name.step > 4294967280 else name.step
-        tasks = [task for low, high, by in name.tasks for task in range(low, high + 1, by)]
-        for task in tasks or [-1]:
-            found.append([name.job_id, task, name.het_offset, step])
-    return found
-
-
-def _split_outside_brackets(text: str) -> "list[str]":
-    words, depth, begin = [], 0, 0
-    for index, char in enumerate(text):
-        depth += (char == "[") - (char == "]")
-        if char == "," and not depth:
-            words.append(text[begin:index].strip())
-            begin = index + 1
-    words.append(text[begin:].strip())
-    return [word for word in words if word]
-
-
-def states(text: str) -> "list[str]":
-    """Return the names of states as records have them; leaves on an unknown one."""
-    from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES, parse_job_state
-
-    found = []
-    for word in split_list(text):
-        state = parse_job_state(word)
-        if state is None:
-            fail(f"sacct: fatal: unrecognized job state value '{word}'")
-        number, bit = state
-        if number >= 0:
-            found.append(JOB_STATES[number][0])
-        else:
-            found.append(next(name for flag, name, _ in JOB_FLAGS if flag == bit))
-    return found
-
-
-def _flags(text: str) -> "list[str]":
-    found = []
-    for word in split_list(text):
-        names = [name for key, name in FLAG_NAMES.items() if key.startswith(word.lower())]
-        if not names:
-            fail(f"sacct: fatal: Invalid flag: {word}")
-        found.append(names[0])
-    return found
-
-
-def uids(given: "dict[str, str]") -> "list[int]":
-    """Return the users to show, empty for all: root's default, and with ids of jobs anybody's."""
-    if "user" in given:
-        from pyslurm_ng.cli.command import uid_of
-
-        found = []
-        for word in split_list(given["user"]):
-            uid = uid_of(word)
-            if uid < 0:
-                fail(f"sacct: fatal: Invalid user id: {word}")
-            found.append(uid)
-        return found
-    if "allusers" in given or "jobs" in given or os.getuid() == 0:
-        return []
-    return [os.getuid()]
-
-
-def _gids(text: str) -> "list[int]":
-    import grp
-
-    gids = []
-    for word in split_list(text):
-        try:
-            gids.append(int(word) if word.isdigit() else grp.getgrnam(word).gr_gid)
-        except KeyError:
-            fail(f"sacct: fatal: Invalid group id: {word}")
-    return gids
 
 
 # Answers --------------------------------------------------------------------------------------
@@ -350,74 +154,40 @@ def _names(selector: "list[int]", job: "Row") -> bool:
 def _table(
     client: "Client",
     request: "dict[str, Any]",
-    chosen: "list[tuple[str, int, bool]]",
+    chosen: "list[Chosen]",
     given: "dict[str, str]",
 ) -> int:
-    from pyslurm_ng._records import render
     from pyslurm_ng.cli.sacct_columns import FIELDS as TEXTS, Context
 
     job_columns, step_columns = _columns(TEXTS, chosen, request)
     request["columns"], request["step_columns"] = job_columns, step_columns
-    spec = layout(given, chosen)
+    paper = Paper(chosen, given)
     is_first = True
     for part in _ask(client, request):
         context = Context(part["now_us"], part["cluster"])
         _set_units(context, given, request)
         context.qos = part["qos"]
         if is_first and "noheader" not in given:
-            write_bytes(header(given, chosen, spec))
+            write_bytes(paper.header())
         is_first = False
         rows = rows_of(part, request)
         if "array" in given:
             rows = _expand_arrays(rows)
         makers = [(TEXTS[name][1], TEXTS[name][3]) for name, _, _ in chosen]
-        write_bytes(render(_cells(rows, makers, context), spec))
+        write_bytes(paper.rows(_cells(rows, makers, context)))
     return 0
 
 
 def _cells(rows: "list[tuple[Row, Row | None]]", makers: "Any", context: "Context") -> "Any":
     for job, step in rows:
         if step is None:
-            yield [_cell(of_job(job, context)) if of_job else "" for of_job, _ in makers]
+            yield [shown(of_job(job, context)) if of_job else "" for of_job, _ in makers]
         else:
-            yield [_cell(of_step(step, job, context)) if of_step else "" for _, of_step in makers]
-
-
-def _cell(value: "Any") -> "str | int":
-    """Return a cell as it may stand in a line: control characters of users' texts are shown."""
-    if isinstance(value, str) and not value.isprintable():
-        return "".join(char if char.isprintable() else "?" for char in value)
-    return value  # type: ignore[no-any-return]
-
-
-def _is_parsable(given: "dict[str, str]") -> bool:
-    return "parsable2" in given or "parsable" in given
-
-
-def layout(given: "dict[str, str]", chosen: "list[tuple[str, int, bool]]") -> "Any":
-    """Return how `render` is to print the fields."""
-    from pyslurm_ng._records import MARK, RIGHT
-
-    if not _is_parsable(given):
-        return [(width, (0 if is_left else RIGHT) | MARK, " ") for _, width, is_left in chosen]
-    delimiter = given.get("delimiter", "|")
-    tail = delimiter if "parsable2" not in given else ""
-    return [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
-
-
-def header(given: "dict[str, str]", chosen: "list[tuple[str, int, bool]]", spec: "Any") -> bytes:
-    """Return the names of the fields, and a line below them unless for programs."""
-    from pyslurm_ng._records import MARK, render
-
-    lines = [[name for name, _, _ in chosen]]
-    plain = [(width, flags & ~MARK, tail) for width, flags, tail in spec]
-    if not _is_parsable(given):
-        lines.append(["-" * width for width, _, _ in spec])
-    return render(lines, plain)
+            yield [shown(of_step(step, job, context)) if of_step else "" for _, of_step in makers]
 
 
 def _columns(
-    texts: "Any", chosen: "list[tuple[str, int, bool]]", request: "dict[str, Any]"
+    texts: "Any", chosen: "list[Chosen]", request: "dict[str, Any]"
 ) -> "tuple[list[str], list[str]]":
     """Return the stored columns that the fields need."""
     job: dict[str, None] = {}
@@ -458,11 +228,8 @@ def _set_units(context: "Context", given: "dict[str, str]", request: "dict[str, 
     context.start_us, context.end_us = request["start_us"], request["end_us"]
 
 
-def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[tuple[str, int, bool]]":
-    """Return name, width, and whether aligned to the left, of the fields to print.
-
-    `usual` takes the place of the formats that other options stand for.
-    """
+def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[Chosen]":
+    """Return the fields to print; `usual` takes the place of what other options stand for."""
     if "format" in given:
         text = given["format"]
     elif usual:
@@ -473,37 +240,7 @@ def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[tuple[str,
         text = LONG_FORMAT
     else:
         text = os.environ.get("SACCT_FORMAT", "") or DEFAULT_FORMAT
-    chosen = []
-    for word in split_list(text):
-        name, percent, size = word.partition("%")
-        if name.lower() == "all":
-            chosen += [(field, width, is_left) for field, width, is_left in FIELDS]
-            continue
-        field = _field(name)
-        if field is None:
-            fail(f'sacct: error: Invalid field requested: "{name}"')
-        full, width, is_left = field
-        if percent:
-            digits = size.lstrip("-")
-            if not digits.isdigit() or len(digits) > 5:
-                fail(f'sacct: error: Invalid field requested: "{word}"')
-            # A width given aligns to the right unless it is negative.
-            width, is_left = int(digits), size.startswith("-")
-        chosen.append((full, width, is_left))
-    if not chosen:
-        fail("sacct: error: No fields requested")
-    return chosen
-
-
-def _field(name: str) -> "tuple[str, int, bool] | None":
-    wanted = name.lower()
-    for field in FIELDS:
-        if field[0].lower() == wanted:
-            return field
-    for field in FIELDS:
-        if field[0].lower().startswith(wanted):
-            return field
-    return None
+    return choose_fields("sacct", text, FIELDS)
 
 
 # Texts ----------------------------------------------------------------------------------------
@@ -517,7 +254,7 @@ def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
     if "jobs" not in given:
         option = "--batch-script" if is_script else "--env-vars"
         fail(f"sacct: fatal: {option} requires job ids, given with -j")
-    for selector in _jobs(given["jobs"]):
+    for selector in jobs_of(given["jobs"]):
         job_id = selector[0]
         fields = {"cluster": cluster, "job_id": job_id, "want_environment": not is_script}
         try:
@@ -532,14 +269,6 @@ def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
         text = text.replace("\0", "\n")
         print(text or "NONE", end="" if text.endswith("\n") else "\n")
     return 0
-
-
-def _help_format() -> str:
-    lines = []
-    names = [name for name, _, _ in FIELDS]
-    for first in range(0, len(names), 4):
-        lines.append(" ".join(f"{name:<19s}" for name in names[first : first + 4]))
-    return "\n".join(lines)
 
 
 def _help_state() -> str:
@@ -573,7 +302,7 @@ PROGRAM = Program(
     tells={
         "help": _help,
         "usage": _usage,
-        "helpformat": _help_format,
+        "helpformat": lambda: field_list(FIELDS),
         "helpreason": _help_reason,
         "helpstate": _help_state,
     },

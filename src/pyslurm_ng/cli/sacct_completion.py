@@ -2,11 +2,13 @@
 
 import os
 
+from pyslurm_ng.cli.accounting_paper import Paper
 from pyslurm_ng.cli.command import fail, split_list, write_bytes
+from pyslurm_ng.cli.sacct_selection import states, uids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from pyslurm_ng.cli.accounting_paper import Chosen
 
 FORMAT = "jobid,uid,jobname,partition,nnodes,nodelist,state,end"
 LONG_FORMAT = "jobid,uid,jobname,partition,nnodes,nodelist,state,start,end,timelimit"
@@ -73,8 +75,6 @@ def cell(values: "dict[str, str]", field: str) -> str:
 
 def selected(given: "dict[str, str]") -> "list[tuple[str, set[str]]]":
     """Return words and which of their values the options select; leaves on a bad value."""
-    from pyslurm_ng.cli.sacct import states, uids
-
     found = [
         (word, set(split_list(given[option])))
         for option, word in (("jobs", "JobID"), ("partition", "Partition"), ("name", "JobName"),
@@ -91,7 +91,7 @@ def selected(given: "dict[str, str]") -> "list[tuple[str, set[str]]]":
 def show(
     conf: "dict[str, str]",
     given: "dict[str, str]",
-    chosen: "list[tuple[str, int, bool]]",
+    chosen: "list[Chosen]",
 ) -> int:
     """Print the records of the file that -f or JobCompLoc names; return the exit code."""
     path = given.get("file") or conf.get("JobCompLoc") or USUAL_PATH
@@ -111,11 +111,8 @@ def show(
         for values in records
         if values and all(cell(values, field) in allowed for field, allowed in wanted)
     )
-    from pyslurm_ng._records import render
-    from pyslurm_ng.cli.sacct import header, layout
-
-    spec: Any = layout(given, chosen)
+    paper = Paper(chosen, given)
     if "noheader" not in given:
-        write_bytes(header(given, chosen, spec))
-    write_bytes(render(rows, spec))
+        write_bytes(paper.header())
+    write_bytes(paper.rows(rows))
     return 0

@@ -5,44 +5,22 @@ import os
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, step_text
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.fmt import SECOND_US, Dates, date_line
-from pyslurm_ng.wire.client import Client, SlurmError, controller_hosts
+from pyslurm_ng.cli.node_clients import node_clients
+from pyslurm_ng.wire.client import SlurmError, controller_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.cli.scontrol_session import Action, Session
+    from pyslurm_ng.wire.client import Client
 
 INFINITE = 0xFFFFFFFF
 NO_TASK = -1
-_WAIT_S = 2.0
 
 
-def node_clients(session: "Session", name: str) -> "list[tuple[str, Client]]":
-    """Return connections to a node's daemon, or, without a name, to all of this host.
-
-    Leaves with exit 1 when there is none.
-    """
-    conf = session.conf
-    try:
-        reply = session.client.call("ShowNodes", {"nodes": name, "flags": 1})
-    except SlurmError as error:
-        fail(f"slurm_load_node error: {error.text.rpartition(chr(10))[2]}")
-    host = os.uname().nodename
-    here = {host, host.partition(".")[0], "localhost", "127.0.0.1", "::1"}
-    fields = ["name", "address", "hostname", "port"]
-    rows = Table(reply["fields"], reply["records"], fields).rows
-    mine = os.environ.get("SLURMD_NODENAME", "")
-    if not name:
-        rows = [row for row in rows if mine == row[0]] or [
-            row for row in rows if here & {row[0], row[1], row[2]}
-        ]
-    if not rows:
-        fail(f"scontrol: error: no node of this cluster runs on {host}")
-    return [
-        (node, Client(conf, f"slurmd:{node}", (address or hostname or node, port), wait_s=_WAIT_S))
-        for node, address, hostname, port in rows
-    ]
+def _daemons(session: "Session", node: str) -> "list[tuple[str, Client]]":
+    return node_clients("scontrol", session.conf, session.client, node)
 
 
 # listpids -------------------------------------------------------------------------------------
@@ -63,7 +41,7 @@ def list_pids(session: "Session", words: "list[str]") -> int:
             job_id = _record_id(session, words[0].partition(".")[0])
     code, rows = 0, []
     nodes = []
-    for node, client in node_clients(session, words[1] if len(words) > 1 else ""):
+    for node, client in _daemons(session, words[1] if len(words) > 1 else ""):
         try:
             rows += client.call("ListPids", {"job_id": job_id, "step_id": step_id})["rows"]
             nodes.append(node)
@@ -101,7 +79,7 @@ def pid_info(session: "Session", words: "list[str]") -> int:
     if not words or not words[0].isdigit():
         fail(f"Invalid pid: {words[0]}" if words else "too few arguments for keyword:pidinfo")
     pid, job_id = int(words[0]), 0
-    for node, client in node_clients(session, ""):
+    for node, client in _daemons(session, ""):
         try:
             rows = client.call("ListPids", {})["rows"]
         except SlurmError as error:
@@ -133,7 +111,7 @@ def pid_info(session: "Session", words: "list[str]") -> int:
 def show_slurmd(session: "Session", words: "list[str]") -> int:
     """Print what the node daemons of this host, or of a node, say of themselves."""
     code = 0
-    for node, client in node_clients(session, words[0] if words else ""):
+    for node, client in _daemons(session, words[0] if words else ""):
         try:
             status = client.call("ShowNodeDaemon", {})
         except SlurmError as error:

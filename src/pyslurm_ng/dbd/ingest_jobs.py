@@ -14,6 +14,7 @@ from pyslurm_ng.model.amounts import allocated_tres
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
+from pyslurm_ng.model.usage import usage_columns
 
 PENDING_RANGES = "_pending"
 """Key of a row under which an array's waiting tasks are kept parsed until `finish`."""
@@ -411,7 +412,7 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         energy_j=0,
         user_cpu_us=usage.user_us if usage else 0,
         system_cpu_us=usage.system_us if usage else 0,
-        **amounts.usage_columns(usage),
+        **usage_columns(usage),
     )
     row["start_us"] = row["start_us"] or row["end_us"]
     if event.step_id < MAX_NORMAL_STEP_ID:

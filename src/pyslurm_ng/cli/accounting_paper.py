@@ -1,0 +1,89 @@
+"""How sacct and sstat choose fields, and lay out headings and rows."""
+
+from pyslurm_ng._records import MARK, RIGHT, render
+from pyslurm_ng.cli.command import fail, split_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
+
+    Chosen: TypeAlias = tuple[str, int, bool]
+    """Name, width, and whether aligned to the left."""
+
+
+def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[Chosen]":
+    """Return the fields of a comma list of `name` or `name%width`; leaves on an unknown one.
+
+    Names may be shortened; a width aligns to the right unless it is negative.
+    """
+    chosen: list[Chosen] = []
+    for word in split_list(text):
+        name, percent, size = word.partition("%")
+        if name.lower() == "all":
+            chosen += fields
+            continue
+        field = _field(name, fields)
+        if field is None:
+            fail(f'{command}: error: Invalid field requested: "{name}"')
+        full, width, is_left = field
+        if percent:
+            digits = size.lstrip("-")
+            if not digits.isdigit() or len(digits) > 5:
+                fail(f'{command}: error: Invalid field requested: "{word}"')
+            width, is_left = int(digits), size.startswith("-")
+        chosen.append((full, width, is_left))
+    if not chosen:
+        fail(f"{command}: error: No fields requested")
+    return chosen
+
+
+def _field(name: str, fields: "Sequence[Chosen]") -> "Chosen | None":
+    wanted = name.lower()
+    for field in fields:
+        if field[0].lower() == wanted:
+            return field
+    return next((field for field in fields if field[0].lower().startswith(wanted)), None)
+
+
+def field_list(fields: "Sequence[Chosen]") -> str:
+    """Return the names of all fields, four a line."""
+    names = [name for name, _, _ in fields]
+    lines = []
+    for first in range(0, len(names), 4):
+        lines.append(" ".join(f"{name:<19s}" for name in names[first : first + 4]))
+    return "\n".join(lines)
+
+
+class Paper:
+    """The columns of one output: padded and cut, or with -p and -P separated."""
+
+    def __init__(self, chosen: "Sequence[Chosen]", given: "dict[str, str]") -> None:
+        self._chosen = chosen
+        self._is_parsable = "parsable2" in given or "parsable" in given
+        if self._is_parsable:
+            delimiter = given.get("delimiter", "|")
+            tail = delimiter if "parsable2" not in given else ""
+            self._spec = [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
+        else:
+            self._spec = [
+                (width, (0 if is_left else RIGHT) | MARK, " ") for _, width, is_left in chosen
+            ]
+
+    def header(self) -> bytes:
+        """Return the headings, underlined unless they are to be parsed."""
+        lines = [[name for name, _, _ in self._chosen]]
+        if not self._is_parsable:
+            lines.append(["-" * width for width, _, _ in self._spec])
+        return render(lines, [(width, flags & ~MARK, tail) for width, flags, tail in self._spec])
+
+    def rows(self, cells: "Iterable[Sequence[str | int]]") -> bytes:
+        """Return rows as lines."""
+        return render(cells, self._spec)
+
+
+def shown(value: "object") -> "str | int":
+    """Return a cell as it may stand in a line: control characters of users' texts are shown."""
+    if isinstance(value, str) and not value.isprintable():
+        return "".join(char if char.isprintable() else "?" for char in value)
+    return value  # type: ignore[return-value]

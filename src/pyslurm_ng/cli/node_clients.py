@@ -1,0 +1,36 @@
+"""Connections to node daemons."""
+
+import os
+
+from pyslurm_ng.cli.command import Table, fail
+from pyslurm_ng.wire.client import Client, SlurmError
+
+_WAIT_S = 2.0
+
+
+def node_clients(
+    command: str, conf: "dict[str, str]", controller: Client, names: str
+) -> "list[tuple[str, Client]]":
+    """Return connections to the daemons of a host list, or, without one, to all of this host.
+
+    Leaves with exit 1 when there is none.
+    """
+    try:
+        reply = controller.call("ShowNodes", {"nodes": names, "flags": 1})
+    except SlurmError as error:
+        fail(f"slurm_load_node error: {error.text.rpartition(chr(10))[2]}")
+    host = os.uname().nodename
+    here = {host, host.partition(".")[0], "localhost", "127.0.0.1", "::1"}
+    fields = ["name", "address", "hostname", "port"]
+    rows = Table(reply["fields"], reply["records"], fields).rows
+    mine = os.environ.get("SLURMD_NODENAME", "")
+    if not names:
+        rows = [row for row in rows if mine == row[0]] or [
+            row for row in rows if here & {row[0], row[1], row[2]}
+        ]
+    if not rows:
+        fail(f"{command}: error: no node of this cluster runs on {host}")
+    return [
+        (node, Client(conf, f"slurmd:{node}", (address or hostname or node, port), wait_s=_WAIT_S))
+        for node, address, hostname, port in rows
+    ]

@@ -1,0 +1,52 @@
+"""sstat on real daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import LiveCluster
+
+pytestmark = pytest.mark.daemons
+SCRIPT = """#!/bin/bash
+srun -n2 --exact bash -c 'sleep 300 & wait'
+"""
+
+
+@pytest.fixture(name="job")
+def _job(live_cluster: LiveCluster, tmp_path: Path) -> Iterator[str]:
+    """A job with a step of two tasks that runs."""
+    script = tmp_path / "steps.sh"
+    script.write_text(SCRIPT)
+    told = live_cluster.run("sbatch", "--parsable", "-n2", "-o", "/dev/null", str(script))
+    job = told.stdout.strip()
+    live_cluster.wait_until(
+        "the step runs", lambda: f"{job}.0" in live_cluster.run("squeue", "-hs").stdout
+    )
+    yield job
+    live_cluster.run("scancel", job)
+
+
+def test_shows_what_the_tasks_of_a_step_use(live_cluster: LiveCluster, job: str) -> None:
+    """The lowest numbered step, unless all are asked for."""
+    fields = ("-n", "-P", "-o", "jobid,ntasks,maxrss,maxrssnode,avecpu")
+    live_cluster.wait_until(
+        "the step runs", lambda: "K|n" in live_cluster.run("sstat", *fields, "-j", job).stdout
+    )
+    found = live_cluster.run("sstat", *fields, "-j", job)
+    name, tasks, _, node, _ = found.stdout.rstrip("\n").split("|")
+    assert (name, tasks, found.returncode) == (f"{job}.0", "2", 0)
+    assert node.startswith("n")
+    all_steps = live_cluster.run("sstat", "-a", "-n", "-P", "-o", "jobid", "-j", job)
+    assert sorted(all_steps.stdout.split()) == [f"{job}.0", f"{job}.batch"]
+    pids = live_cluster.run("sstat", "-i", "-n", "-P", "-j", f"{job}.0").stdout.split("|")[2]
+    assert len(pids.split(",")) >= 2
+
+
+def test_what_does_not_run_has_no_steps(live_cluster: LiveCluster) -> None:
+    """One line, and the headings all the same."""
+    found = live_cluster.run("sstat", "-n", "-j", "999999")
+    assert found.stdout == ""
+    assert found.stderr == "sstat: error: No steps running for JobId=999999\n"
