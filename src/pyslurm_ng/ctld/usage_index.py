@@ -16,6 +16,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched import quotas
 from pyslurm_ng.sched.limits import Amounts, Ask, given, held
+from pyslurm_ng.sched.quotas import Used
 from pyslurm_ng.sched.usage import Ledger, OwnerKey, Spent
 
 _SECOND_US = 1_000_000
@@ -68,7 +69,7 @@ class UsageIndex:
 
     def counted(
         self, now_us: int
-    ) -> tuple[Mapping[tuple[str | int, ...], quotas.Used], Callable[[OwnerKey], Spent]]:
+    ) -> tuple[Mapping[tuple[str | int, ...], Used], Callable[[OwnerKey], Spent]]:
         """Return what runs now by counter, and what owners have used, limits or not."""
         cluster = self._cluster
         found = quotas.Quotas(cluster.assocs, cluster.qos)
