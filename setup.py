@@ -21,7 +21,7 @@ extensions = [
     Extension(
         f"pyslurm_ng.{name}",
         [str(SOURCE / f"{name}.pyx")],
-        depends=[str(path) for path in SOURCE.glob("*.h")],
+        depends=[str(path) for path in (*SOURCE.glob("*.h"), *SOURCE.glob("*.pxi"))],
         # The kernels' loops over time slots want vectors; elsewhere -O3 only makes code larger.
         extra_compile_args=[
             "-O3" if name == "_select" else "-O2",

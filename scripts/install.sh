@@ -27,7 +27,7 @@ fresh=$lib.new
 rm -rf "$fresh"
 mkdir -p "$fresh"
 cp -R src/pyslurm_ng "$fresh/"
-find "$fresh" \( -name __pycache__ -o -name '*.c' -o -name '*.pyx' \) -prune -exec rm -rf {} +
+find "$fresh" \( -name __pycache__ -o -name '*.c' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h' \) -prune -exec rm -rf {} +
 cat >"$fresh/pyslurm_ng/_install.py" <<PY
 """Where this copy was installed; written by scripts/install.sh."""
 

@@ -21,6 +21,8 @@ enum {
     GRID_SMALL_MEMORY = 1 << 16, /* enough for all of a small cluster */
     GRID_LARGE_MEMORY = 1 << 26,
     GRID_BLOCK = 8, /* slots that share a summary word */
+    GRID_EXPECTED = 128,
+    GRID_STRIDE = 16, /* cells to look at before asking whether that was enough */
 };
 
 /* Return zeroed memory that begins on a cache line of its own, NULL if there is none. */
@@ -68,6 +70,30 @@ static inline int grid_first_least(const int16_t *numbers, int count)
     while (numbers[place] != least)
         place++;
     return place;
+}
+
+/* Have the first of some cells brought into the cache; the others follow once these are read. */
+static inline void grid_expect(const int32_t *cells, int count)
+{
+    for (int at = 0; at < count && at < GRID_EXPECTED; at += 64 / sizeof(*cells))
+        __builtin_prefetch(cells + at, 1);
+}
+
+/* Return whether some cells all hold an amount. */
+static inline int grid_holds(const int32_t *cells, int count, int32_t amount)
+{
+    int at = 0;
+    for (; at + GRID_STRIDE <= count; at += GRID_STRIDE) {
+        int32_t below = 0;
+        for (int lane = 0; lane < GRID_STRIDE; lane++)
+            below |= cells[at + lane] - amount;
+        if (below < 0)
+            return 0;
+    }
+    for (; at < count; at++)
+        if (cells[at] < amount)
+            return 0;
+    return 1;
 }
 
 /* Take an amount off each cell; say what is left in the fullest and in the emptiest. */

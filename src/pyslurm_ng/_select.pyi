@@ -1,8 +1,17 @@
 """Types of the scheduler's kernels; their twins in tests/oracle say what each must answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 NEVER: int
+
+def rank(
+    waiting: list[Any],
+    moving: list[float],
+    known: dict[int, Any],
+    prepare: Callable[[Any], Any],
+    priorities: dict[int, int],
+) -> tuple[list[Any], list[Any], list[Any], bool]: ...
 
 class Profile:
     def __init__(self, now_us: int, amounts: Sequence[int], most: int = 4096) -> None: ...
@@ -45,6 +54,7 @@ class Grid:
         self, shape: int, mask: int, nodes: int, duration_us: int, required: int = -1
     ) -> int: ...
     def place(self, kind: int) -> tuple[int, int]: ...
+    def place_next(self, entries: list[Any], first: int) -> tuple[list[int], list[int]]: ...
     def placed(self, number: int) -> list[int]: ...
     def all_placed(self) -> bytes: ...
     def find(self, kind: int) -> int: ...

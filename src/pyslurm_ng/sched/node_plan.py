@@ -22,6 +22,7 @@ from pyslurm_ng.sched.nodes_now import NodesNow
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.promises import Promises
+from pyslurm_ng.sched.queue import Entry
 from pyslurm_ng.sched.select import share_tasks
 from pyslurm_ng.sched.shapes import Variant
 from pyslurm_ng.sched.sharing import MCS, TOPO, USER, Units
@@ -270,6 +271,15 @@ class NodePlan:
             variant = self._timeline.kinds(demand)[0][1]
             self._chosen = kind, variant, self._found(demand, variant, start_us)
         return start_us
+
+    def place_next(self, queue: list[Entry], first: int) -> list[int]:
+        """Keep room for the next jobs of a queue at once; return when they start.
+
+        It ends before the first job that may start now or that `place` has not prepared for.
+        """
+        starts_us, numbers = self._timeline.grid.place_next(queue, first)
+        self._reserved.extend(numbers)
+        return starts_us
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
         """Return exactly what the job found last gets now, and hold it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyslurm_ng.sched.demand import Demand
 
@@ -23,6 +23,14 @@ class Promises:
         self.job_ids.append(job_id)
         self.demands.append(demand)
         self.starts_us.append(start_us)
+
+    def extend(
+        self, job_ids: Sequence[int], demands: Sequence[Demand], starts_us: Sequence[int]
+    ) -> None:
+        """Add many."""
+        self.job_ids.extend(job_ids)
+        self.demands.extend(demands)
+        self.starts_us.extend(starts_us)
 
     def pop(self) -> None:
         """Take the last promise back."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
+from pyslurm_ng._select import rank
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import het
@@ -15,7 +16,7 @@ from pyslurm_ng.sched.demand import Demand, Demands
 from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preempt_modes import qos_ranks
-from pyslurm_ng.sched.priority import MAX_PRIORITY, Ranking, bounded
+from pyslurm_ng.sched.priority import Ranking, bounded
 from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
@@ -66,45 +67,28 @@ class Queue:
         self, snapshot: Snapshot, ranking: Ranking, outcome: Plan
     ) -> tuple[list[Entry], list[Demand]]:
         """Return an entry per job and partition in the order of the queue, and all demands."""
-        known, priorities = self._jobs, outcome.priorities
-        if not known:
-            self._alike = {}
-        alike = self._alike
         self.parts = {}
-        components: list[Waiting] = []
         self._pass += 1
-        stamp = self._pass
-        entries: list[Entry] = []
+        if not self._jobs:
+            self._alike = {}
+
+        def prepare(job: Waiting) -> tuple[Prepared, ...]:
+            # Components of heterogeneous jobs enter the queue together.
+            prepared = () if job.het_job_id else self._prepare(job, snapshot, ranking)
+            return self._alike.setdefault(prepared, prepared)
+
+        moving = ranking.moving_parts(snapshot.waiting)
+        entries: list[Entry]
+        entries, demands, without, is_sorted = rank(
+            snapshot.waiting, moving, self._jobs, prepare, outcome.priorities
+        )
         wanted: list[Demand] = []
-        last_us = 0
-        is_sorted = True
-        waiting = snapshot.waiting
-        for job, moving in zip(waiting, ranking.moving_parts(waiting), strict=True):
-            job_id = job.job_id
-            found = known.get(job_id)
-            if found is None or found[0] is not job:
-                # Components of heterogeneous jobs enter the queue together.
-                prepared = () if job.het_job_id else self._prepare(job, snapshot, ranking)
-                found = known[job_id] = (job, alike.setdefault(prepared, prepared))
-            if not found[1]:
-                if job.het_job_id:
-                    components.append(job)
-                else:
-                    outcome.waits[job_id] = _without_partition(job)
-                continue
-            for tier, fixed, is_all, demand in found[1]:
-                priority = int(fixed if is_all else fixed + moving)
-                if not 0 < priority <= MAX_PRIORITY and not is_all:
-                    priority = bounded(priority)
-                if job_id not in priorities:
-                    priorities[job_id] = priority
-                entries.append((tier - priority, job, demand))
-                if demand.stamp != stamp:
-                    self._want(demand, wanted)
-            if job.submit_us <= last_us:
-                is_sorted = False
-            last_us = job.submit_us
-        for parts in het.groups(components):
+        for demand in demands:
+            self._want(demand, wanted)
+        for job in without:
+            if not job.het_job_id:
+                outcome.waits[job.job_id] = _without_partition(job)
+        for parts in het.groups(job for job in without if job.het_job_id):
             self._enter_het(parts, snapshot, ranking, outcome, entries, wanted)
             is_sorted = False
         if not is_sorted:

@@ -80,7 +80,14 @@ class Walk:
             alive = {entry[1].job_id for entry in queue}
             self.plan.lost_claims += [job_id for job_id in claims if job_id not in alive]
         wait: Wait | None
-        for _, job, demand in queue:
+        at = 0
+        while True:
+            if reserves_all and not preempts:
+                at += self._place_next(queue, at)
+            if at >= len(queue):
+                break
+            _, job, demand = queue[at]
+            at += 1
             job_id = job.job_id
             if job_id in done:
                 continue
@@ -94,7 +101,7 @@ class Walk:
                 waits.setdefault(job_id, known)
                 tested += 1
                 continue
-            # Most jobs of a long queue are of the plainest sort: one call into the kernel.
+            # Most jobs of a long queue are of the plainest sort: the planner finds room at once.
             if (
                 reserves_all
                 and demand.is_plain
@@ -121,6 +128,25 @@ class Walk:
         self.plan.tested += tested
         if self.room.promises:
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
+
+    def _place_next(self, queue: list[Entry], first: int) -> int:
+        """Keep room for the next jobs, if they are of the plainest sort; return how many."""
+        if not isinstance(self.planner, NodePlan):
+            return 0
+        starts_us = self.planner.place_next(queue, first)
+        if starts_us:
+            placed = queue[first : first + len(starts_us)]
+            job_ids = [job.job_id for _, job, _ in placed]
+            demands = [demand for _, _, demand in placed]
+            behind = self.room.behind
+            self.plan.expected_start_us.update(zip(job_ids, starts_us, strict=True))
+            self.plan.waits.update(
+                (job_id, behind[demand.partition.name])
+                for job_id, demand in zip(job_ids, demands, strict=True)
+            )
+            self.room.promises.extend(job_ids, demands, starts_us)
+            self.plan.tested += len(starts_us)
+        return len(starts_us)
 
     def look(self, demand: Demand) -> int:
         """Return when a job would start after those of the walk, or NO_END_US."""

@@ -1,0 +1,200 @@
+# What jobs hold once room was found for them, and what is left.
+
+cdef class Grid(GridSearch):
+    """Free resources of single nodes over time slots, and where requests first fit."""
+
+    def place(self, int kind):
+        """Find room for a job and hold it, unless it can start at once.
+
+        Returns (start, number of the placing): the number is -1 when nothing was held.
+        """
+        cdef int slot
+        if not 0 <= kind < self._jobs or self._job[kind].is_open:
+            raise IndexError(kind)
+        self._remember(kind)
+        with nogil:
+            slot = self._search(self._job + kind)
+        self._found_slot = slot
+        if slot <= 0:
+            return (self._instants[0] if slot == 0 else NEVER), -1
+        return self._instants[slot], self._record(self._job + kind)
+
+    def place_next(self, list entries, Py_ssize_t first):
+        """Place the jobs of entries, one after the other, as long as that is all there is to it.
+
+        It is not for who has several entries, is an array or a component, whose demand has no
+        kind yet, who can start at once and who cannot start ever.
+
+        Returns (starts, numbers of the placings).
+
+        Args:
+            entries: tuples whose second item is a job and whose third its demand.
+        """
+        cdef int kind, slot
+        cdef Py_ssize_t index
+        cdef tuple entry
+        cdef list starts = [], numbers = []
+        for index in range(first, len(entries)):
+            entry = <tuple>entries[index]
+            demand, job = entry[2], entry[1]
+            kind = demand.kind
+            if (kind < 0 or job.array_pending or job.het_job_id
+                    or len(<tuple>job.partitions) > 1):
+                break
+            self._remember(kind)
+            with nogil:
+                slot = self._search(self._job + kind)
+            if slot <= 0:
+                break
+            self._found_slot = slot
+            starts.append(self._instants[slot])
+            numbers.append(self._record(self._job + kind))
+        return starts, numbers
+
+    def take_found(self, int kind):
+        """Hold what was found last, for a job of this kind; return the number of the placing."""
+        if not 0 <= kind < self._jobs or self._found_slot < 0:
+            raise ValueError("nothing was found")
+        return self._record(self._job + kind)
+
+    cdef Py_ssize_t _record(self, Kind *job) except -1:
+        """Hold what was found and remember its nodes."""
+        cdef Py_ssize_t number = self._placed_count
+        cdef int32_t *nodes
+        if number + self._found_count + 1 > self._placed_room:
+            self._placed_room = max(1024, 2 * (self._placed_room + self._found_count))
+            nodes = <int32_t *>realloc(self._placed, self._placed_room * sizeof(int32_t))
+            if nodes == NULL:
+                raise MemoryError
+            self._placed = nodes
+        if self._trial is not None:
+            self._note_found(job)
+        with nogil:
+            self._hold_found(job)
+        self._placed[number] = self._found_count
+        memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
+        self._placed_count += self._found_count + 1
+        return number
+
+    cdef void _hold_found(self, Kind *job) noexcept nogil:
+        cdef int index, place, node, amount_at, end = job.ends[self._found_slot]
+        cdef Shape *shape = self._shape + job.shape
+        cdef int32_t *cells
+        for index in range(self._found_count):
+            node = self._found[index]
+            for place in range(shape.resources):
+                cells = self._cells(shape.resource[place], node)
+                if cells != NULL:
+                    grid_expect(cells + self._found_slot, end - self._found_slot)
+            amount_at = self._node_kind[node] * shape.resources
+            for place in range(shape.resources):
+                self._subtract(node, shape.resource[place], shape.amount[amount_at + place],
+                               self._found_slot, end)
+
+    def placed(self, Py_ssize_t number):
+        """Return the nodes of a placing."""
+        cdef Py_ssize_t index
+        if not 0 <= number < self._placed_count:
+            raise IndexError(number)
+        return [self._placed[number + 1 + index] for index in range(self._placed[number])]
+
+    def all_placed(self):
+        """Return all placings as bytes of 32-bit numbers, each a count and that many nodes."""
+        return (<char *>self._placed)[:self._placed_count * sizeof(int32_t)]
+
+    def take(self, int node, int resource, int32_t amount, int64_t start_us, int64_t end_us):
+        """Hold an amount on one node during a time."""
+        if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
+            raise IndexError((node, resource))
+        cdef int start = self._slot_at(start_us + 1) - 1
+        cdef int end = self._slot_at(end_us)
+        if self._trial is not None:
+            self._trial.append((node, resource, amount, max(0, start), max(end, start + 1)))
+        self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
+
+    cdef void _subtract(self, int node, int resource, int32_t amount, int start,
+                        int end) noexcept nogil:
+        cdef int index, plane, word = node >> 6
+        cdef int32_t least, most, threshold
+        cdef int32_t *cells = self._cells(resource, node)
+        cdef int32_t *thresholds = self._thresholds_of[resource] + self._node_kind[node]
+        if cells == NULL or amount <= 0:
+            return
+        grid_take_off(cells + start, end - start, amount, &least, &most)
+        for index in range(self._plane_count[resource]):
+            threshold = thresholds[index * self._kinds]
+            if least < threshold <= most + amount:
+                plane = self._planes_of[resource][index]
+                grid_clear_below(cells, self._plane[plane] + <size_t>word * self._slots,
+                                 self._summary[plane] + <size_t>word * self._blocks, start, end,
+                                 threshold, amount, <uint64_t>1 << (node & 63))
+
+    cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
+        """Return how many tasks fit on a node that fits one, until a slot."""
+        cdef int at, slot, fit, tasks = most, node_kind = self._node_kind[node]
+        cdef int32_t least, each
+        cdef int32_t *cells
+        for at in range(shape.resources):
+            each = tasks_amounts[node_kind][at]
+            cells = self._cells(shape.resource[at], node)
+            if each <= 0 or cells == NULL:
+                continue
+            least = 2147483647
+            for slot in range(end):
+                least = cells[slot] if cells[slot] < least else least
+            fit = 1 + (least - shape.amount[node_kind * shape.resources + at]) // each
+            tasks = fit if fit < tasks else tasks
+        return max(tasks, 0)
+
+    def tasks_on(self, int kind, nodes, tasks_amounts, int most):
+        """Return how many tasks each of some nodes can hold now; see `capacity`."""
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        cdef Shape *shape = self._shape + self._job[kind].shape
+        cdef int end = self._job[kind].ends[0], node
+        answer = []
+        for node in nodes:
+            if not 0 <= node < self._nodes:
+                raise IndexError(node)
+            answer.append(self._tasks_on(shape, node, tasks_amounts, most, end))
+        return answer
+
+    def capacity(self, int kind, tasks_amounts, int most, long long enough):
+        """Return (node, tasks) for nodes that can hold some tasks now and as long as the job lasts.
+
+        Args:
+            kind: a kind for one task on a node.
+            tasks_amounts: per node kind, what each further task needs of each resource of the
+                kind's shape.
+            most: tasks a node may get.
+            enough: stop when the tasks of the nodes found add up to this.
+        """
+        cdef long long total = 0
+        cdef int place, node, end, tasks
+        cdef Kind *job
+        cdef Shape *shape
+        cdef uint64_t fits
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        self._remember(kind)
+        job = self._job + kind
+        shape = self._shape + job.shape
+        end = job.ends[0]
+        answer = []
+        for place in range(self._words):
+            fits = self._exact(job, place, self._scan(job, place, 0, end), 0, end, False)
+            job.gain[place] = 0
+            if total >= enough:
+                break
+            while fits and total < enough:
+                node = place * 64 + lowest(fits)
+                fits &= fits - 1
+                tasks = self._tasks_on(shape, node, tasks_amounts, most, end)
+                total += tasks
+                answer.append((node, tasks))
+        return answer
+
+    def free_at(self, int node, int resource):
+        """Return the free amount of every slot."""
+        cdef int32_t *cells = self._cells(resource, node)
+        return [0 if cells == NULL else cells[slot] for slot in range(self._slots)]

@@ -1,0 +1,413 @@
+# What nodes have over time, who holds it, and what kinds of jobs ask for.
+
+cdef class GridNodes:
+    """Free resources of single nodes over time slots, and where requests first fit.
+
+    Per node and resource a row has an amount per slot. Per threshold that requests ask for a plane
+    has a bit per node and slot, 64 nodes to a word, the slots of a word side by side: a set of
+    nodes free over a window is an AND over consecutive words. Amounts only shrink once planes have
+    been built, so each kind of job goes on looking where its predecessor found room.
+    """
+
+    cdef int _slots, _nodes, _words, _resources, _kinds, _planes, _shapes, _jobs
+    cdef int _room_planes, _room_shapes, _room_jobs, _leaves
+    cdef int64_t *_time
+    cdef list _instants  # the same as Python's numbers: a hundred thousand starts share them
+    cdef int32_t *_node_kind
+    cdef int32_t *_row_of  # [resource * nodes + node], -1 where a node has none
+    cdef grid_memory *_memory_taken  # rows, planes and summaries
+    cdef int32_t *_free[MOST_RESOURCES]  # [row * slots + slot]
+    cdef int *_planes_of[MOST_RESOURCES]
+    cdef int32_t *_thresholds_of[MOST_RESOURCES]  # [number of the plane * kinds + kind]
+    cdef int _plane_count[MOST_RESOURCES]
+    cdef uint64_t **_plane  # [plane][word * slots + slot]
+    cdef uint64_t **_summary  # [plane][word * blocks + block]: AND of the block's slots
+    cdef int _blocks
+    cdef uint64_t **_mask
+    cdef int _masks, _room_masks
+    cdef int32_t *_placed  # nodes of jobs placed, one after another
+    cdef Py_ssize_t _placed_count, _placed_room
+    cdef int64_t *_durations  # of kinds, each once
+    cdef int16_t **_ends  # of each duration
+    cdef int _duration_count, _room_durations
+    cdef Shape *_shape
+    cdef Kind *_job
+    cdef uint64_t *_fits  # per word of the kind at work
+    cdef uint8_t *_fresh  # per word: `_fits` is of this slot
+    cdef int32_t *_found
+    cdef int _found_count
+    cdef int _found_slot
+    cdef int32_t *_leaf
+    cdef int32_t *_leaf_count
+    cdef int32_t *_leaf_order  # leaves by free nodes, most first
+    cdef int32_t *_leaf_bucket
+    cdef int _switches
+    cdef int32_t *_switch_level
+    cdef uint8_t *_below  # [switch * leaves + leaf]
+    cdef uint64_t _left_over  # what was free until the slot that left nothing
+    cdef int _most_climbs
+    cdef list _trial  # what has been held in it: node, resource, amount, first slot, last slot + 1
+    cdef dict _memory  # of the kinds searched for in the trial, as it was before
+    cdef Py_ssize_t _trial_placed
+    cdef public long long scans
+
+    def __cinit__(self, times_us, node_kinds, int kinds, int resources):
+        cdef Py_ssize_t index
+        self._slots = len(times_us)
+        self._nodes = len(node_kinds)
+        if not 0 < self._slots <= MOST_SLOTS or not 0 < resources <= MOST_RESOURCES:
+            raise ValueError("too many slots or resources, or none")
+        self._words = (self._nodes + 63) // 64
+        self._blocks = (self._slots + BLOCK - 1) // BLOCK
+        self._kinds = kinds
+        self._resources = resources
+        self._most_climbs = MOST_CLIMBS
+        self._time = <int64_t *>calloc(self._slots, sizeof(int64_t))
+        self._node_kind = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
+        self._row_of = <int32_t *>malloc((self._nodes * resources + 1) * sizeof(int32_t))
+        self._fits = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        self._fresh = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
+        self._found = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
+        if (self._time == NULL or self._node_kind == NULL or self._row_of == NULL
+                or self._fits == NULL or self._fresh == NULL or self._found == NULL):
+            raise MemoryError
+        self._instants = list(times_us)
+        for index in range(self._slots):
+            self._time[index] = times_us[index]
+        for index in range(self._nodes):
+            self._node_kind[index] = node_kinds[index]
+            if not 0 <= self._node_kind[index] < kinds:
+                raise ValueError("a node of no kind")
+        for index in range(self._nodes * resources):
+            self._row_of[index] = -1
+
+    def __dealloc__(self):
+        cdef int index
+        for index in range(self._resources):
+            free(self._planes_of[index])
+            free(self._thresholds_of[index])
+        for index in range(self._shapes):
+            free(self._shape[index].amount)
+        for index in range(self._jobs):
+            free(self._job[index].gain)
+            free(self._job[index].count)
+        for index in range(self._masks):
+            free(self._mask[index])
+        free(self._mask)
+        free(self._placed)
+        free(self._plane)
+        free(self._summary)
+        free(self._durations)
+        free(self._ends)
+        free(self._shape)
+        free(self._job)
+        free(self._time)
+        free(self._node_kind)
+        free(self._row_of)
+        free(self._fits)
+        free(self._fresh)
+        free(self._found)
+        free(self._leaf)
+        free(self._leaf_count)
+        free(self._leaf_order)
+        free(self._leaf_bucket)
+        free(self._switch_level)
+        free(self._below)
+        grid_give_back_memory(self._memory_taken)
+
+    cdef void *_take_memory(self, size_t bytes) except NULL:
+        cdef void *memory = grid_take_memory(&self._memory_taken, bytes)
+        if memory == NULL:
+            raise MemoryError
+        return memory
+
+    cdef inline int32_t *_cells(self, int resource, int node) noexcept nogil:
+        """Return what is free of a resource on a node, by slot; NULL where it has none."""
+        cdef int row = self._row_of[resource * self._nodes + node]
+        return NULL if row < 0 else self._free[resource] + <size_t>row * self._slots
+
+    cdef int _slot_at(self, int64_t time_us) noexcept nogil:
+        """Return the first slot that begins not before a time, or the number of slots."""
+        cdef int low = 0, high = self._slots, middle
+        while low < high:
+            middle = (low + high) >> 1
+            if self._time[middle] < time_us:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef int _end(self, int slot, int64_t duration_us) noexcept nogil:
+        cdef int end
+        if duration_us >= FAR - self._time[slot]:
+            return self._slots
+        end = self._slot_at(self._time[slot] + duration_us)
+        return end if end > slot else slot + 1
+
+    def set_leaves(self, leaves):
+        """Say below which leaf switch each node is, so that wide jobs use few of them."""
+        cdef int index
+        if len(leaves) != self._nodes:
+            raise ValueError("a leaf per node is needed")
+        self._leaf = <int32_t *>malloc((self._nodes + 1) * sizeof(int32_t))
+        if self._leaf == NULL:
+            raise MemoryError
+        for index in range(self._nodes):
+            self._leaf[index] = leaves[index]
+            if self._leaf[index] < 0:
+                raise ValueError("a leaf below 0")
+            self._leaves = max(self._leaves, self._leaf[index] + 1)
+        self._leaf_count = <int32_t *>calloc(self._leaves + 1, sizeof(int32_t))
+        self._leaf_order = <int32_t *>calloc(self._leaves + 1, sizeof(int32_t))
+        self._leaf_bucket = <int32_t *>calloc(self._nodes + 2, sizeof(int32_t))
+        if self._leaf_count == NULL or self._leaf_order == NULL or self._leaf_bucket == NULL:
+            raise MemoryError
+
+    def set_switches(self, switches):
+        """Say which leaves are below each higher switch: (level, leaves), lowest level first.
+
+        From then on no job is spread over leaves without a common switch.
+        """
+        cdef int switch, leaf
+        if self._leaf == NULL or self._below != NULL:
+            raise ValueError("leaves have to be set, and switches once")
+        self._switches = len(switches)
+        self._switch_level = <int32_t *>calloc(self._switches + 1, sizeof(int32_t))
+        self._below = <uint8_t *>calloc(<size_t>self._switches * self._leaves + 1, 1)
+        if self._switch_level == NULL or self._below == NULL:
+            raise MemoryError
+        for switch in range(self._switches):
+            self._switch_level[switch] = switches[switch][0]
+            for leaf in switches[switch][1]:
+                if not 0 <= leaf < self._leaves:
+                    raise IndexError(leaf)
+                self._below[<size_t>switch * self._leaves + leaf] = 1
+
+    def set_amounts(self, int resource, amounts):
+        """Set what each node has of a resource when no job runs; 0 makes no row."""
+        cdef int node, slot, rows = 0
+        cdef int32_t amount
+        cdef int32_t *cells
+        if not 0 <= resource < self._resources or len(amounts) != self._nodes or self._planes:
+            raise ValueError("amounts do not match the nodes, or planes exist already")
+        for node in range(self._nodes):
+            rows += amounts[node] > 0
+        cells = <int32_t *>self._take_memory((<size_t>rows * self._slots + 1) * sizeof(int32_t))
+        self._free[resource] = cells
+        rows = 0
+        for node in range(self._nodes):
+            amount = amounts[node]
+            if amount > 0:
+                self._row_of[resource * self._nodes + node] = rows
+                rows += 1
+                for slot in range(self._slots):
+                    cells[slot] = amount
+                cells += self._slots
+
+    def hold(self, held, int64_t until_us):
+        """Take what a running job holds until its end.
+
+        Args:
+            held: node, resource, amount; node, resource, amount ... in one sequence.
+        """
+        cdef Py_ssize_t index
+        cdef int node, resource, slot, end = max(1, self._slot_at(until_us))
+        cdef int32_t amount
+        cdef int32_t *cells
+        if self._planes:
+            raise ValueError("planes exist already")
+        for index in range(0, len(held) - 2, 3):
+            node, resource, amount = held[index], held[index + 1], held[index + 2]
+            if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
+                raise IndexError((node, resource))
+            cells = self._cells(resource, node)
+            if cells != NULL:
+                for slot in range(end):
+                    cells[slot] -= amount
+
+    def add_plane(self, int resource, thresholds):
+        """Return a new plane: a bit where a node has at least the threshold of its kind.
+
+        What has been held until now must end sometime and not begin later: amounts grow with time.
+        """
+        cdef int plane = self._planes, number, kind
+        if len(thresholds) != self._kinds or not 0 <= resource < self._resources:
+            raise ValueError("a threshold per kind is needed")
+        if plane == self._room_planes:
+            self._room_planes = max(16, 2 * plane)
+            self._plane = <uint64_t **>realloc(self._plane, self._room_planes * sizeof(void *))
+            self._summary = <uint64_t **>realloc(
+                self._summary, self._room_planes * sizeof(void *))
+            if self._plane == NULL or self._summary == NULL:
+                raise MemoryError
+        number = self._plane_count[resource]
+        self._planes_of[resource] = <int *>realloc(
+            self._planes_of[resource], (number + 1) * sizeof(int))
+        self._thresholds_of[resource] = <int32_t *>realloc(
+            self._thresholds_of[resource], (number + 1) * self._kinds * sizeof(int32_t))
+        if self._planes_of[resource] == NULL or self._thresholds_of[resource] == NULL:
+            raise MemoryError
+        self._plane[plane] = <uint64_t *>self._take_memory(
+            (<size_t>self._words * self._slots + 1) * sizeof(uint64_t))
+        self._summary[plane] = <uint64_t *>self._take_memory(
+            (<size_t>self._words * self._blocks + 1) * sizeof(uint64_t))
+        self._planes_of[resource][number] = plane
+        for kind in range(self._kinds):
+            self._thresholds_of[resource][number * self._kinds + kind] = thresholds[kind]
+        self._plane_count[resource] += 1
+        self._planes += 1
+        with nogil:
+            self._fill_plane(plane, resource, self._thresholds_of[resource] + number * self._kinds)
+        return plane
+
+    cdef void _fill_plane(self, int plane, int resource, int32_t *thresholds) noexcept nogil:
+        """Set a bit from the slot on in which a node has enough."""
+        cdef int word, node, slot, low, high, middle, bit
+        cdef int32_t threshold
+        cdef int32_t *cells
+        cdef uint64_t *bits
+        cdef uint64_t seen
+        for word in range(self._words):
+            bits = self._plane[plane] + <size_t>word * self._slots
+            for bit in range(64):
+                node = word * 64 + bit
+                if node >= self._nodes:
+                    break
+                cells = self._cells(resource, node)
+                threshold = thresholds[self._node_kind[node]]
+                if cells == NULL:
+                    if threshold <= 0:
+                        bits[0] |= <uint64_t>1 << bit
+                    continue
+                low, high = 0, self._slots
+                while low < high:
+                    middle = (low + high) >> 1
+                    if cells[middle] < threshold:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < self._slots:
+                    bits[low] |= <uint64_t>1 << bit
+            seen = 0
+            for slot in range(self._slots):
+                seen |= bits[slot]
+                bits[slot] = seen
+                # Bits only come in with time here: the first slot of a block has fewest.
+                if slot % BLOCK == 0:
+                    self._summary[plane][<size_t>word * self._blocks + slot // BLOCK] = seen
+
+    def add_shape(self, resources, planes, amounts, int inexact):
+        """Return a new shape: what one node must give.
+
+        Args:
+            resources: which, those whose amount no plane tells exactly first.
+            planes: planes that must have a node's bit.
+            amounts: per node kind a sequence with the amount of each of the resources.
+            inexact: how many of the resources have to be looked up in the rows.
+        """
+        cdef int shape = self._shapes, place, kind, number = len(resources)
+        cdef Shape *made
+        if number > MOST_RESOURCES or len(planes) > MOST_RESOURCES:
+            raise ValueError("too many resources or planes")
+        if len(amounts) != self._kinds:
+            raise ValueError("amounts per kind are needed")
+        if shape == self._room_shapes:
+            self._room_shapes = max(64, 2 * shape)
+            self._shape = <Shape *>realloc(self._shape, self._room_shapes * sizeof(Shape))
+            if self._shape == NULL:
+                raise MemoryError
+        made = self._shape + shape
+        made.amount = <int32_t *>malloc((self._kinds * number + 1) * sizeof(int32_t))
+        if made.amount == NULL:
+            raise MemoryError
+        self._shapes += 1
+        made.resources, made.planes, made.inexact = number, len(planes), inexact
+        for place in range(number):
+            made.resource[place] = resources[place]
+            if not 0 <= made.resource[place] < self._resources:
+                raise IndexError(resources[place])
+            for kind in range(self._kinds):
+                made.amount[kind * number + place] = amounts[kind][place]
+        for place in range(made.planes):
+            made.plane[place] = planes[place]
+            if not 0 <= made.plane[place] < self._planes:
+                raise IndexError(planes[place])
+        return shape
+
+    def add_mask(self, bytes nodes):
+        """Return a new set of nodes, given with a byte per node."""
+        cdef int word, bit, mask = self._masks
+        cdef const uint8_t *suits = nodes
+        cdef uint64_t bits
+        if len(nodes) != self._nodes:
+            raise ValueError("a byte per node is needed")
+        if mask == self._room_masks:
+            self._room_masks = max(16, 2 * mask)
+            self._mask = <uint64_t **>realloc(self._mask, self._room_masks * sizeof(void *))
+            if self._mask == NULL:
+                raise MemoryError
+        self._mask[mask] = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
+        if self._mask[mask] == NULL:
+            raise MemoryError
+        self._masks += 1
+        for word in range(self._words):
+            bits = 0
+            for bit in range(min(64, self._nodes - word * 64)):
+                if suits[word * 64 + bit]:
+                    bits |= <uint64_t>1 << bit
+            self._mask[mask][word] = bits
+        return mask
+
+    def add_kind(self, int shape, int mask, int nodes, int64_t duration_us, int required=-1):
+        """Return a new kind of job: so many nodes of a shape among a set, for a duration."""
+        cdef int kind = self._jobs
+        cdef Kind *made
+        if not 0 <= shape < self._shapes or not 0 <= mask < self._masks or nodes < 1:
+            raise ValueError("no such shape or mask, or less than one node")
+        if required >= self._masks:
+            raise ValueError("no such mask")
+        if kind == self._room_jobs:
+            self._room_jobs = max(64, 2 * kind)
+            self._job = <Kind *>realloc(self._job, self._room_jobs * sizeof(Kind))
+            if self._job == NULL:
+                raise MemoryError
+        made = self._job + kind
+        memset(made, 0, sizeof(Kind))
+        self._jobs += 1
+        made.shape, made.nodes, made.duration_us = shape, nodes, duration_us
+        made.ends = self._ends_of(duration_us)
+        made.cursor = -1
+        made.mask = self._mask[mask]
+        made.required = self._mask[required] if required >= 0 else NULL
+        made.gain = <int16_t *>calloc(self._words + 1, sizeof(int16_t))
+        made.count = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
+        if made.gain == NULL or made.count == NULL:
+            raise MemoryError
+        return kind
+
+    cdef int16_t *_ends_of(self, int64_t duration_us) except NULL:
+        """Return the first slot after a job of such a duration, for each slot to start in."""
+        cdef int number = self._duration_count, index, slot
+        cdef int16_t *ends
+        for index in range(number):
+            if self._durations[index] == duration_us:
+                return self._ends[index]
+        if number == self._room_durations:
+            self._room_durations = max(16, 2 * number)
+            self._durations = <int64_t *>realloc(
+                self._durations, self._room_durations * sizeof(int64_t))
+            self._ends = <int16_t **>realloc(self._ends, self._room_durations * sizeof(void *))
+            if self._durations == NULL or self._ends == NULL:
+                raise MemoryError
+        ends = <int16_t *>self._take_memory(self._slots * sizeof(int16_t))
+        for slot in range(self._slots):
+            ends[slot] = self._end(slot, duration_us)
+        self._durations[number], self._ends[number] = duration_us, ends
+        self._duration_count += 1
+        return ends
+
+    def leave_open(self, int kind):
+        """Let the caller choose among `fitting` whenever jobs of a kind are found."""
+        if not 0 <= kind < self._jobs:
+            raise IndexError(kind)
+        self._job[kind].is_open = True
