@@ -120,11 +120,7 @@ RECORDED = {
         ["0: hello", "1: hello", "1: a"],
         [],
     ),
-    "bcast refused": (
-        "srun --bcast true; echo rc=$?",
-        ["rc=1"],
-        ["srun: error: --bcast is not implemented yet"],
-    ),
+    "bcast": ("srun --bcast true; echo rc=$?", ["rc=0"], []),
     "too many": (
         "srun -n99 true; echo rc=$?",
         ["rc=1"],

@@ -6,11 +6,12 @@ import sys
 from pyslurm_ng.cli import step_request, submission
 from pyslurm_ng.cli.binding_options import without_found_masks
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_values import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, SCRIPT, Options, Told
+from pyslurm_ng.cli.step_routes import Routes
 from pyslurm_ng.cli.step_signals import Signals
-from pyslurm_ng.cli.step_streams import Labels, Sink, open_input, open_local
+from pyslurm_ng.cli.step_streams import Sink, StepIo
+from pyslurm_ng.cli.terminal import RawTerminal
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -19,16 +20,13 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.allocation import Allocation
     from pyslurm_ng.cli.het_steps import Component, Meeting
-    from pyslurm_ng.cli.step_client import StepClient, StepIo
+    from pyslurm_ng.cli.step_client import StepClient
     from pyslurm_ng.wire.client import Client
 
 CONF_KEYS = (
     "KillOnBadExit", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog", "SlurmdPidFile",
     *submission.CONF_KEYS,
 )  # fmt: skip
-_UNKNOWN_JOB = (2017, 2021)
-"""ESLURM_INVALID_JOB_ID and _ALREADY_DONE."""
-_JOB_PENDING = 2024
 _NODES_BUSY = 2016
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 _NODE_FAIL = 7
@@ -294,11 +292,11 @@ class _Srun:
     # The step -----------------------------------------------------------------------------------
 
     def _step(self, fields: "dict[str, Any]") -> int:
-        from pyslurm_ng.cli.step_client import StepClient, StepIo
+        from pyslurm_ng.cli.step_client import StepClient
         from pyslurm_ng.cli.step_tasks import StepTasks
 
         options = self._options
-        granted = self._granted(fields)
+        granted = self._created(fields)
         name = f"StepId={granted['job_id']}.{granted['step_id']}"
         tasks = StepTasks(name, granted["nodes"], granted["tasks"])
         if self.meeting is not None:
@@ -310,7 +308,12 @@ class _Srun:
         programs = self._programs(granted, tasks.count)
         sent = self._send_program(granted)
         streams = StepIo(Sink(1), Sink(2))
-        std = self._route_streams(streams, granted, tasks.count)
+        try:
+            std = Routes(options, granted, tasks.count, self._ranks).open(streams)
+        except OSError as problem:
+            say(f"srun: error: Could not open {problem.filename}: {problem.strerror}")
+            self._never_launched(granted, list(range(len(granted["nodes"]))))
+            raise Failed from None
         client = StepClient(
             tasks,
             streams,
@@ -332,7 +335,7 @@ class _Srun:
             raise Failed
         self._launch(client, granted, programs, std | sent)
         self._watch_controller(client)
-        terminal = _RawTerminal() if streams.pty else None
+        terminal = RawTerminal() if streams.pty else None
         try:
             code = client.run()
         finally:
@@ -370,79 +373,14 @@ class _Srun:
         default = self._conf.get("KillOnBadExit", "0") == "1"
         return step_request.is_on(self._options, "kill-on-bad-exit", default)
 
-    def _granted(self, fields: "dict[str, Any]") -> "dict[str, Any]":
-        """Create the step, waiting for other steps if need be."""
-        job_id, step_id, was_told = fields["job_id"], -1, False
-        fields["request_id"] = os.urandom(16)
-        sequence = self._client.begin("CreateStep", fields)
-        while step_id < 0:
-            if self._interrupted_while_waiting():
-                self._info(f"Cancelled pending step for job {job_id}")
-                raise Failed
-            try:
-                got, reply, is_last = self._next_answer()
-            except SlurmError as problem:
-                if problem.sequence:
-                    self._refused(job_id, problem)
-                sequence = self._asked_again(fields, problem)
-                continue
-            if got != sequence:
-                self._other_answer(reply, is_last)
-            elif "credential" in reply:
-                step_id = reply["step_id"]
-                if was_told:
-                    self._info(f"Step created for StepId={job_id}.{step_id}")
-                return reply
-            elif "code" in reply:
-                was_told = True
-                self._info(
-                    f"Job {job_id} step creation temporarily disabled, retrying ({reply['text']})"
-                )
-            elif is_last:
-                say(f"srun: error: Unable to create step for job {job_id}: Job/step already "
-                    "completing or completed")  # fmt: skip
-                raise Failed
-        raise Failed
+    def _created(self, fields: "dict[str, Any]") -> "dict[str, Any]":
+        from pyslurm_ng.cli.step_creation import NoStep, StepCreation
 
-    def _asked_again(self, fields: "dict[str, Any]", problem: SlurmError) -> int:
-        """The controller went away: the same request id brings the same step."""
+        take = self._allocation.take if self._allocation is not None else None
         try:
-            return self._client.begin("CreateStep", fields)
-        except SlurmError:
-            self._refused(fields["job_id"], problem)
-            raise
-
-    def _next_answer(self) -> "tuple[int, dict[str, Any], bool]":
-        """Wait for an answer or a signal; nothing is (-1, {}, False)."""
-        import select
-
-        poll = select.poll()
-        poll.register(self._client.fileno(), select.POLLIN)
-        poll.register(self._signals.descriptor, select.POLLIN)
-        ready = [descriptor for descriptor, _ in poll.poll()]
-        if self._client.fileno() in ready:
-            return self._client.receive(60.0)
-        return -1, {}, False
-
-    def _interrupted_while_waiting(self) -> bool:
-        return any(number in (1, 2, 3, 15) for number in self._signals.take())
-
-    def _other_answer(self, reply: "dict[str, Any]", is_last: bool) -> None:
-        if self._allocation is not None and reply:
-            self._allocation.take(reply, is_last)
-
-    def _refused(self, job_id: int, problem: SlurmError) -> None:
-        text = problem.text.split("\n")[-1]
-        if problem.code in (*_UNKNOWN_JOB, _JOB_PENDING):
-            say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
-            if problem.code in _UNKNOWN_JOB:
-                say(
-                    "srun: Check SLURM_JOB_ID environment variable. "
-                    f"Expired or invalid job {job_id}"
-                )
-        else:
-            say(f"srun: error: Unable to create step for job {job_id}: {text}")
-        raise Failed
+            return StepCreation(self._client, self._signals, self._info, take).run(fields)
+        except NoStep:
+            raise Failed from None
 
     def _programs(self, granted: "dict[str, Any]", count: int) -> "list[dict[str, Any]]":
         if "multi-prog" not in self._options.settings:
@@ -470,110 +408,6 @@ class _Srun:
             say(f"srun: fatal: {problem}")
             self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed from None
-
-    # Streams ------------------------------------------------------------------------------------
-
-    def _route_streams(
-        self, streams: "StepIo", granted: "dict[str, Any]", count: int
-    ) -> "dict[str, Any]":
-        """Open local files and say what the nodes are to do with each stream."""
-        options, request = self._options, self._options.request
-        streams.pty = "pty" in options.settings
-        std: dict[str, Any] = {}
-        try:
-            self._route_input(request.get("std_in", ""), streams, std, count)
-            out = request.get("std_out", "")
-            streams.out_task, streams.out = self._route_output("stdout", out, streams.out, std,
-                                                               granted, count)  # fmt: skip
-            err = request.get("std_err", "")
-            if not err and out and out not in ("all", "none"):
-                streams.err_task, streams.err = streams.out_task, streams.out
-                std["std_err"] = std.get("std_out", "")
-            else:
-                streams.err_task, streams.err = self._route_output(
-                    "stderr", err, streams.err, std, granted, count
-                )
-        except OSError as problem:
-            say(f"srun: error: Could not open {problem.filename}: {problem.strerror}")
-            self._never_launched(granted, list(range(len(granted["nodes"]))))
-            raise Failed from None
-        if "label" in options.settings and not streams.pty:
-            streams.labels = Labels(max(count, self._ranks[1]), self._ranks[0])
-        if streams.pty:
-            streams.in_task = 0
-        return std
-
-    def _route_input(self, text: str, streams: "StepIo", std: "dict[str, Any]", count: int) -> None:
-        from pyslurm_ng.cli.step_launch import is_per_node
-
-        if text in ("", "all"):
-            return
-        if text.isdigit() and int(text) < count:
-            streams.in_task = std["stdin_task"] = int(text)
-            return
-        streams.in_descriptor = -1
-        if text.lower() == "none" or text == "/dev/null":
-            std["std_in"] = "/dev/null"
-        elif is_per_node(text):
-            std["std_in"] = self._absolute(text)
-        else:
-            streams.in_descriptor = open_input(self._expanded(text, {}))
-
-    def _route_output(
-        self,
-        which: str,
-        text: str,
-        sink: Sink,
-        std: "dict[str, Any]",
-        granted: "dict[str, Any]",
-        count: int,
-    ) -> "tuple[int, Sink]":
-        from pyslurm_ng.cli.step_launch import is_per_node
-
-        field = "std_out" if which == "stdout" else "std_err"
-        if text in ("", "all"):
-            return -1, sink
-        if text.isdigit() and int(text) < count:
-            std[f"{which}_task"] = int(text)
-            return int(text), sink
-        if text.lower() == "none" or text == "/dev/null":
-            std[field] = "/dev/null"
-            return -1, sink
-        if is_per_node(text):
-            std[field] = self._absolute(text)
-            return -1, sink
-        path = self._expanded(text, granted)
-        append = bool(self._options.request.get("flags", 0) & (1 << 16))
-        return -1, Sink(open_local(path, append=append))
-
-    def _absolute(self, pattern: str) -> str:
-        if pattern.startswith("/"):
-            return pattern
-        work_dir = self._options.request.get("work_dir") or current_directory()
-        return f"{work_dir.rstrip('/')}/{pattern}"
-
-    def _expanded(self, pattern: str, granted: "dict[str, Any]") -> str:
-        """Return a local file's name: patterns that are the same on all nodes are filled in."""
-        from pyslurm_ng.cli.command import user_name
-        from pyslurm_ng.cli.file_names import expand
-
-        path = self._absolute(pattern)
-        if "%" not in path and "\\" not in path:
-            return path
-        job_id, step_id = granted.get("job_id", 0), granted.get("step_id", 0)
-        path = path.replace("%J", f"{job_id}.{step_id}").replace("%s", str(step_id))
-        array_job = os.environ.get("SLURM_ARRAY_JOB_ID", "")
-        array_task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
-        name = self._options.request.get("name") or os.environ.get("SLURM_JOB_NAME", "")
-        return expand(
-            path,
-            job_id,
-            int(array_job) if array_job.isdigit() else job_id,
-            int(array_task) if array_task.isdigit() else 4294967294,
-            user_name(os.getuid()),
-            name,
-            (granted.get("nodes") or [""])[0],
-        )
 
     # Launching ----------------------------------------------------------------------------------
 
@@ -668,31 +502,6 @@ class _Srun:
                     client.aborted()
 
         client.also_watch(descriptor, news)
-
-
-class _RawTerminal:
-    """The terminal without echo, line editing and signals, until `restore`."""
-
-    def __init__(self) -> None:
-        self._old: list[Any] | None = None
-        if not os.isatty(0):
-            return
-        import termios
-
-        self._old = termios.tcgetattr(0)
-        raw = list(self._old)
-        raw[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON)
-        raw[1] &= ~termios.OPOST
-        raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
-        raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
-        termios.tcsetattr(0, termios.TCSAFLUSH, raw)
-
-    def restore(self) -> None:
-        """Give the terminal back as it was."""
-        if self._old is not None:
-            import termios
-
-            termios.tcsetattr(0, termios.TCSAFLUSH, self._old)
 
 
 def _ports(text: str) -> "tuple[int, int]":

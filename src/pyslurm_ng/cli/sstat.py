@@ -70,8 +70,7 @@ def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
     try:
         reply = client.call("ShowSteps", {"steps": [text], "flags": 1})
     except SlurmError as error:
-        say(f"sstat: error: couldn't get steps for job {text}: {error.text}")
-        return []
+        fail(f"sstat: error: couldn't get steps for job {text}: {error.text}")
     steps = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if not steps:
         what = "StepId" if "." in text else "JobId"

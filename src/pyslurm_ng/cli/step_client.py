@@ -6,14 +6,16 @@ in the loop waits for one of them alone.
 
 import os
 import select
-from _socket import IPPROTO_TCP, SOCK_CLOEXEC, SOCK_STREAM, TCP_NODELAY, socket
+from _socket import IPPROTO_TCP, TCP_NODELAY, socket
 from time import monotonic
 
 from pyslurm_ng._records import unpack
 from pyslurm_ng.cli.command import say
+from pyslurm_ng.cli.step_link import Link, listen, same_key
 from pyslurm_ng.cli.step_signals import Signals
-from pyslurm_ng.cli.step_streams import HIGH_BYTES, LOW_BYTES, Labels, Sink
+from pyslurm_ng.cli.step_streams import HIGH_BYTES, LOW_BYTES, Sink, StepIo
 from pyslurm_ng.cli.step_tasks import StepTasks
+from pyslurm_ng.cli.terminal import window_size
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
@@ -29,39 +31,6 @@ _FOLD_S = 0.05
 _TTY_RETRY_S = 1.0
 _FINISH_GRACE_S = 2.0
 _EIO = 5
-
-
-class Link:
-    """One node's connection; anonymous until its HELLO."""
-
-    __slots__ = ("credit", "frames", "is_done", "node", "socket", "unsent")
-
-    def __init__(self, connection: socket) -> None:
-        self.socket: socket | None = connection
-        self.frames = step_io.Frames()
-        self.node = -1
-        self.unsent = bytearray()
-        self.credit = step_io.STDIN_WINDOW
-        self.is_done = False
-
-
-class StepIo:
-    """What of the streams is whose business; the settings of one step's input and output.
-
-    Tasks are -1 for all; sinks may be the same object.
-    """
-
-    __slots__ = ("err", "err_task", "in_descriptor", "in_task", "labels", "out", "out_task", "pty")
-
-    def __init__(self, out: Sink, err: Sink) -> None:
-        self.out = out
-        self.err = err
-        self.out_task = -1
-        self.err_task = -1
-        self.in_descriptor = 0
-        self.in_task = -1
-        self.labels: Labels | None = None
-        self.pty = False
 
 
 class StepClient:
@@ -101,7 +70,7 @@ class StepClient:
         self._show_status = show_status
         self._quit_on_interrupt = quit_on_interrupt
         self._abort_window_s = abort_window_s
-        self._listener = _listen(ports)
+        self._listener = listen(ports)
         self.port: int = self._listener.getsockname()[1]
         self._poll = select.poll()
         self._callbacks: dict[int, Callable[[int], None]] = {}
@@ -284,7 +253,7 @@ class StepClient:
         """Admit a connection that knows the key; the place it says is its own."""
         try:
             fields = unpack(body) if kind == step_io.HELLO else {}
-            node = fields["node_index"] if _same(fields["key"], self.key) else -1
+            node = fields["node_index"] if same_key(fields["key"], self.key) else -1
         except (ValueError, KeyError, TypeError):
             node = -1
         known = isinstance(node, int) and 0 <= node < len(self._links)
@@ -602,46 +571,3 @@ class StepClient:
         task = self._streams.in_task if self._streams.in_task >= 0 else step_io.ALL
         for link in self._readers():
             self._send(link, step_io.pack(step_io.STDIN, task))
-
-
-def _listen(ports: "tuple[int, int]") -> socket:
-    """Return a listening socket, in SrunPortRange if one is configured."""
-    from _socket import AF_INET, SO_REUSEADDR, SOL_SOCKET
-
-    low, high = ports
-    failure: OSError | None = None
-    for port in range(low, high + 1):
-        listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC)
-        try:
-            if port:
-                listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-            listener.bind(("", port))
-            listener.listen(4096)
-            listener.setblocking(False)
-        except OSError as problem:
-            listener.close()
-            failure = problem
-            continue
-        return listener
-    raise failure or OSError(98, "no port is free")
-
-
-def _same(left: object, right: bytes) -> bool:
-    """Compare keys in constant time."""
-    if not isinstance(left, bytes) or len(left) != len(right):
-        return False
-    difference = 0
-    for one, other in zip(left, right, strict=True):
-        difference |= one ^ other
-    return not difference
-
-
-def window_size() -> "tuple[int, int]":
-    """Return rows and columns of the terminal on stdin or stdout; zeros for none."""
-    for descriptor in (0, 1, 2):
-        try:
-            columns, rows = os.get_terminal_size(descriptor)
-        except OSError:
-            continue
-        return rows, columns
-    return 0, 0

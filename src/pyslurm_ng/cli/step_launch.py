@@ -155,7 +155,7 @@ def launch_fields(
         path = f"{libraries}:{before}" if before else libraries
         fields["environment"] += b"LD_LIBRARY_PATH=%b\0" % os.fsencode(path)
     if "pty" in settings:
-        from pyslurm_ng.cli.step_client import window_size
+        from pyslurm_ng.cli.terminal import window_size
 
         fields["pty_rows"], fields["pty_columns"] = window_size()
     return fields

@@ -121,3 +121,22 @@ def open_input(path: str) -> int:
         os.close(descriptor)
         raise IsADirectoryError(21, "Is a directory", path)
     return descriptor
+
+
+class StepIo:
+    """What of the streams is whose business; the settings of one step's input and output.
+
+    Tasks are -1 for all; sinks may be the same object.
+    """
+
+    __slots__ = ("err", "err_task", "in_descriptor", "in_task", "labels", "out", "out_task", "pty")
+
+    def __init__(self, out: Sink, err: Sink) -> None:
+        self.out = out
+        self.err = err
+        self.out_task = -1
+        self.err_task = -1
+        self.in_descriptor = 0
+        self.in_task = -1
+        self.labels: Labels | None = None
+        self.pty = False
