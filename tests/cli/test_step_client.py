@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.cli.multi_prog import MultiProgError, read_programs
 from pyslurm_ng.cli.step_streams import Labels
-from pyslurm_ng.cli.step_tasks import StepTasks, exit_code, exit_text, fold_ids
+from pyslurm_ng.cli.step_tasks import StepTasks, exit_code, exit_text
 from pyslurm_ng.wire import step_io
 from tests.cli.step_room import LIMIT_S, Node, StepRoom
 
@@ -357,7 +358,7 @@ def test_strangers_are_hung_up_on(make: Any) -> None:
 def test_folded_ids_name_each_once(ids: set[int]) -> None:
     """Ranges are read back to the same set."""
     back: set[int] = set()
-    for part in filter(None, fold_ids(ids).split(",")):
+    for part in filter(None, fold_numbers(ids).split(",")):
         first, _, last = part.partition("-")
         back.update(range(int(first), int(last or first) + 1))
     assert back == ids

@@ -439,6 +439,11 @@ def oom_kill_step(options: "Options", name: str, value: "str | None") -> None:
     options.request["oom_kill_step"] = int(value or 1)
 
 
+def resv_ports(options: "Options", name: str, value: "str | None") -> None:
+    """How many ports a step is to have; by default as its tasks need them."""
+    options.request["resv_ports"] = number(name, value, 1) if value else 0
+
+
 def signals(options: "Options", name: str, value: str) -> None:
     """A list of signals, by name or number."""
     from pyslurm_ng.base.signal_names import parse_signal

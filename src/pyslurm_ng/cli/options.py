@@ -71,7 +71,8 @@ READERS: "dict[str, Reader]" = {
     "nodes": ov.nodes, "ntasks": ov.ntasks, "oom-kill-step": ov.oom_kill_step,
     "open-mode": ov.open_mode,
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
-    "requeue": ov.requeue, "signal": ov.signal, "switches": ov.switches, "time": ov.time_limit,
+    "requeue": ov.requeue, "resv-ports": ov.resv_ports, "signal": ov.signal,
+    "switches": ov.switches, "time": ov.time_limit,
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-per-task": ov.tres_per_task,
     "uid": ov.user, "wait-all-nodes": ov.wait_all_nodes,
 }  # fmt: skip

@@ -416,7 +416,7 @@ def show_step(session: "Session", words: "list[str]") -> int:
             f"Nodes={row['node_count']} CPUs={row['cpus']} Tasks={row['tasks']}"
             f" Name={row['name']} Network={null(row['network'])}",
             f"TRES={null(row['tres'])}",
-            "ResvPorts=(null)",
+            f"ResvPorts={null(row['ports'])}",
             f"CPUFreqReq=Default{dist}",
             f"SrunHost:Pid={null(row['srun_host'])}:{row['srun_pid']}",
         ]

@@ -447,7 +447,7 @@ class _Srun:
 
     def _say_launching(self, granted: "dict[str, Any]", client: "StepClient") -> None:
         from pyslurm_ng.base.hostlist import fold
-        from pyslurm_ng.cli.step_tasks import fold_ids
+        from pyslurm_ng.base.number_ranges import fold_numbers
         from pyslurm_ng.sched.layout import counts_text
 
         nodes = granted["nodes"]
@@ -462,7 +462,7 @@ class _Srun:
         for node, ids in zip(nodes, granted["tasks"], strict=True):
             self._info(
                 f"launching {client.tasks.step_name} on host {node}, {len(ids)} tasks: "
-                f"{fold_ids(ids)}"
+                f"{fold_numbers(ids)}"
             )
 
     def _never_launched(self, granted: "dict[str, Any]", indexes: "list[int]") -> None:

@@ -112,6 +112,8 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
     ):  # fmt: skip
         if request.get(name):
             fields[name] = request[name]
+    if "resv_ports" in request:
+        fields["resv_ports"] = request["resv_ports"]
     _settle_gres(options, fields)
     _settle_sizes(options, fields)
     if "relative" in options.settings:

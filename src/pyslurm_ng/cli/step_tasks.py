@@ -2,9 +2,7 @@
 
 from _signal import strsignal  # type: ignore[import-not-found]  # `signal` loads enum
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from pyslurm_ng.base.number_ranges import fold_numbers
 
 OUT_OF_MEMORY = 1
 """Bit of an EXIT frame's flags (wire.step_io.EXIT_OUT_OF_MEMORY)."""
@@ -13,23 +11,9 @@ STARTING, RUNNING, EXITED = 0, 1, 2
 _CORE_DUMPED = 0x80
 
 
-def fold_ids(ids: "Iterable[int]") -> str:
-    """Return numbers as Slurm lists tasks: `0,2-9`."""
-    parts: list[str] = []
-    first = last = -2
-    for number in [*sorted(ids), -1]:
-        if number == last + 1:
-            last = number
-            continue
-        if last >= 0:
-            parts.append(f"{first}" if first == last else f"{first}-{last}")
-        first = last = number
-    return ",".join(parts)
-
-
 def tasks_text(ids: "list[int]") -> str:
     """Return `task 3` or `tasks 0-2`."""
-    return f"task{'s' if len(ids) > 1 else ''} {fold_ids(ids)}"
+    return f"task{'s' if len(ids) > 1 else ''} {fold_numbers(ids)}"
 
 
 def exit_text(status: int, flags: int) -> str:

@@ -66,6 +66,7 @@ EFFECTIVE_KEYS: set[str] = {
     "MessageTimeout",
     "MinJobAge",
     "MpiDefault",
+    "MpiParams",
     "OverTimeLimit",
     "PreemptExemptTime",
     "PreemptMode",

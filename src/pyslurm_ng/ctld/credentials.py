@@ -59,6 +59,7 @@ class Credentials:
         distribution: str = "",
         gpus_per_task: int = 0,
         tres_bind: str = "",
+        ports: tuple[int, ...] = (),
     ) -> bytes:
         """Return the credential by which srun starts one step.
 
@@ -82,6 +83,7 @@ class Credentials:
                 distribution=distribution,
                 gpus_per_task=gpus_per_task,
                 tres_bind=tres_bind,
+                ports=ports,
                 node_addresses=addresses,
                 address_pattern=pattern,
             )

@@ -210,6 +210,7 @@ class StepCalls:
             distribution=granted.distribution,
             gpus_per_task=granted.gpus_per_task,
             tres_bind=waiting.request.tres_bind,
+            ports=step.ports,
         )
         key = (job.job_id, step.step_id)
         self._open[key] = call

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import (
     REQ_MEM_SET,
@@ -172,6 +173,11 @@ def _array(credential: JobCredential) -> dict[str, str]:
     }
 
 
+def _ports_wish(count: int) -> str:
+    """Return what makes an srun ask for ports as its job did: a count, or that some are wanted."""
+    return "" if count == NO_VAL else str(count or "set")
+
+
 def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
     """Return what repeats the options of sbatch and salloc, and the task count they amount to."""
     numbers = (
@@ -187,6 +193,7 @@ def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
     )
     texts = (
         ("SLURM_HINT", request.hint),
+        ("SLURM_RESV_PORTS", _ports_wish(request.resv_ports)),
         ("SLURM_GPUS", request.gpus),
         ("SLURM_GPUS_PER_NODE", request.gpus_per_node),
         ("SLURM_GPUS_PER_SOCKET", request.gpus_per_socket),
@@ -384,6 +391,8 @@ def step_environment(
     step_id = str(credential.step_id)
     variables = dict(sent)
     variables |= job_variables(credential, place)
+    if credential.step_ports:
+        variables["SLURM_STEP_RESV_PORTS"] = fold_numbers(credential.step_ports)
     variables["SLURM_JOB_NAME"] = sent.get("SLURM_JOB_NAME", variables["SLURM_JOB_NAME"])
     variables.pop("SLURM_GPUS_PER_TASK", None)  # said by SLURM_TRES_PER_TASK
     variables |= {

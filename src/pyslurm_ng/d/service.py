@@ -11,7 +11,7 @@ from pyslurm_ng import __version__
 from pyslurm_ng.d import core as co
 from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.usage import usage_of_tasks
-from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.ids import INFINITE, STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.client import socket_file
@@ -97,7 +97,8 @@ class NodeStreams:
         credential = self._opened(call, request.credential)
         if credential is None:
             return
-        if daemon.node.node_name not in credential.step_nodes:
+        is_step = credential.step_id <= STEP_INTERACTIVE
+        if not is_step or daemon.node.node_name not in credential.step_nodes:
             call.error(
                 co.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {daemon.node.node_name}"
             )

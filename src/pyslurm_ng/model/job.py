@@ -253,6 +253,7 @@ class Step(Struct, array_like=True, gc=False):
     container: str = ""
     suspended_us: int = 0
     end_state: int = 3  # JobState its finished nodes reported; COMPLETED while all went well
+    ports: tuple[int, ...] = ()  # reserved on all its nodes
 
 
 class _NoSteps(dict[int, Step]):

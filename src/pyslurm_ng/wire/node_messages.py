@@ -87,6 +87,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     step_distribution: str = ""
     step_gpus_per_task: int = 0
     step_tres_bind: str = ""
+    step_ports: tuple[int, ...] = ()
     gids: tuple[int, ...] = ()  # supplementary groups; empty: the node looks them up
     partition: str = ""
     account: str = ""

@@ -60,6 +60,7 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     distribution: _Text = ""
     plane_size: _Count = 0
     tres_bind: _Text = ""
+    resv_ports: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = -1  # -1: none; 0: by the tasks
     time_limit_min: int = INFINITE
     no_wait: bool = False
     srun_host: _Text = ""

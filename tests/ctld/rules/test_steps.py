@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import steps
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -35,9 +36,9 @@ USER = 1001
 EXACT = STEP_EXACT | STEP_MEM_ZERO
 
 
-def context(uid: int = USER, now_us: int = START_US) -> Context:
+def context(uid: int = USER, now_us: int = START_US, conf: SlurmConf | None = None) -> Context:
     """The owner of the jobs asks."""
-    return Context(conf_of(), now_us, Caller(uid, uid, f"user{uid}"))
+    return Context(conf or conf_of(), now_us, Caller(uid, uid, f"user{uid}"))
 
 
 def running(cluster: Cluster, **request: Any) -> Job:
@@ -50,10 +51,12 @@ def running(cluster: Cluster, **request: Any) -> Job:
     return job
 
 
-def ask(cluster: Cluster, job: Job, **fields: Any) -> StepGranted | Reject:
+def ask(
+    cluster: Cluster, job: Job, conf: SlurmConf | None = None, **fields: Any
+) -> StepGranted | Reject:
     """Ask for a step; apply what comes of it."""
     message = CreateStep(request_id=bytes(16), job_id=job.job_id, **fields)
-    outcome = steps.create_step(cluster, message, context())
+    outcome = steps.create_step(cluster, message, context(conf=conf))
     if isinstance(outcome, Reject):
         return outcome
     apply_all(cluster, outcome.events)
@@ -382,3 +385,36 @@ def test_cpus_may_count_cores() -> None:
     masks = [int.from_bytes(job.nodes[0].cores, "little") for job in (one, rest)]
     assert masks[0].bit_count() == 1
     assert (masks[0] | masks[1], masks[0] & masks[1]) == (0xFF, 0)
+
+
+WITH_PORTS = TWO_SOCKETS.replace("ClusterName", "MpiParams=ports=40000-40004\nClusterName")
+
+
+def test_ports_are_no_two_steps_on_a_node() -> None:
+    """--resv-ports: one more than tasks there unless a number is said; back with the step's end."""
+    conf = conf_of(WITH_PORTS)
+    cluster = cluster_of(conf)
+    one = running(cluster, ntasks=8)
+    first = ask(cluster, one, conf, ntasks=1, flags=EXACT, resv_ports=0)
+    second = ask(cluster, one, conf, ntasks=1, flags=EXACT, resv_ports=3)
+    assert isinstance(first, StepGranted)
+    assert isinstance(second, StepGranted)
+    ports = [step_of(one, granted).ports for granted in (first, second)]
+    assert [len(some) for some in ports] == [2, 3]
+    assert sorted(ports[0] + ports[1]) == list(range(40000, 40005))
+    third = ask(cluster, one, conf, ntasks=1, flags=EXACT, resv_ports=1)
+    assert isinstance(third, Reject)
+    assert third.code == Errno.ESLURM_PORTS_BUSY
+    plain = ask(cluster, one, conf, ntasks=1, flags=EXACT)
+    assert isinstance(plain, StepGranted)
+    assert step_of(one, plain).ports == ()
+
+
+def test_more_ports_than_there_are() -> None:
+    """Never, so srun does not wait; nor where MpiParams names none."""
+    for text, count in ((WITH_PORTS, 6), (TWO_SOCKETS, 1)):
+        cluster = cluster_of(conf_of(text))
+        job = running(cluster, ntasks=4)
+        refused = ask(cluster, job, conf_of(text), ntasks=1, resv_ports=count)
+        assert isinstance(refused, Reject)
+        assert refused.code == Errno.ESLURM_PORTS_INVALID

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
+from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries.job_fields import (
@@ -209,6 +210,7 @@ STEP_FIELDS = [
     "submit_line",
     "container",
     "cwd",
+    "ports",
 ]
 
 
@@ -296,6 +298,7 @@ def elements_of_step(
         step.submit_line,
         step.container,
         step.cwd,
+        fold_numbers(step.ports),
     )
     assert len(values) == len(STEP_FIELDS)
     return array_head(len(values)) + elements(values)

@@ -16,6 +16,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
+from pyslurm_ng.ctld.rules.step_ports import reserve_ports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import SIGNAL_CANCELLED, SIGNAL_TIME_LIMIT
@@ -30,7 +31,12 @@ from pyslurm_ng.sched.step_select import Lack, NodeShare, StepNeed, StepPlace, p
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
 
 WAIT_CODES = frozenset(
-    (Errno.ESLURM_NODES_BUSY, Errno.ESLURM_PROLOG_RUNNING, Errno.ESLURM_DISABLED)
+    (
+        Errno.ESLURM_NODES_BUSY,
+        Errno.ESLURM_PORTS_BUSY,
+        Errno.ESLURM_PROLOG_RUNNING,
+        Errno.ESLURM_DISABLED,
+    )
 )
 _SIGKILL = 9
 _MINUTE_US = 60_000_000
@@ -63,7 +69,10 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     found = _place(cluster, job, need, candidates)
     if isinstance(found, Reject):
         return found
-    step = _step(job, message, need, found, context.now_us)
+    ports = _ports(cluster, job, message, found, context.conf)
+    if isinstance(ports, Reject):
+        return ports
+    step = _step(job, message, need, found, context.now_us, ports)
     event = ev.StepCreated(context.now_us, job.job_id, step)
     return Decision([event], _granted(cluster, job, step, message, found, context.conf))
 
@@ -253,7 +262,26 @@ def _place(cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]) ->
     return Reject(_NEVER[found])
 
 
-def _step(job: Job, message: CreateStep, need: StepNeed, found: StepPlace, now_us: int) -> Step:
+def _ports(
+    cluster: Cluster, job: Job, message: CreateStep, found: StepPlace, conf: SlurmConf
+) -> tuple[int, ...] | Reject:
+    """Return the ports a step is to have; by default one more than tasks on any node."""
+    if message.resv_ports < 0:
+        return ()
+    count = message.resv_ports or 1 + max(map(len, found.tasks))
+    nodes = [alloc.node_id for alloc in found.allocs]
+    turn = (job.job_id + job.next_step_id) * count
+    return reserve_ports(cluster, nodes, count, conf.mpi_params, turn)
+
+
+def _step(
+    job: Job,
+    message: CreateStep,
+    need: StepNeed,
+    found: StepPlace,
+    now_us: int,
+    ports: tuple[int, ...],
+) -> Step:
     return Step(
         step_id=job.next_step_id,
         name=message.name,
@@ -280,6 +308,7 @@ def _step(job: Job, message: CreateStep, need: StepNeed, found: StepPlace, now_u
         nodes_pending=tuple(alloc.node_id for alloc in found.allocs),
         network=message.network,
         container=message.container,
+        ports=ports,
     )
 
 
