@@ -148,6 +148,7 @@ _EXACT = "the timeline keeps its own steps"
 _LEAST = "no job is preempted that the new one could do without"
 _NO_BOOT = "nodes are up before a job gets them"
 _NOT_YET = "not in this version"
+_WHOLE_CORES = "as in Slurm no two jobs share a core; here all its threads are charged"
 
 NO_EFFECT: dict[tuple[str, str], str] = {
     ("CliFilterPlugins", "cli_filter/syslog"): "submissions are logged by slurmctld",
@@ -201,12 +202,9 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "sched_min_interval"): _EVENTS,
     ("SchedulerParameters", "step_retry_count"): "every waiting step is tried when another ends",
     ("SchedulerParameters", "step_retry_time"): "every waiting step is tried when another ends",
-    ("SelectTypeParameters", "cr_cpu"): "a core of several threads is given whole",
-    ("SelectTypeParameters", "cr_cpu_memory"): "a core of several threads is given whole",
+    ("SelectTypeParameters", "cr_cpu"): _WHOLE_CORES,
+    ("SelectTypeParameters", "cr_cpu_memory"): _WHOLE_CORES,
     ("SelectTypeParameters", "cr_no_dist_topo_block"): _NOT_YET,
-    ("SelectTypeParameters", "ll_shared_gres"): _NOT_YET,
-    ("SelectTypeParameters", "multiple_sharing_gres_pj"): _NOT_YET,
-    ("SelectTypeParameters", "one_task_per_sharing_gres"): _NOT_YET,
     ("TaskPluginParam", "slurmdoffspec"): _NOT_YET,
     ("TaskPluginParam", "slurmdspecoverride"): _NOT_YET,
 }

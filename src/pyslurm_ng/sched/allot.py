@@ -102,20 +102,59 @@ def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAll
     per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
     per_task = -(-need.cpus_per_task // per_core)
     wanted = cores_wanted(need, spec, tasks, _gpus_of(gres))
-    is_block = need.is_block or need.fixed_tasks_per_node
     if need.whole_sockets:
         return lowest_bits(free, wanted)
-    if need.tasks_per_socket and not need.overcommit:
-        free = sum(
-            lowest_bits(part, cores_of(need, tasks_of_socket(need, part, per_core), per_core))
-            for part in by_socket(free, spec)
-        )
+    if not need.tasks_per_socket or need.overcommit:
+        return _pick_near(need, spec, free, wanted, per_task, gres)
+    picked = _pick_by_socket(need, spec, free, tasks, gres)
+    # What is wanted beyond the tasks' own may be of any socket.
+    left = wanted - picked.bit_count()
+    return picked | _pick_near(need, spec, free & ~picked, left, 1, gres)
+
+
+def _pick_by_socket(
+    need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAlloc, ...]
+) -> int:
+    """Return cores for so many tasks, in no socket for more of them than it may have.
+
+    Sockets near the job's devices come first. Tasks of a core or less are dealt to them in turn,
+    as many at once as share a core; others fill one socket after another.
+    """
+    threads = max(1, spec.threads_per_core)
+    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
+    for cores in (near, free) if need.gres_binding == "ENFORCE" else (free,):
+        parts = sorted(by_socket(cores, spec), key=lambda part: not part & near)
+        most = [tasks_of_socket(need, part, per_core) for part in parts]
+        if sum(most) >= tasks:
+            break
+    of_core = max(1, min(per_core // need.cpus_per_task, need.tasks_per_core or per_core))
+    at_once = of_core if need.cpus_per_task <= per_core and not need.is_block else tasks
+    given = [0] * len(parts)
+    left = min(tasks, sum(most))
+    while left:
+        for place, room in enumerate(most):
+            here = min(room - given[place], left, at_once)
+            given[place] += here
+            left -= here
+    return sum(
+        lowest_bits(part, cores_of(need, count, per_core))
+        for part, count in zip(parts, given, strict=True)
+        if count
+    )
+
+
+def _pick_near(
+    need: Need, spec: NodeSpec, free: int, wanted: int, per_task: int, gres: tuple[GresAlloc, ...]
+) -> int:
+    """Return so many of some cores, those near the job's devices first."""
+    is_block = need.is_block or need.fixed_tasks_per_node
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
     if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
         free = near
     if not near or near == free:
         return pick_cores(spec, free, wanted, per_task, is_block=is_block)
-    # Near the devices first, whole tasks as far as there is room for them; the others follow.
+    # Whole tasks as far as there is room for them; the others follow.
     first = min(wanted, near.bit_count() // per_task * per_task)
     picked = pick_cores(spec, near, first, per_task, is_block=is_block)
     left = wanted - picked.bit_count()
@@ -135,7 +174,8 @@ def _allot_gres(
         gpus = gpus_on_each(need)
         if need.cpus_per_gpu:
             gpus += sum(count for name, _, count in whole if name == "gpu")
-        near = cores, cores_wanted(need, node.spec, tasks, gpus)
+        wanted = cores_wanted(need, node.spec, tasks, gpus)
+        near = _open_to_tasks(need, node.spec, cores) if need.tasks_per_socket else cores, wanted
     for _, kind, count in need.gpus_per_socket:
         for socket, here in gpus_by_socket(need, node, kind, count).items():
             held += _take(node, "gpu", kind, here, near, socket)
@@ -161,6 +201,16 @@ def _allot_gres(
             if free and not is_part(item.name):
                 held += _take(node, item.name, item.type, free, near)
     return merged(held)
+
+
+def _open_to_tasks(need: Need, spec: NodeSpec, cores: int) -> int:
+    """Return so many cores of each socket as the tasks it may have could use."""
+    threads = max(1, spec.threads_per_core)
+    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    return sum(
+        lowest_bits(part, cores_of(need, tasks_of_socket(need, part, per_core), per_core))
+        for part in by_socket(cores, spec)
+    )
 
 
 def _take(

@@ -164,6 +164,7 @@ def _tasks_by_socket(need: Need, cores: int, spec: NodeSpec) -> int:
 
 
 def tasks_of_socket(need: Need, cores: int, per_core: int) -> int:
+    """Return how many tasks some cores of one socket can take."""
     count = cores.bit_count()
     most = min(need.tasks_per_socket, count * per_core // need.cpus_per_task)
     return min(most, count * need.tasks_per_core) if need.tasks_per_core else most
@@ -252,10 +253,12 @@ def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
     threads = max(1, spec.threads_per_core)
     per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
     most = need.tasks_per_socket
-    if most and tasks > most and not need.overcommit:
+    socket = (1 << max(1, spec.cores_per_socket)) - 1
+    at_once = max(1, tasks_of_socket(need, socket, per_core)) if most else tasks
+    if tasks > at_once and not need.overcommit:
         # Threads of one core are not shared over sockets: each is counted by itself.
-        wanted = tasks // most * cores_of(need, most, per_core)
-        wanted += cores_of(need, tasks % most, per_core)
+        wanted = tasks // at_once * cores_of(need, at_once, per_core)
+        wanted += cores_of(need, tasks % at_once, per_core)
     else:
         wanted = cores_of(need, tasks, per_core)
     cpus = max(need.cpus_min_per_node, gpus * need.cpus_per_gpu)
