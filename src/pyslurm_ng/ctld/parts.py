@@ -162,6 +162,7 @@ class Parts:
             runs_prolog=nodes_prepare(conf),
             least_interval_s=_PASS_INTERVAL_S,
             usage=self.usage,
+            from_thread=self.loop.call_soon_threadsafe,
         )
 
     def _build_service(self) -> None:

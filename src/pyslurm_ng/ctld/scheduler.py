@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pyslurm_ng.ctld.early_starts import EarlyStarts
 from pyslurm_ng.ctld.rules import gang, preempt
 from pyslurm_ng.ctld.rules.complete_wait import held_back
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
@@ -21,14 +22,13 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.limits import Limits
-from pyslurm_ng.sched.plan import Plan, Preemption, Start, Wait
+from pyslurm_ng.sched.plan import HandOver, Plan, Preemption, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.snapshot import Snapshot, Views, outline, snapshot, waiting_record
 from pyslurm_ng.sched.standing import Standings
 
 Reasons = Mapping[int, Wait]
-PlanFunction = Callable[[Snapshot, Policy], Plan]
 
 # Starts applied before the loop may look at messages again.
 _STARTS_PER_TURN = 64
@@ -51,7 +51,6 @@ _MAKES_DUE = (
     ev.NodeUpdated,
     ev.NodesReturned,
     ev.NodesSilent,
-    ev.DutiesDone,
     ev.ConfigLoaded,
     ev.PartitionUpdated,
     ev.LicensesUpdated,
@@ -76,6 +75,15 @@ class Outcome:
     plan: Plan
     reasons: Reasons
     took_us: int
+
+
+class PlanFunction(Protocol):
+    """What plans; `sched.backfill.plan` is one."""
+
+    def __call__(
+        self, snapshot: Snapshot, policy: Policy, /, *, hand_over: HandOver | None = None
+    ) -> Plan:
+        """Return a plan; show it to `hand_over` whenever it has got more starts."""
 
 
 class Edges(Protocol):
@@ -111,6 +119,7 @@ class Scheduler:
         runs_prolog: bool,
         least_interval_s: float = 0.0,
         usage: UsageIndex | None = None,
+        from_thread: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         """Nothing runs until `due`.
 
@@ -118,6 +127,8 @@ class Scheduler:
             least_interval_s: from the begin of one pass to that of the next: what arrives
                 meanwhile, as in a stream of submissions, shares a pass.
             usage: what has been used, kept by whoever sees events.
+            from_thread: runs a function on the loop, called in the scheduler's thread; without,
+                all starts of a pass wait for its end.
         """
         self._least_interval_us = int(least_interval_s * 1e6)
         self.policy = policy
@@ -126,6 +137,7 @@ class Scheduler:
         self._soft = soft
         self._edges = edges
         self._plan = plan
+        self._from_thread = from_thread
         self._is_due = False
         self._is_running = False
         self._is_stopped = False
@@ -138,6 +150,7 @@ class Scheduler:
         self._history: History | None = None
         self._ranking: Ranking | None = None
         self._ranking_us = 0
+        self._releases = writer.cluster.releases
         self._retry_us = 0  # when a pass is due because a job may be preempted from then on
         self._patience_us = 0  # when a pass is due because a job has waited long enough
         soft.rank = self._rank
@@ -178,7 +191,11 @@ class Scheduler:
                 self._views.forget(touched(event)[0])
             if self._history is not None and isinstance(event, ev.JobEnded):
                 self._history.ended(self._writer.cluster.jobs[event.job_id])
-        if not self._is_due and any(_makes_due(event) for event in events):
+        # Most duties done are launches; some clean a node, which others may have then.
+        releases, self._releases = self._releases, self._writer.cluster.releases
+        if self._is_due:
+            return
+        if releases != self._releases or any(_makes_due(event) for event in events):
             self.due()
 
     def _foresight(self) -> History | None:
@@ -233,12 +250,21 @@ class Scheduler:
         if view.topologies:
             self._come_back(view)
 
+        early: EarlyStarts | None = None
+        if self._from_thread is not None:
+            early = EarlyStarts(monotonic_us, self._from_thread, self._take_early)
+        self._soft.passes.last_started = 0
+
         def work() -> Outcome:
             begin_us = monotonic_us()
-            result = plan(view, policy)
+            # A claim that has become void stands in the way until the whole plan is known.
+            if early is None or view.claims:
+                result = plan(view, policy)
+            else:
+                result = plan(view, policy, hand_over=early)
             return Outcome(result, result.waits, monotonic_us() - begin_us)
 
-        self._edges.run(work, lambda outcome: self._planned(outcome, len(view.waiting)))
+        self._edges.run(work, lambda outcome: self._planned(outcome, len(view.waiting), early))
 
     def _come_back(self, view: Snapshot) -> None:
         """Run a pass when the next job stops to wait for few leaf switches."""
@@ -248,7 +274,15 @@ class Scheduler:
         self._patience_us = min(ends)
         self._edges.call_later((self._patience_us - view.now_us) / 1e6, self.due)
 
-    def _planned(self, outcome: Outcome, queue_length: int) -> None:
+    def _take_early(self, unfinished: Plan, starts: Sequence[Start]) -> None:
+        """Start jobs of a pass that still goes on."""
+        self._soft.priority = unfinished.priorities
+        starts = self._not_held_back(starts, self._edges.now_us())
+        position = 0
+        while position < len(starts) and not self._is_stopped:
+            position = self._dispatch_next(starts, position)
+
+    def _planned(self, outcome: Outcome, queue_length: int, early: EarlyStarts | None) -> None:
         self._soft.planned(
             outcome.plan,
             outcome.reasons,
@@ -268,7 +302,8 @@ class Scheduler:
         if plan.retry_us and not now_us <= self._retry_us <= plan.retry_us:
             self._retry_us = plan.retry_us
             self._edges.call_later(max(0, plan.retry_us - now_us) / 1e6, self.due)
-        self._start(self._not_held_back(plan.starts, now_us), 0)
+        starts = plan.starts if early is None else early.left(plan.starts)
+        self._start(self._not_held_back(starts, now_us), 0)
 
     def _not_held_back(self, starts: Sequence[Start], now_us: int) -> Sequence[Start]:
         """Leave out starts that CompleteWait puts off, and come back when it is over."""
@@ -312,22 +347,9 @@ class Scheduler:
         """Apply some starts, each against the Cluster as the one before left it."""
         if self._is_stopped:
             return
-        writer, now_us = self._writer, self._edges.now_us()
         last = min(position + _STARTS_PER_TURN, len(starts))
         while position < last:
-            start = starts[position]
-            position += 1
-            if not start.het_job_id:
-                writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
-                continue
-            together = [start]
-            while position < len(starts) and starts[position].het_job_id == start.het_job_id:
-                together.append(starts[position])
-                position += 1
-            events = dispatch_het(writer.cluster, together, now_us, runs_prolog=self.runs_prolog)
-            if events:
-                self._soft.passes.het_components += len(together)
-            writer.record(events)
+            position = self._dispatch_next(starts, position)
         if position < len(starts):
             self._edges.call_soon(lambda: self._start(starts, position))
             return
@@ -335,3 +357,21 @@ class Scheduler:
         self._is_running = False
         if self._is_due:
             self._begin_after(self._pause_s)
+
+    def _dispatch_next(self, starts: Sequence[Start], position: int) -> int:
+        """Start one job, or all components of one; return where the next stands."""
+        writer, now_us = self._writer, self._edges.now_us()
+        start = starts[position]
+        position += 1
+        if not start.het_job_id:
+            writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
+            return position
+        together = [start]
+        while position < len(starts) and starts[position].het_job_id == start.het_job_id:
+            together.append(starts[position])
+            position += 1
+        events = dispatch_het(writer.cluster, together, now_us, runs_prolog=self.runs_prolog)
+        if events:
+            self._soft.passes.het_components += len(together)
+        writer.record(events)
+        return position

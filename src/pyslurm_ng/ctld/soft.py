@@ -158,7 +158,6 @@ class Soft:
         passes.tested += passes.last_tested
         passes.queue_length = queue_length
         passes.last_at_us = now_us
-        passes.last_started = 0
         if plan.cut_by:
             passes.cut_by[plan.cut_by] = passes.cut_by.get(plan.cut_by, 0) + 1
 

@@ -124,6 +124,7 @@ def _release(cluster: Cluster, job: Job, node_id: int, time_us: int) -> None:
     assert job.job_id in use.allocs, (job.job_id, node_id)
     del use.allocs[job.job_id]
     use.completing.pop(job.job_id, None)
+    cluster.releases += 1
     node = cluster.nodes[node_id]
     if node is not None:
         node.last_busy_us = time_us

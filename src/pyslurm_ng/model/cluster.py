@@ -213,6 +213,7 @@ class Cluster:
         self.dependents: dict[int, dict[int, None]] = {}
         self.singletons: dict[tuple[int, str], dict[int, None]] = {}
         self.licenses_used: dict[str, int] = {}
+        self.releases = 0  # how often a job has given back what it held on a node
         self.assoc_by_key: dict[tuple[str, str, str], int] = {}
         self.user_jobs: dict[int, dict[int, None]] = {}
         self.reserved: dict[int, str] = {}  # node in an active reservation -> its name

@@ -18,7 +18,7 @@ from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.inside import Inside
 from pyslurm_ng.sched.node_plan import NodePlan
-from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.plan import HandOver, Plan
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting
@@ -48,20 +48,24 @@ class Planner:
         policy: Policy,
         budget: int = _NO_BUDGET,
         fairshare: Mapping[int, float] | None = None,
+        *,
+        hand_over: HandOver | None = None,
     ) -> Plan:
         """Return who starts now, when the others are to start, and why they wait.
 
         Args:
             budget: jobs to look at; those beyond it wait for `Priority`.
+            hand_over: is shown the unfinished plan of jobs outside of reservations, whenever more
+                of them start.
         """
         if not policy.backfills:
             return first_fit.plan(snapshot, policy, budget, fairshare)
         if snapshot.reservations:
             inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
             budget = max(0, budget - inside.tested)
-            inside.add(self._plan(rest, policy, budget, fairshare))
+            inside.add(self._plan(rest, policy, budget, fairshare, hand_over))
             return inside
-        return self._plan(snapshot, policy, budget, fairshare)
+        return self._plan(snapshot, policy, budget, fairshare, hand_over)
 
     def _plan(
         self,
@@ -69,6 +73,7 @@ class Planner:
         policy: Policy,
         budget: int,
         fairshare: Mapping[int, float] | None,
+        hand_over: HandOver | None,
     ) -> Plan:
         """Return the plan of jobs outside of reservations."""
         outcome = Plan()
@@ -82,6 +87,7 @@ class Planner:
             return outcome
         budget = min(budget, policy.test_depth)
         walk = self._walk(snapshot, policy, budget, wanted, outcome, ranking)
+        walk.hand_over = hand_over
         if policy.is_smart:
             smart = walk.room.smart = self._smart = self._smart or Smart(Planner())
             walk.run(smart.order(snapshot, policy, self._queue.ranked(queue, ranking)))

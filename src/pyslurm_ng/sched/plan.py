@@ -190,3 +190,7 @@ class Plan:
         self.retry_us = min(filter(None, (self.retry_us, other.retry_us)), default=0)
         self.tested += other.tested
         self.cut_by = self.cut_by or other.cut_by
+
+
+HandOver = Callable[[Plan], None]
+"""Is shown a plan in the making: its starts are final, and its priorities."""

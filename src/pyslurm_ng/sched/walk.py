@@ -15,7 +15,7 @@ from pyslurm_ng.sched.demand import Demand
 from pyslurm_ng.sched.kept_room import KeptRoom
 from pyslurm_ng.sched.limit_gate import LimitGate
 from pyslurm_ng.sched.node_plan import NodePlan
-from pyslurm_ng.sched.plan import Plan, Start, Wait
+from pyslurm_ng.sched.plan import HandOver, Plan, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.pools import Pools
 from pyslurm_ng.sched.preempt import Preempting
@@ -60,6 +60,7 @@ class Walk:
         if policy.limits_backfill:
             self._limits = BackfillLimits(policy, snapshot.now_us)
         self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
+        self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
         self._done: set[int] = set()  # jobs that need no look at their other partitions
         self._over: Wait | None = None  # the limit that the last attempt to start would have broken
 
@@ -71,7 +72,8 @@ class Walk:
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         reserves_all = reserves_all and self.room.smart is None and self._limits is None
         reserves_all = reserves_all and self.gate.is_open
-        done = self._done
+        done, hand_over, starts = self._done, self.hand_over, self.plan.starts
+        shown = len(starts)
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
         hopeless = self.room.hopeless
@@ -119,6 +121,9 @@ class Walk:
                     tested += 1
                     continue
             wait = self._consider(job, demand)
+            if hand_over is not None and len(starts) > shown:
+                shown = len(starts)
+                hand_over(self.plan)
             if wait is None:
                 done.add(job_id)
                 waits.pop(job_id, None)

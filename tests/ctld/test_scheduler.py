@@ -1,0 +1,146 @@
+"""When passes run, and when their starts take effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.scheduler import Outcome, Scheduler
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.policy import policy
+from tests.ctld.test_writer import MemoryJournal
+from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_het
+
+
+class Room:
+    """A scheduler whose thread works at once and answers when the test says so."""
+
+    def __init__(self, *, is_early: bool = True) -> None:
+        self.at_us = START_US
+        self.soon: list[Callable[[], None]] = []
+        self.answers: list[Callable[[], None]] = []
+        self.passes = 0
+        self.cluster = cluster_of()
+        writer = Writer(self.cluster, MemoryJournal(), call_soon=self.soon.append, on_bug=self._bug)
+        self.soft = Soft(started_us=START_US)
+        self.scheduler = Scheduler(
+            writer,
+            self.soft,
+            self,
+            plan=Planner(),
+            policy=policy(conf_of()),
+            runs_prolog=False,
+            from_thread=self.soon.append if is_early else None,
+        )
+        writer.observe(self.scheduler.applied)
+        writer.observe(self.soft.applied)
+        self.record = writer.record
+
+    def _bug(self, text: str, error: BaseException) -> None:
+        raise AssertionError(text) from error
+
+    def now_us(self) -> int:
+        return self.at_us
+
+    def monotonic_us(self) -> int:
+        return self.at_us
+
+    def call_soon(self, function: Callable[[], None], /) -> None:
+        self.soon.append(function)
+
+    def call_later(self, delay_s: float, function: Callable[[], None], /) -> None:
+        raise AssertionError("nothing in these tests waits")
+
+    def run(self, work: Callable[[], Outcome], done: Callable[[Outcome], None], /) -> None:
+        self.passes += 1
+        outcome = work()
+        self.answers.append(lambda: done(outcome))
+
+    def settle(self) -> None:
+        """Run the loop; no pass ends meanwhile."""
+        while self.soon:
+            self.soon.pop(0)()
+
+    def end_pass(self) -> None:
+        """Let the pass under way end."""
+        self.answers.pop(0)()
+        self.settle()
+
+    def job(self, **request: object) -> Job:
+        """A job that waits."""
+        job = self.cluster.jobs[submit(self.cluster, JobRequest(**request))]
+        self.scheduler.due()
+        return job
+
+
+def test_a_start_takes_effect_while_its_pass_goes_on() -> None:
+    room = Room()
+    first = room.job(nodes_min=3, flags=REQ_EXCLUSIVE)
+    room.job(nodes_min=3, flags=REQ_EXCLUSIVE)
+    room.settle()
+    assert first.state == JobState.RUNNING
+    assert room.soft.last_priority[first.job_id] > 0
+    assert not room.soft.reason
+    room.end_pass()
+    assert (room.soft.jobs.started, room.soft.passes.last_started) == (1, 1)
+    assert len(room.soft.reason) == 1
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_every_job_starts_once(is_early: bool) -> None:
+    """Those that follow the first within the same moment wait for the end of the pass."""
+    room = Room(is_early=is_early)
+    jobs = [room.job() for _ in range(3)]
+    room.settle()
+    assert sum(job.state == JobState.RUNNING for job in jobs) == (1 if is_early else 0)
+    room.end_pass()
+    assert [job.state for job in jobs] == [JobState.RUNNING] * 3
+    assert room.soft.jobs.started == 3
+
+
+def test_components_of_a_heterogeneous_job_are_handed_over_together() -> None:
+    room = Room()
+    job_ids = submit_het(room.cluster, JobRequest(), JobRequest())
+    room.scheduler.due()
+    room.settle()
+    states = [room.cluster.jobs[job_id].state for job_id in job_ids]
+    assert states == [JobState.RUNNING] * 2
+
+
+def test_a_launch_that_is_done_makes_no_pass_due() -> None:
+    room = Room()
+    job = room.job()
+    room.job(nodes_min=100)
+    room.settle()
+    room.end_pass()
+    duties = room.cluster.duties[job.batch_node_id].values()
+    launched = tuple((duty.node_id, duty.duty_id) for duty in duties)
+    assert [duty.kind for duty in duties] == [DutyKind.LAUNCH]
+    room.record([ev.DutiesDone(room.at_us, launched)])
+    room.settle()
+    assert room.passes == 1
+
+
+def test_a_node_that_is_clean_makes_a_pass_due() -> None:
+    room = Room()
+    job = room.job()
+    room.job(nodes_min=100)
+    room.settle()
+    room.end_pass()
+    room.record(job_end.complete(room.cluster, job, JobState.CANCELLED, room.at_us))
+    room.settle()
+    before = room.passes
+    duties = room.cluster.duties[job.batch_node_id].values()
+    done = tuple((duty.node_id, duty.duty_id) for duty in duties)
+    assert [duty.kind for duty in duties] == [DutyKind.TERMINATE]
+    room.record([ev.DutiesDone(room.at_us, done)])
+    room.settle()
+    assert room.passes == before + 1
