@@ -195,7 +195,7 @@ class Chaos:
     def _send_duties(self, controller: SimController) -> None:
         """Send every durable open duty; nodes do not mind hearing of one again."""
         cluster = controller.cluster
-        is_behind = controller.writer.durable < controller.journal.appended
+        is_behind = controller.writer.durable < controller.writer.newest
         if controller is not self.controller or is_behind:
             return
         for node in self.nodes:
