@@ -24,6 +24,7 @@ from pyslurm_ng.up.__main__ import main
 from pyslurm_ng.wire.query_messages import (
     DeleteReservation,
     HoldJobs,
+    SuspendJobs,
     UpdateJob,
     UpdateNodes,
     UpdatePartition,
@@ -200,6 +201,33 @@ def test_changes_of_jobs_are_made_again(tmp_path: Path) -> None:
     assert began[2, NO_VAL] == 50 and began[4, 2] == 50 and began[4, 3] < 40
     assert began[5, NO_VAL] == 30 and began[6, NO_VAL] >= 55
     assert run.runs[6, NO_VAL].cpus == 6
+
+
+def test_suspensions_are_made_again(tmp_path: Path) -> None:
+    """A job stopped by hand for 20 minutes ends as much later, here and there."""
+    jobs = [
+        simple(0, "ann", 4, 120, 30),  # stopped from 10 to 30
+        simple(1, "bob", 4, 60, 5),  # has the nodes meanwhile, from 10 to 15
+        simple(40, "cay", 1, 60, 5),  # after ann's, whatever else
+        simple(60, "dan", 1, 60, 5),
+    ]
+    deeds: list[tuple[float, Struct]] = [
+        (10, SuspendJobs(bytes(16), ["1"])),
+        (30, SuspendJobs(bytes(16), ["1"], resume=True)),
+        (61, SuspendJobs(bytes(16), ["4"])),  # to the end
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
+    ended = {key[0]: (one.end_us - BEGIN_US) / MINUTE_US for key, one in recording.runs.items()}
+    assert ended[1] == 50
+    assert recording.runs[1, NO_VAL].run_us == 30 * MINUTE_US
+    assert not [note for note in recording.notes if "suspended" in note]
+    run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    run.run()
+    again = {key[0]: (one.end_us - BEGIN_US) / MINUTE_US for key, one in run.runs.items()}
+    assert {key: again[key] for key in (1, 2, 3)} == {key: ended[key] for key in (1, 2, 3)}
+    assert starts(run) == {
+        key[0]: (one.start_us - BEGIN_US) / MINUTE_US for key, one in recording.runs.items()
+    }
 
 
 def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ class JobChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspended:
+    """A running job that was stopped by hand, or let go on."""
+
+    time_us: int
+    job_id: int
+    tasks: str
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What accounting told: associations, QOS, usage."""
 
@@ -130,6 +140,7 @@ Action = (
     Submitted
     | Cancelled
     | JobChanged
+    | Suspended
     | Told
     | NodesDown
     | NodesBack

@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.steer import suspend_jobs
 from pyslurm_ng.ctld.rules.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.rules.update_job import update_job
 from pyslurm_ng.ctld.scheduler import PlanFunction
@@ -35,7 +36,13 @@ from pyslurm_ng.sim.replayed import again, change_jobs
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
-from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter, UpdateJob
+from pyslurm_ng.wire.query_messages import (
+    CancelJobs,
+    JobFilter,
+    JobsChanged,
+    SuspendJobs,
+    UpdateJob,
+)
 
 _TICK_US = 30_000_000
 _PATIENCE_US = 86_400_000_000  # what does not start in an idle day never will
@@ -45,6 +52,7 @@ _RULES: dict[type[Struct], Callable[..., Decision | Reject]] = {
     AllocateJob: allocate_job,
     CancelJobs: cancel_jobs,
     UpdateJob: update_job,
+    SuspendJobs: suspend_jobs,
 }
 _ROOT = Caller(0, 0, "root", "root", is_admin=True, is_operator=True)
 
@@ -141,7 +149,9 @@ class JournalRun:
     def _tick(self) -> None:
         self.controller.tick()
         cluster, now_us = self.controller.cluster, self.world.now_us
-        is_going = self._next < len(self.recording.actions) or cluster.active
+        # Who is left suspended when nothing is to come stays so.
+        runs = len(cluster.active) > len(cluster.suspended)
+        is_going = self._next < len(self.recording.actions) or runs
         if is_going or not cluster.pending:
             self._calm_us = now_us
         if is_going or (cluster.pending and now_us - self._calm_us < _PATIENCE_US):
@@ -161,7 +171,7 @@ class JournalRun:
     def _do(self, action: act.Action) -> None:
         if isinstance(action, act.Submitted):
             self._submit(action.parts)
-        elif isinstance(action, act.Cancelled | act.JobChanged):
+        elif isinstance(action, act.Cancelled | act.JobChanged | act.Suspended):
             self._steer(action)
         else:
             found = again(self.controller.cluster, action, self.world.now_us)
@@ -250,7 +260,7 @@ class JournalRun:
             return ""
         return f"{ours}{term[match.end() :]}"
 
-    def _steer(self, action: act.Cancelled | act.JobChanged) -> None:
+    def _steer(self, action: act.Cancelled | act.JobChanged | act.Suspended) -> None:
         ours = self._ours.get(action.job_id)
         cluster = self.controller.cluster
         if ours is None:
@@ -258,6 +268,9 @@ class JournalRun:
         name = f"{ours}_{action.tasks}" if action.tasks else str(ours)
         if isinstance(action, act.Cancelled):
             self._ask(CancelJobs(request_id=_NO_ID, filter=JobFilter(jobs=[name])), _ROOT)
+            return
+        if isinstance(action, act.Suspended):
+            self._suspend(name, action)
             return
         request = dict(action.request)
         dependency = request.pop("dependency", None)
@@ -270,6 +283,16 @@ class JournalRun:
             self.refused[found] += 1
         else:
             self.controller.writer.record(found)
+
+    def _suspend(self, name: str, action: act.Suspended) -> None:
+        """Suspend or resume a job as in the past, if it is in a state for that."""
+        message = SuspendJobs(request_id=_NO_ID, jobs=[name], resume=action.resume)
+        answer = self._ask(message, _ROOT)
+        reply = answer.reply_to
+        found = decode_reply("JobsChanged", reply) if isinstance(reply, bytes) else reply
+        for _, _, text in found.errors if isinstance(found, JobsChanged) else ():
+            verb = "resumed" if action.resume else "suspended"
+            self.refused[f"a job to be {verb}: {text}"] += 1
 
     # What comes of it ---------------------------------------------------------------------------
 

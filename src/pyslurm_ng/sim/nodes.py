@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import is_completing
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim.world import World
 
@@ -43,6 +44,7 @@ class PretendNodes:
         self._writer = writer
         self._run_time_us = run_time_us
         self._behaviour = behaviour or Behaviour()
+        self._needed_us: dict[tuple[int, int], int] = {}  # of running attempts, suspensions apart
         writer.observe(self.applied)
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
@@ -51,6 +53,9 @@ class PretendNodes:
             if isinstance(event, ev.JobAllocated):
                 job = self._writer.cluster.jobs[event.job_id]
                 self._writer.when_durable(self._launch(event.job_id, job.attempt))
+            elif isinstance(event, ev.JobResumed):
+                job = self._writer.cluster.jobs[event.job_id]
+                self._writer.when_durable(self._go_on(event.job_id, job.attempt))
             elif isinstance(event, ev.JobCompleting) and event.node_ids:
                 job = self._writer.cluster.jobs[event.job_id]
                 self._writer.when_durable(
@@ -59,24 +64,48 @@ class PretendNodes:
 
     def adopt(self, job_id: int, left_us: int) -> None:
         """Let a job that runs already end after a while."""
-        attempt = self._writer.cluster.jobs[job_id].attempt
+        job = self._writer.cluster.jobs[job_id]
+        ran_us = self._world.now_us - job.start_us - job.suspended_us
+        self._needed_us[job_id, job.attempt] = ran_us + left_us
+        attempt = job.attempt
         self._world.after(left_us, lambda: self._ended(job_id, attempt))
 
     def _launch(self, job_id: int, attempt: int) -> Callable[[], None]:
         def launch() -> None:
             delay_us = self._behaviour.launch_us + self._run_time_us(job_id)
+            self._needed_us[job_id, attempt] = delay_us
             self._world.after(delay_us, lambda: self._ended(job_id, attempt))
 
         return launch
 
+    def _go_on(self, job_id: int, attempt: int) -> Callable[[], None]:
+        """Return what ends a job that was suspended once it has run as long as it must."""
+        return lambda: self._ended(job_id, attempt)
+
+    def _left_us(self, job: Job) -> int:
+        """Return how long a running job has to run; not at all if it never was suspended."""
+        if not job.suspended_us:
+            return 0
+        ran_us = self._world.now_us - job.start_us - job.suspended_us
+        return self._needed_us.get((job.job_id, job.attempt), 0) - ran_us
+
     def _ended(self, job_id: int, attempt: int) -> None:
-        """A script has ended: its nodes cleaned up and say so in one report."""
+        """A script has ended, if it has run long enough: its nodes cleaned up and say so at once.
+
+        One that is suspended ends some time after it is resumed.
+        """
         cluster = self._writer.cluster
         job = cluster.jobs.get(job_id)
         if job is None or job.attempt != attempt or job_id not in cluster.active:
+            self._needed_us.pop((job_id, attempt), None)
             return
         if is_completing(job) or job.state != JobState.RUNNING:
             return
+        left_us = self._left_us(job)
+        if left_us > 0:
+            self._world.after(left_us, lambda: self._ended(job_id, attempt))
+            return
+        self._needed_us.pop((job_id, attempt), None)
         failed = self._behaviour.fail_rate > self._world.random.random()
         self._writer.record(
             job_end.complete(

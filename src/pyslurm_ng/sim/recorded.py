@@ -262,6 +262,14 @@ class _Reader:
         if change is not None:
             self._act(change)
 
+    def _suspended(self, event: ev.JobSuspended | ev.JobResumed) -> None:
+        """Remember what was done by hand; whom the scheduler stops it decides again."""
+        job = self._cluster.jobs[event.job_id]
+        if not job.suspended_by:
+            job_id, tasks = self._name(job)
+            resume = isinstance(event, ev.JobResumed)
+            self._act(act.Suspended(event.time_us, job_id, tasks, resume))
+
     def _nodes_down(self, event: ev.NodesDown) -> None:
         self._act(act.NodesDown(event.time_us, self._named(event.node_ids)))
 
@@ -351,6 +359,8 @@ _SEEN: dict[type, Callable[[_Reader, Any], None]] = {
     ev.JobSubmitted: _Reader._submitted,
     ev.JobEnded: _Reader._ended,
     ev.JobUpdated: _Reader._job_updated,
+    ev.JobSuspended: _Reader._suspended,
+    ev.JobResumed: _Reader._suspended,
     ev.NodesDown: _Reader._nodes_down,
     ev.NodesReturned: _Reader._nodes_back,
     ev.NodeRegistered: _Reader._registered,
@@ -365,7 +375,6 @@ _SEEN: dict[type, Callable[[_Reader, Any], None]] = {
     ev.UsageReset: _Reader._told,
 }
 _NOT_REPLAYED: dict[type, str] = {
-    ev.JobSuspended: "a job was suspended (its run is as long as without)",
     ev.LicensesUpdated: "totals of licences were changed",
 }
 
