@@ -39,12 +39,25 @@ class SlowGrid:
         )
 
     def find(
-        self, nodes: Sequence[int], count: int, wanted: dict[int, int], duration_us: int
+        self,
+        nodes: Sequence[int],
+        count: int,
+        wanted: dict[int, int],
+        duration_us: int,
+        first: int = 0,
     ) -> tuple[int, list[int]]:
-        """Return the first slot at which enough nodes fit, and all that do."""
-        for slot in range(len(self.times_us)):
+        """Return the first slot from `first` on at which enough nodes fit, and all that do."""
+        for slot in range(first, len(self.times_us)):
             end = self.end(slot, duration_us)
             fitting = [node for node in nodes if self.fits(node, wanted, slot, end)]
             if len(fitting) >= count:
                 return slot, fitting
         return NEVER, []
+
+    def tasks(self, node: int, first: dict[int, int], more: dict[int, int], end: int) -> int:
+        """Return how many tasks a node can hold from now to a slot: one, and one more at a time."""
+        count, wanted = 0, dict(first)
+        while self.fits(node, wanted, 0, end):
+            count += 1
+            wanted = {key: amount + more[key] for key, amount in wanted.items()}
+        return count

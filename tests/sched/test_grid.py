@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import NEVER, Grid
@@ -108,6 +110,132 @@ def test_finds_what_its_twin_finds(
         for resource in (CPUS, MEM):
             assert grid.free_at(node, resource) == twin.free[node][resource]
             assert min(grid.free_at(node, resource)) >= 0
+
+
+def twins(nodes: list[tuple[int, int]]) -> tuple[Grid, SlowGrid, list[int]]:
+    """Return an idle grid, its twin, and the grid's kinds, all in the order of KINDS."""
+    grid, twin = Grid(TIMES, [0] * len(nodes), 1, 2), SlowGrid(TIMES, nodes)
+    for resource in (CPUS, MEM):
+        grid.set_amounts(resource, [node[resource] for node in nodes])
+    planes, inexact = planes_of(grid, exact=True)
+    everywhere = grid.add_mask(b"\1" * len(nodes))
+    kinds = [
+        grid.add_kind(
+            grid.add_shape([CPUS, MEM], planes[place], [[cpus, mem]], inexact[place]),
+            everywhere,
+            count,
+            duration,
+        )
+        for place, (count, cpus, mem, duration) in enumerate(KINDS)
+    ]
+    return grid, twin, kinds
+
+
+def take_both(grid: Grid, twin: SlowGrid, kind: int, place: int, first: int) -> None:
+    """Take a job found by the kernel, after a look at whether its twin finds the same start."""
+    count, cpus, mem, duration = KINDS[place]
+    wanted = {CPUS: cpus, MEM: mem}
+    start = grid.find_from(kind, TIMES[first]) if first else grid.find(kind)
+    slot, fitting = twin.find(range(len(twin.amounts)), count, wanted, duration, first)
+    assert start == (NEVER if slot == NEVER else TIMES[slot])
+    if slot == NEVER:
+        return
+    found = grid.found()
+    assert len(found) == count == len(set(found) & set(fitting))
+    grid.take_found(kind)
+    for node in found:
+        for resource, amount in wanted.items():
+            twin.hold(node, resource, amount, slot, twin.end(slot, duration))
+
+
+_STEP = st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, len(TIMES) - 1))
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=70),
+    stretches=st.lists(
+        st.tuples(st.lists(_STEP, max_size=6), st.sampled_from(["", "keep", "roll back"])),
+        max_size=8,
+    ),
+)
+def test_trials_leave_no_trace(
+    nodes: list[tuple[int, int]], stretches: list[tuple[list[tuple[int, int]], str]]
+) -> None:
+    """Looking from a moment on, and taking back all that was taken, are as slow twins do it."""
+    grid, twin, kinds = twins(nodes)
+    for steps, ending in stretches:
+        before = deepcopy(twin)
+        if ending:
+            grid.begin_trial()
+        for place, first in steps:
+            take_both(grid, twin, kinds[place], place, first if ending else 0)
+        if ending == "keep":
+            grid.keep()
+        elif ending:
+            grid.roll_back()
+            twin = before
+    for node in range(len(nodes)):
+        for resource in (CPUS, MEM):
+            assert grid.free_at(node, resource) == twin.free[node][resource]
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=70),
+    jobs=st.lists(st.tuples(st.integers(0, len(KINDS) - 1), st.booleans()), max_size=30),
+    skipped=st.lists(st.integers(0, len(TIMES) - 1), min_size=len(KINDS), max_size=len(KINDS)),
+)
+def test_callers_may_choose_and_skip(
+    nodes: list[tuple[int, int]], jobs: list[tuple[int, bool]], skipped: list[int]
+) -> None:
+    """An open kind tells every node that fits; what is skipped is never found."""
+    grid, twin, kinds = twins(nodes)
+    for kind, slot in zip(kinds, skipped, strict=True):
+        grid.leave_open(kind)
+        grid.skip(kind, TIMES[slot])
+    for place, takes_last in jobs:
+        count, cpus, mem, duration = KINDS[place]
+        wanted = {CPUS: cpus, MEM: mem}
+        start = grid.find(kinds[place])
+        slot, fitting = twin.find(range(len(nodes)), count, wanted, duration, skipped[place])
+        assert start == (NEVER if slot == NEVER else TIMES[slot])
+        if slot == NEVER:
+            continue
+        mask = int.from_bytes(grid.fitting(), "little")
+        assert [node for node in range(len(nodes)) if mask >> node & 1] == fitting
+        chosen = fitting[-count:] if takes_last else fitting[:count]
+        grid.choose(kinds[place], chosen)
+        assert grid.found() == chosen
+        grid.take_found(kinds[place])
+        for node in chosen:
+            for resource, amount in wanted.items():
+                twin.hold(node, resource, amount, slot, twin.end(slot, duration))
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=70),
+    taken=st.lists(st.integers(0, len(KINDS) - 1), max_size=20),
+    more=st.tuples(st.integers(1, 3), st.integers(0, 3)),
+    most=st.integers(1, 6),
+)
+def test_capacity_is_what_its_twin_counts(
+    nodes: list[tuple[int, int]], taken: list[int], more: tuple[int, int], most: int
+) -> None:
+    """The first task of a node may need other amounts than each further one."""
+    grid, twin, kinds = twins(nodes)
+    for place in taken:
+        take_both(grid, twin, kinds[place], place, 0)
+    single = kinds[1]
+    _, cpus, mem, duration = KINDS[1]
+    first, each = {CPUS: cpus, MEM: mem}, {CPUS: more[0], MEM: more[1]}
+    end = twin.end(0, duration)
+    counts = [min(most, twin.tasks(node, first, each, end)) for node in range(len(nodes))]
+    found = grid.capacity(single, [list(more)], most, 1 << 40)
+    assert found == [(node, count) for node, count in enumerate(counts) if count]
+    able = [node for node, count in enumerate(counts) if count]
+    assert grid.tasks_on(single, able, [list(more)], most) == [counts[node] for node in able]
 
 
 def test_wide_jobs_use_few_leaves() -> None:

@@ -7,7 +7,7 @@ planner of its own, as all others are around it afterwards.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from pyslurm_ng.model import gres_parts, task_ranges
@@ -17,12 +17,12 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched import reserved
 from pyslurm_ng.sched.demand import limit_us
-from pyslurm_ng.sched.place_view import named_nothing, place_view, why_inside
+from pyslurm_ng.sched.place_view import longest_us, named_nothing, place_view, why_inside
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.reserved_licenses import LicensesInside
-from pyslurm_ng.sched.snapshot import Running, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
 
 
 class PlanView(Protocol):
@@ -78,6 +78,8 @@ class Inside:
                 started = [one.task_id for one in found.starts if one.job_id == job.job_id]
                 left[job.job_id] = _left(job, started)
             snapshot = _held(snapshot, place, found.starts, {job.job_id: job for job in here})
+            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()))
+            snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
             outcome.add(found)
         for job in homeless:
             outcome.waits[job.job_id] = _not_for_it(snapshot, job)
@@ -150,6 +152,26 @@ def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waitin
             if name != reserved.OUTSIDE:
                 found.setdefault(name, []).append(job)
     return found, homeless
+
+
+def _promised_licenses(
+    snapshot: Snapshot, place: Reservation, plan: Plan, waiting: Iterable[Waiting]
+) -> Iterator[Reservation]:
+    """Yield what keeps licences for jobs that are to start in a reservation from all others.
+
+    Licences that are the reservation's own are kept already.
+    """
+    own = dict(license_counts(place.licenses))
+    for job in waiting:
+        start_us = plan.expected_start_us.get(job.job_id, 0)
+        wanted = [
+            f"{name}:{count}"
+            for name, count in license_counts(job.request.licenses)
+            if name not in own
+        ]
+        if wanted and snapshot.now_us < start_us < NO_END_US:
+            end_us = start_us + longest_us(snapshot, job)
+            yield Reservation(reserved.REST, start_us, end_us, licenses=",".join(wanted))
 
 
 def _not_for_it(snapshot: Snapshot, job: Waiting) -> Wait:

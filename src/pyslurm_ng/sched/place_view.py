@@ -181,10 +181,18 @@ def why_inside(
     return Wait(Reason.Reservation, text)
 
 
+def longest_us(snapshot: Snapshot, job: Waiting) -> int:
+    """Return how long a job may run in any of its partitions."""
+    return max(_limits_us(snapshot, job, job.time_limit_min), default=0)
+
+
 def _least_us(snapshot: Snapshot, job: Waiting) -> int:
     """Return how long a job must be able to run."""
+    limit_min = min(job.time_limit_min, job.request.time_min_min or job.time_limit_min)
+    return min(_limits_us(snapshot, job, limit_min), default=0)
+
+
+def _limits_us(snapshot: Snapshot, job: Waiting, limit_min: int) -> list[int]:
     own = snapshot.qos.get(job.qos)
     known = (snapshot.partitions.get(name) for name in job.partitions)
-    partitions = [opened(partition, own) for partition in known if partition is not None]
-    limit_min = min(job.time_limit_min, job.request.time_min_min or job.time_limit_min)
-    return min((limit_us(limit_min, partition) for partition in partitions), default=0)
+    return [limit_us(limit_min, opened(one, own)) for one in known if one is not None]
