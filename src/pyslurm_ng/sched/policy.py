@@ -91,7 +91,6 @@ class Policy:
 def policy(conf: SlurmConf) -> Policy:
     """Return the policy that `conf` asks for."""
     flags = {flag.upper() for flag in conf.priority_flags}
-    select = {word.upper() for word in conf.select_type_parameters}
     scheduler = _numbers(conf.scheduler_parameters)
     words = {word.lower() for word in conf.scheduler_parameters}
     preempt = {word.lower() for word in conf.preempt_parameters}
@@ -114,18 +113,7 @@ def policy(conf: SlurmConf) -> Policy:
             for flag in flags
             if flag.startswith("NO_NORMAL_")
         ),
-        selection=Selection(
-            with_memory=any(word.endswith("MEMORY") for word in select) or not select,
-            least_loaded="CR_LLN" in select,
-            whole_sockets=any(word.startswith("CR_SOCKET") for word in select),
-            one_task_per_core="CR_ONE_TASK_PER_CORE" in select,
-            is_block="CR_CORE_DEFAULT_DIST_BLOCK" in select,
-            parts_of_many="MULTIPLE_SHARING_GRES_PJ" in select,
-            one_task_per_gpu="ONE_TASK_PER_SHARING_GRES" in select,
-            spreads_parts="LL_SHARED_GRES" in select,
-            enforces_binding="ENFORCE_BINDING_GRES" in select,
-            allows_special=conf.allow_spec_resources_usage,
-        ),
+        selection=selection(conf),
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
         is_smart="bf_smart" in words,
@@ -165,6 +153,23 @@ def policy(conf: SlurmConf) -> Policy:
         time_slice_s=conf.scheduler_time_slice if "GANG" in conf.preempt_mode else 0,
         sends_user_signal="send_user_signal" in preempt,
         het_priority=_word(conf.scheduler_parameters, "bf_hetjob_prio"),
+    )
+
+
+def selection(conf: SlurmConf) -> Selection:
+    """Return how cores and devices are chosen; a submission needs no more of the policy."""
+    select = {word.upper() for word in conf.select_type_parameters}
+    return Selection(
+        with_memory=any(word.endswith("MEMORY") for word in select) or not select,
+        least_loaded="CR_LLN" in select,
+        whole_sockets=any(word.startswith("CR_SOCKET") for word in select),
+        one_task_per_core="CR_ONE_TASK_PER_CORE" in select,
+        is_block="CR_CORE_DEFAULT_DIST_BLOCK" in select,
+        parts_of_many="MULTIPLE_SHARING_GRES_PJ" in select,
+        one_task_per_gpu="ONE_TASK_PER_SHARING_GRES" in select,
+        spreads_parts="LL_SHARED_GRES" in select,
+        enforces_binding="ENFORCE_BINDING_GRES" in select,
+        allows_special=conf.allow_spec_resources_usage,
     )
 
 

@@ -22,7 +22,7 @@ from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched import features
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.policy import selection
 
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 
@@ -229,7 +229,7 @@ def check_partitions(
     with NO limits only make it wait; access and what can never run count always.
     """
     enforce = context.conf.enforce_part_limits
-    selection = policy(context.conf).selection
+    chosen = selection(context.conf)
     judged = as_judged(request, context.conf)
     allowed: list[Partition] = []
     first: Reject | None = None
@@ -239,7 +239,7 @@ def check_partitions(
         if refusal is None and enforce != "NO":
             refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
         if refusal is None:
-            refusal = feasible(cluster, judged, partition, selection)
+            refusal = feasible(cluster, judged, partition, chosen)
         if refusal is None:
             allowed.append(named)
         elif enforce == "ALL":

@@ -30,7 +30,7 @@ from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.policy import selection
 from pyslurm_ng.wire.query_messages import UpdateJob
 
 _SITE_FACTOR_MAX = 2147483645
@@ -638,14 +638,14 @@ def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
     partitions = check_names(cluster, request, context.conf)
     if isinstance(partitions, Reject):
         return partitions
-    selection = policy(context.conf).selection
+    chosen = selection(context.conf)
     judged = as_judged(request, context.conf)
     first: Reject | None = None
     for partition in partitions:
         refusal = None
         if "partition" in change.fields and not change.is_privileged:
             refusal = check_access(partition, request, context)
-        refusal = refusal or feasible(cluster, judged, partition, selection)
+        refusal = refusal or feasible(cluster, judged, partition, chosen)
         if refusal is None:
             return None
         first = first or refusal
