@@ -45,6 +45,12 @@ def test_flags_are_those_of_the_model() -> None:
         assert getattr(step_request, name) == getattr(mj, f"STEP_{name}")
 
 
+def test_a_launcher_of_somebody_elses_has_all_and_keeps_none() -> None:
+    """--external-launcher: beside any other step, with all CPUs of its nodes."""
+    fields = fields_of("--external-launcher", "-c2", "-N4", "-n4")
+    assert fields["flags"] == step_request.OVERLAP
+
+
 def test_step_inherits_the_jobs_size() -> None:
     """srun alone uses all of the job; the step is named by its program."""
     fields = fields_of()

@@ -172,7 +172,8 @@ def test_tasks_by_socket_are_bound_to_their_sockets() -> None:
 
 
 def test_the_host_is_read(tmp_path: Path) -> None:
-    """Cores with their threads in the order of sockets, and NUMA nodes."""
+    """Cores with their threads in the order of sockets, and NUMA nodes; no CPU that is offline."""
+    (tmp_path / "cpu/cpu8").mkdir(parents=True)
     for cpu in range(8):
         core = tmp_path / f"cpu/cpu{cpu}/topology"
         core.mkdir(parents=True)

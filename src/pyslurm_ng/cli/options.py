@@ -82,7 +82,7 @@ SETTINGS = frozenset(
     "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
     "version wait wrap "
     # Of salloc and srun alone; their commands read them.
-    "bcast bcast-exclude compress send-libs wait-for-children "
+    "bcast bcast-exclude compress external-launcher send-libs wait-for-children "
     "bell no-bell no-shell immediate kill-command disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "

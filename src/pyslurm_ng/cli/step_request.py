@@ -75,10 +75,12 @@ def _came_from(options: "Options", name: str) -> int:
 def step_flags(options: "Options") -> int:
     """Return STEP_* bits."""
     flags = 0
-    if "overlap" in options.settings:
+    # A launcher of somebody else's starts the real tasks: its step has all and keeps none.
+    is_external = "external-launcher" in options.settings
+    if "overlap" in options.settings or is_external:
         flags |= OVERLAP
     cpus_given = _came_from(options, "cpus-per-task") == COMMAND_LINE
-    is_whole = "whole" in options.settings
+    is_whole = "whole" in options.settings or is_external
     if not is_whole and ("exact" in options.settings or "exclusive" in options.given or cpus_given):
         flags |= EXACT
     if options.has_flag(ov.NO_KILL):

@@ -205,7 +205,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SelectTypeParameters", "cr_cpu"): _WHOLE_CORES,
     ("SelectTypeParameters", "cr_cpu_memory"): _WHOLE_CORES,
     ("SelectTypeParameters", "cr_no_dist_topo_block"): _NOT_YET,
-    ("TaskPluginParam", "slurmdoffspec"): _NOT_YET,
-    ("TaskPluginParam", "slurmdspecoverride"): _NOT_YET,
+    ("TaskPluginParam", "slurmdspecoverride"): "slurmd is confined by affinity, not by a group",
 }
 """Words of list parameters that are accepted without effect, and why."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.base.bind_words import BindWords
+from pyslurm_ng.d.kernel_files import read_text
 from pyslurm_ng.sched.layout import Distribution, LayoutError, parse_distribution, task_cores
 
 CpuIds = tuple[int, ...]
@@ -70,14 +71,10 @@ def host_cores(system: str = "/sys/devices/system") -> HostCores:
     """Return the cores this process may see, in order of socket and core id."""
     found: dict[tuple[int, int], list[int]] = {}
     for cpu in _numbered(f"{system}/cpu", "cpu"):
-        try:
-            with open(f"{system}/cpu/cpu{cpu}/topology/physical_package_id", encoding="ascii") as f:
-                package = int(f.read())
-            with open(f"{system}/cpu/cpu{cpu}/topology/core_id", encoding="ascii") as f:
-                core = int(f.read())
-        except (OSError, ValueError):
-            package, core = 0, cpu
-        found.setdefault((package, core), []).append(cpu)
+        place = f"{system}/cpu/cpu{cpu}/topology"
+        package, core = read_text(f"{place}/physical_package_id"), read_text(f"{place}/core_id")
+        if package and core:  # a CPU that is offline has neither
+            found.setdefault((int(package), int(core)), []).append(cpu)
     if not found:
         found = {(0, cpu): [cpu] for cpu in range(os.cpu_count() or 1)}
     sockets = len({package for package, _ in found})

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 
 from pyslurm_ng.d import device_filter
+from pyslurm_ng.d.kernel_files import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Group(ABC):
         """Return all processes of the group and the groups below it."""
         found: dict[int, None] = {}
         for directory, _, _ in os.walk(next(iter(self.directories.values()))):
-            for word in _read(f"{directory}/cgroup.procs").split():
+            for word in read_text(f"{directory}/cgroup.procs").split():
                 found[int(word)] = None
         return list(found)
 
@@ -224,10 +225,10 @@ class GroupV1(Group):
         """A cpuset takes no process before it has CPUs and memory nodes; inherit from above."""
         above = os.path.dirname(directory)
         for name in ("cpuset.mems", "cpuset.cpus"):
-            if not _read(f"{above}/{name}").strip():
+            if not read_text(f"{above}/{name}").strip():
                 self._set_cpus(above, None)
-            if not _read(f"{directory}/{name}").strip():
-                _write(f"{directory}/{name}", _read(f"{above}/{name}").strip())
+            if not read_text(f"{directory}/{name}").strip():
+                _write(f"{directory}/{name}", read_text(f"{above}/{name}").strip())
         if cpus:
             _write(f"{directory}/cpuset.cpus", ",".join(map(str, cpus)))
 
@@ -238,7 +239,7 @@ class GroupV1(Group):
         wanted = "FROZEN" if frozen else "THAWED"
         for _ in range(_KILL_ROUNDS):
             _write(path, wanted, optional=True)
-            if _read(path).strip() == wanted:
+            if read_text(path).strip() == wanted:
                 return
             time.sleep(_KILL_PAUSE_S)
 
@@ -372,7 +373,7 @@ class TreeV2(Tree):
         except OSError:
             return False
         wanted = {"memory", "cpuset", "cpu"}
-        return wanted <= set(_read(f"{self._scope}/cgroup.controllers").split())
+        return wanted <= set(read_text(f"{self._scope}/cgroup.controllers").split())
 
     def bases(self) -> "list[str]":
         return [self._scope]
@@ -386,8 +387,8 @@ class TreeV2(Tree):
 
 def _enable_controllers(directory: str) -> None:
     """Let the groups below have every controller that this one has."""
-    have = _read(f"{directory}/cgroup.controllers").split()
-    enabled = _read(f"{directory}/cgroup.subtree_control").split()
+    have = read_text(f"{directory}/cgroup.controllers").split()
+    enabled = read_text(f"{directory}/cgroup.subtree_control").split()
     for name in have:
         if name not in enabled and name in ("cpu", "cpuset", "memory", "pids", "io"):
             _write(f"{directory}/cgroup.subtree_control", f"+{name}", optional=True)
@@ -416,30 +417,14 @@ def _write(path: str, text: str, *, optional: bool = False) -> None:
         os.close(handle)
 
 
-def _read(path: str) -> str:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        parts = []
-        while part := os.read(handle, 65536):
-            parts.append(part)
-        return b"".join(parts).decode("ascii", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(handle)
-
-
 def _number(path: str) -> int:
-    text = _read(path).strip()
+    text = read_text(path).strip()
     return int(text) if text.isdigit() else 0
 
 
 def _pairs(path: str) -> dict[str, int]:
     found = {}
-    for line in _read(path).splitlines():
+    for line in read_text(path).splitlines():
         name, _, value = line.partition(" ")
         if value.strip().isdigit():
             found[name] = int(value)

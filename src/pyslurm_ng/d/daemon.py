@@ -18,6 +18,7 @@ from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.hooks import run_hook
+from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.d import core as co, environment, sensors, step_record
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controllers import Controllers
@@ -31,6 +32,7 @@ from pyslurm_ng.d.job_spec import (
     step_spec,
 )
 from pyslurm_ng.d.leftovers import kill_leftovers
+from pyslurm_ng.d.own_cores import own_cpus
 from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.d.spool import Spool
@@ -141,6 +143,7 @@ class Daemon:
             await self.runner.begin()
         except CannotSupervise as error:
             raise CannotStart(str(error)) from None
+        self._keep_to_own_cpus()
         self._adopt_steps()
         self._controllers = Controllers(
             self.identity, self.node, self.log, on_message=self._on_message,
@@ -170,6 +173,23 @@ class Daemon:
         await self._ended.wait()
         await self._finish()
         return 0
+
+    def _keep_to_own_cpus(self) -> None:
+        """Stay on specialised cores from now on, for all but what the template starts."""
+        conf = self.node.conf
+        if not (self.node.uses("task/affinity") or self.node.uses("task/cgroup")):
+            return
+        is_first = any(word.lower() == "spec_cores_first" for word in conf.scheduler_parameters)
+        params = conf.task_plugin_param
+        cpus = own_cpus(self.setup.line, self.node.host, params, is_first=is_first)
+        if not cpus:
+            return
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError as error:
+            self.log.error(f"cannot keep to CPUs {fold_numbers(cpus)}: {error.strerror}")
+            return
+        self.log.info(f"slurmd keeps to CPUs {fold_numbers(cpus)}")
 
     def _new_core(self) -> co.NodeCore:
         conf = self.node.conf

@@ -50,6 +50,7 @@ class StepRunner:
         on_ended: Callable[[StepKey, Mapping[str, Any]], None],
     ) -> None:
         self._spool = spool
+        self._cpus = os.sched_getaffinity(0)  # before slurmd keeps to some of them
         self._on_started = on_started
         self._on_ended = on_ended
         self._loop = asyncio.get_running_loop()
@@ -71,13 +72,16 @@ class StepRunner:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [str(theirs.fileno()), self._spool, " " * TITLE_ROOM]
+        own_cpus = os.sched_getaffinity(0)
         try:
+            os.sched_setaffinity(0, self._cpus)
             self._template = subprocess.Popen(
                 [*stepd_command(), *words], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
         except OSError as error:
             raise CannotSupervise(f"slurmstepd: {error.strerror}") from None
         finally:
+            os.sched_setaffinity(0, own_cpus)
             theirs.close()
         ours.setblocking(False)
         try:
