@@ -135,3 +135,33 @@ VALUES = st.recursive(
 def test_text_is_json(value: Any) -> None:
     """Any text survives: quotes, control characters, other scripts."""
     assert json.loads(encode(value, 0)) == value
+
+
+# Slurm's data parser v0.0.46: the keys of a step, and the JSON type of each.
+STEP_KEYS = {
+    "int": "array/job_id array/task_id number_cpus number_tasks srun/pid",
+    "str": "cluster container container_id tres/per/cpu tres/per/memory tres/per/step "
+    "tres/per/node tres/per/socket tres/per/task tres/allocation tres/binding tres/frequency name "
+    "network nodes partition reserved_ports runtime srun/host sluid id stderr stdin stdout "
+    "stdin_expanded stdout_expanded stderr_expanded submit_line task/distribution user",
+    "list": "state",
+    "dict": "cpu/frequency/min cpu/frequency/max cpu/frequency/governor time/running time/start "
+    "time/limit",
+}
+
+
+@pytest.mark.parametrize("words", ["squeue -s --json", "scontrol show step --json"])
+def test_steps_have_the_keys_of_the_data_parser(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each its type; and the numbers of the step itself."""
+    printed = run_command(monkeypatch, queue(), "alice", words.split())
+    steps = json.loads(printed.stdout)["steps"]
+    assert sorted(step["id"] for step in steps)[:2] == ["21.0", "21.1"]
+    for step in steps:
+        for kind, paths in STEP_KEYS.items():
+            for path in paths.split():
+                value = step
+                for key in path.split("/"):
+                    value = value[key]
+                assert type(value).__name__ == kind, path

@@ -387,15 +387,18 @@ def show_step(session: "Session", words: "list[str]") -> int:
     """Print running steps: all, of jobs, or single ones."""
     from pyslurm_ng.cli.squeue_steps import STEP_ID, step_id_text
 
-    if session.json:
-        fail("scontrol: error: --json of steps is not supported yet")
     steps = split_job_ids(words[0]) if words else []
     try:
         reply = session.client.call("ShowSteps", {"steps": steps, "flags": SHOW_ALL})
     except SlurmError as error:
         say(f"slurm_get_job_steps error: {error.text}")
         return 1
-    rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    table = Table(reply["fields"], reply["records"], reply["fields"])
+    if session.json:
+        from pyslurm_ng.cli.step_json import print_steps
+
+        return print_steps(session.json, reply, table)
+    rows = table.dicts()
     if not rows:
         if words:
             print(f"Job step {words[0]} not found")

@@ -257,7 +257,7 @@ def _show(
         if "steps" in given:
             from pyslurm_ng.cli.squeue_steps import show_steps
 
-            return show_steps(given, client, job_filter)
+            return show_steps(given, client, job_filter, argv)
         if "json" in given:
             from pyslurm_ng.cli.job_json import print_jobs
 

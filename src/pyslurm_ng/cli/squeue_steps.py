@@ -112,10 +112,10 @@ BY_LETTER = {field[0]: name for name, field in FIELDS.items() if field[0]}
 ALL_LETTERS = "".join(sorted(BY_LETTER, key=lambda letter: (letter.isupper(), letter.lower())))
 
 
-def show_steps(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
+def show_steps(
+    given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
+) -> int:
     """Ask for steps and print them."""
-    if "json" in given:
-        fail("squeue: error: --json of steps is not supported yet")
     if "Format" in given:
         chosen = parse_long(given["Format"], FIELDS)
     else:
@@ -130,6 +130,10 @@ def show_steps(given: "dict[str, str]", client: "Client", job_filter: "dict[str,
     reply = client.call("ShowSteps", request)
     table = Table(reply["fields"], reply["records"], list(reply["fields"]))
     _sort(table, given.get("sort") or "P,i")
+    if "json" in given:
+        from pyslurm_ng.cli.step_json import print_steps
+
+        return print_steps(["squeue", *argv], reply, table)
     context = Context(reply["now_us"], reply["cluster_name"])
     if "long" in given:
         print(date_line(context.now_us))

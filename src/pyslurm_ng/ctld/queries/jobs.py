@@ -211,6 +211,7 @@ STEP_FIELDS = [
     "container",
     "cwd",
     "ports",
+    "job_submit_us",
 ]
 
 
@@ -299,6 +300,7 @@ def elements_of_step(
         step.container,
         step.cwd,
         fold_numbers(step.ports),
+        job.submit_us,
     )
     assert len(values) == len(STEP_FIELDS)
     return array_head(len(values)) + elements(values)
