@@ -2,12 +2,12 @@
 
 import os
 
+from pyslurm_ng.cli.program import DATA_PARSER
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
-
-DATA_PARSER = "data_parser/v0.0.46"
 
 
 def quote(text: str) -> str:
@@ -105,7 +105,7 @@ def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[
             "plugin": {
                 "type": "",
                 "name": "",
-                "data_parser": DATA_PARSER,
+                "data_parser": f"data_parser/{DATA_PARSER}",
                 "accounting_storage": _accounting_storage(),
             },
             "client": {"source": "", "user": name, "group": group_name(os.getgid())},

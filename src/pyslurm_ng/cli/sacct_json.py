@@ -6,6 +6,7 @@ from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.command import user_name
 from pyslurm_ng.cli.fmt import INFINITE, NO_VALUE
+from pyslurm_ng.cli.program import DATA_PARSER
 from pyslurm_ng.cli.sacct_columns import (
     Context,
     elapsed_s,
@@ -96,7 +97,7 @@ def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
             "plugin": {
                 "type": "",
                 "name": "",
-                "data_parser": "data_parser/v0.0.46",
+                "data_parser": f"data_parser/{DATA_PARSER}",
                 "accounting_storage": "accounting_storage/slurmdbd",
             },
             "client": {"source": "", "user": user_name(os.getuid()), "group": group},
