@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from option_status import refused_options
+from option_status import refused_options, refused_words
 from roff import Page
 
 from pyslurm_ng import __version__
@@ -223,9 +223,11 @@ def command_page(name: str) -> Page:
         page.item(option_tag(option), sentence(option.get("help", "")) + more)
     if refused:
         page.heading("NOT YET")
-        page.paragraph("These are refused by name: " + ", ".join(f"--{x}" for x in sorted(refused)))
-    listing(page, "COMMANDS", facts.get("subcommand", []))
-    listing(page, "SHOW", facts.get("show_entity", []))
+        names = [f"--{option}" for option in sorted(refused)] + sorted(refused_words(name))
+        page.paragraph("These are refused by name: " + ", ".join(names))
+    for heading, kind in (("COMMANDS", "subcommand"), ("SHOW", "show_entity")):
+        words = [word for word in facts.get(kind, []) if word["name"] not in refused_words(name)]
+        listing(page, heading, words)
     listing(page, "FIELDS", facts.get("field", []))
     page.heading("EXAMPLE")
     page.example(example)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from command_pages import CLI, FACTS
-from option_status import recorded_options, refused_options
+from option_status import recorded_options, refused_options, refused_words
 
 from pyslurm_ng import __version__
 from pyslurm_ng.conf.effective import EFFECTIVE_KEYS, NO_EFFECT
@@ -62,7 +62,19 @@ def command_sections() -> list[str]:
             elif option["long"] in recorded:
                 here = "ignored (recorded)"
             lines.append(row(tag, here, option.get("help", "")))
+        lines += word_rows(name)
         lines.append("")
+    return lines
+
+
+def word_rows(command: str) -> list[str]:
+    """Return rows of the words that a command takes behind its options."""
+    refused = refused_words(command)
+    lines = []
+    for kind, lead in (("subcommand", ""), ("show_entity", "show ")):
+        for word in FACTS[command].get(kind, []):
+            here = "refused" if word["name"] in refused else "same"
+            lines.append(row(f"`{lead}{word['name']}`", here, word.get("help", "")))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Which documented options a command knows but refuses by name, read from its own tables."""
+"""Which documented options and words a command knows but refuses, read from its own tables."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def refused_options(command: str) -> set[str]:
     known = {row[0] for row in getattr(module, "OPTIONS", ())}
     missing = documented - known if known else set()
     return set(getattr(module, "REFUSED", ())) | missing
+
+
+def refused_words(command: str) -> set[str]:
+    """Return the commands of a command, and what it might show, that are refused by name."""
+    if command != "scontrol":
+        return set()
+    from pyslurm_ng.cli.scontrol import REFUSED_COMMANDS
+    from pyslurm_ng.cli.scontrol_show import REFUSED_ENTITIES
+
+    return {*REFUSED_COMMANDS, *REFUSED_ENTITIES}
 
 
 def recorded_options(command: str) -> set[str]:

@@ -88,3 +88,13 @@ def test_merges_what_agrees(words: str, lines: list[str], monkeypatch: pytest.Mo
     """Numbers that differ are shown as the least with a plus sign, or as a range."""
     printed = run_command(monkeypatch, queue(), "alice", ["sinfo", *words.split()])
     assert sorted(printed.stdout.splitlines()) == lines
+
+
+@pytest.mark.parametrize("letter", "abcdefghilmnoprstuvwABCDEFGHILMNOPRSTUVXYZz")
+def test_sorts_by_what_is_not_printed(letter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each letter of -o is one of -S, in either direction."""
+    for sign in ("", "-"):
+        words = ["sinfo", "-N", "-h", "-o", "%N", "-S", f"{sign}{letter}"]
+        printed = run_command(monkeypatch, queue(), "alice", words)
+        assert (printed.code, printed.stderr) == (0, "")
+        assert set(printed.stdout.split()) == {"n1", "n2", "n3", "n4"}

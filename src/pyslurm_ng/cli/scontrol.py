@@ -51,7 +51,7 @@ COMMANDS = (
     "requeuehold resume schedloglevel setdebug setdebugflags show shutdown suspend takeover token "
     "top update verbose version wait_job write !!"
 ).split()
-_NOT_YET = (
+REFUSED_COMMANDS = (
     "abort cancel_reboot fsdampeningfactor getaddrs getent gethost listjobs liststeps "
     "power reboot schedloglevel setdebugflags takeover token"
 ).split()
@@ -115,7 +115,7 @@ def run(session: Session, words: "list[str]") -> int:
         return _switch(session, name)
     if name in ("exit", "quit"):
         return 0
-    if name in _NOT_YET:
+    if name in REFUSED_COMMANDS:
         say(f"scontrol: error: {name} is not supported yet")
         return 1
     return _action(name)(session, arguments)

@@ -16,7 +16,7 @@ ENTITIES = (
     "hostlistsorted hostnames jobs licenses nodes partitions reservations resources slurmd steps "
     "topology topoconf"
 ).split()
-_NOT_YET = "aliases bbstat burstbuffer dwstat resources".split()
+REFUSED_ENTITIES = "aliases bbstat burstbuffer dwstat resources".split()
 
 
 def show(session: "Session", arguments: "list[str]") -> int:
@@ -33,7 +33,7 @@ def show(session: "Session", arguments: "list[str]") -> int:
     if not found:
         say(f"invalid entity:{word} for keyword:show ")
         return 1
-    if found in _NOT_YET:
+    if found in REFUSED_ENTITIES:
         say(f"scontrol: error: show {found} is not supported yet")
         return 1
     if len(rest) > 1 and found not in ("assoc_mgr", "topology"):

@@ -266,7 +266,7 @@ def _show(
 
         nodes = node_rows(reply, reply["more_fields"])
         return print_groups(argv, reply["cluster_name"], partitions, nodes, passes, context)
-    nodes = node_rows(reply, _wanted_fields(chosen))
+    nodes = node_rows(reply, _wanted_fields(chosen, given))
     if "future" not in given:
         tests_future = any(word in given.get("states", "").lower() for word in ("fut", "all"))
         nodes = {key: row for key, row in nodes.items() if row["state"] != 6 or tests_future}
@@ -278,10 +278,13 @@ def _show(
     return 0
 
 
-def _wanted_fields(chosen: Format) -> "list[str]":
+def _wanted_fields(chosen: Format, given: "dict[str, str]") -> "list[str]":
+    """Return the fields of nodes that are printed or sorted by."""
     wanted = dict.fromkeys(ALWAYS)
-    for column in chosen.columns:
-        field = FIELDS[column.key]
+    names = [column.key for column in chosen.columns]
+    names += [BY_LETTER[letter] for letter, _ in _sort_letters(given) if letter in BY_LETTER]
+    for name in names:
+        field = FIELDS[name]
         if field[2] != PARTITION:
             wanted.update(dict.fromkeys(field[3]))
     return list(wanted)
@@ -361,17 +364,20 @@ def _state_rank(group: Group) -> int:
     return int(node["state"] + (node["flags"] & _BELOW_PLANNED))
 
 
+def _sort_letters(given: "dict[str, str]") -> "list[tuple[str, bool]]":
+    """Return (letter, descending) from the most to the least important."""
+    text = given.get("sort")
+    if text is None:
+        text = "N,#P" if "Node" in given else "-H" if "list-reasons" in given else "#P,-t"
+    return [(word.lstrip("+-"), word.startswith("-")) for word in split_list(text)]
+
+
 def _sorted(
     groups: "list[Group]", place: "dict[int, int]", given: "dict[str, str]"
 ) -> "list[Group]":
     from pyslurm_ng.base.hostlist import sort_key
 
-    text = given.get("sort")
-    if text is None:
-        text = "N,#P" if "Node" in given else "-H" if "list-reasons" in given else "#P,-t"
-    for word in reversed(split_list(text)):
-        descending = word.startswith("-")
-        letter = word.lstrip("+-")
+    for letter, descending in reversed(_sort_letters(given)):
         if letter == "#P":
             groups.sort(key=lambda group: place[id(group)], reverse=descending)
         elif letter in ("t", "T"):
