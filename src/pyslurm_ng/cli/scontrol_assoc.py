@@ -125,7 +125,7 @@ class _Printer:
             *_per_job(limits),
             f"MinPrioThresh={limits.get('min_priority', '')} ",
             f"MinTRESPJ={_amounts(limits.get('min_tres_per_job', {}))}",
-            f"PreemptMode={row['preempt_mode'].upper() or 'OFF'}",
+            f"PreemptMode={_preempt_mode(row['preempt_mode'])}",
             f"Priority={row['priority']}",
             *self._parts("Account", "PA", row["accounts"], limits, (
                 "max_jobs_per_account", "", "max_submit_per_account", "max_tres_per_account"
@@ -174,6 +174,11 @@ class _Printer:
         if self._is_oneliner:
             return [f"{whose} Limits=", *(found or [f"No {whose}s"])]
         return [f"{whose} Limits", *(found or [f"    No {whose}s"])]
+
+
+def _preempt_mode(mode: str) -> str:
+    """Return a QOS's own mode; Slurm says OFF where the cluster's is meant."""
+    return mode.upper() if mode.lower() not in ("", "cluster") else "OFF"
 
 
 def _user(name: str) -> str:
