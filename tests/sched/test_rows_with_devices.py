@@ -77,6 +77,7 @@ def test_nothing_but_cores_is_shared(
         now_us += gap * MINUTE_US
         if gap and cluster.active:
             end(cluster, next(iter(cluster.active)), now_us)
+    run(cluster, text, now_us)
     while cluster.active:
         now_us += MINUTE_US
         end(cluster, next(iter(cluster.active)), now_us)
