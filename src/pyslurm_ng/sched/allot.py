@@ -18,6 +18,7 @@ from pyslurm_ng.sched.fit import (
     gpus_on_each,
     open_cores,
     tasks_of_socket,
+    threads_used,
     usable_devices,
 )
 from pyslurm_ng.sched.free_node import FreeNode
@@ -98,8 +99,7 @@ def _gpus_of(gres: Iterable[GresAlloc]) -> int:
 
 def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAlloc, ...]) -> int:
     """Return which of the free cores some tasks of a job get."""
-    threads = max(1, spec.threads_per_core)
-    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    per_core = threads_used(need, spec)
     per_task = -(-need.cpus_per_task // per_core)
     wanted = cores_wanted(need, spec, tasks, _gpus_of(gres))
     if need.whole_sockets:
@@ -120,8 +120,7 @@ def _pick_by_socket(
     Sockets near the job's devices come first. Tasks of a core or less are dealt to them in turn,
     as many at once as share a core; others fill one socket after another.
     """
-    threads = max(1, spec.threads_per_core)
-    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    per_core = threads_used(need, spec)
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
     for cores in (near, free) if need.gres_binding == "ENFORCE" else (free,):
         parts = sorted(by_socket(cores, spec), key=lambda part: not part & near)
@@ -205,8 +204,7 @@ def _allot_gres(
 
 def _open_to_tasks(need: Need, spec: NodeSpec, cores: int) -> int:
     """Return so many cores of each socket as the tasks it may have could use."""
-    threads = max(1, spec.threads_per_core)
-    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    per_core = threads_used(need, spec)
     return sum(
         lowest_bits(part, cores_of(need, tasks_of_socket(need, part, per_core), per_core))
         for part in by_socket(cores, spec)

@@ -158,9 +158,14 @@ def _tasks_by_socket(need: Need, cores: int, spec: NodeSpec) -> int:
     parts = [part for part in by_socket(cores, spec) if part]
     if need.overcommit:
         return need.tasks_per_socket * len(parts)
-    threads = max(1, spec.threads_per_core)
-    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    per_core = threads_used(need, spec)
     return sum(tasks_of_socket(need, part, per_core) for part in parts)
+
+
+def threads_used(need: Need, spec: NodeSpec) -> int:
+    """Return how many threads of a core tasks may use; a core is given with all it has."""
+    threads = max(1, spec.threads_per_core)
+    return min(threads, need.threads_per_core) if need.threads_per_core else threads
 
 
 def tasks_of_socket(need: Need, cores: int, per_core: int) -> int:
@@ -250,8 +255,7 @@ def _tasks_in_gpu_memory(need: Need, node: FreeNode) -> int:
 
 def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
     """Return how many cores of a node some tasks and GPUs take, when it is not taken whole."""
-    threads = max(1, spec.threads_per_core)
-    per_core = min(threads, need.threads_per_core) if need.threads_per_core else threads
+    threads, per_core = max(1, spec.threads_per_core), threads_used(need, spec)
     most = need.tasks_per_socket
     socket = (1 << max(1, spec.cores_per_socket)) - 1
     at_once = max(1, tasks_of_socket(need, socket, per_core)) if most else tasks

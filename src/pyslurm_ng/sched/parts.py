@@ -6,7 +6,7 @@ node are of one GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
@@ -149,11 +149,6 @@ def reachable_cores(need: Need, node: FreeNode, want: GresNeed) -> int | None:
     for cores in near:
         every |= cores
     return every
-
-
-def has_parts(wants: Iterable[GresNeed]) -> bool:
-    """Return whether any of these is a part of GPUs."""
-    return any(is_part(name) for name, _, _ in wants)
 
 
 def units_of(spec: NodeSpec) -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pyslurm_ng.model.gres_parts import held_parts, part_alloc
+from pyslurm_ng.model.gres_parts import held_parts, mask_bytes, part_alloc
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import STEP_OVERLAP, GresAlloc, Job, NodeAlloc, Step
 from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
@@ -406,4 +406,4 @@ def _take_parts(left: dict[int, int], wanted: int) -> dict[int, int]:
 
 
 def _gres(name: str, kind: str, count: int, mask: int) -> GresAlloc:
-    return GresAlloc(name, kind, count, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+    return GresAlloc(name, kind, count, mask_bytes(mask))
