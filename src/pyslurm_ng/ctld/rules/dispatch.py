@@ -240,6 +240,8 @@ def collide(one: NodeAlloc, other: NodeAlloc) -> bool:
 
 def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str | None:
     """Return the reservation a start is in, "" for none, None if its nodes are kept from it."""
+    if not cluster.reservations:
+        return None if job.request.reservation else reserved.OUTSIDE
     limit_min = job.time_limit_min if start.time_limit_min == NO_VAL else start.time_limit_min
     partition = opened(cluster.partitions[start.partition], cluster.qos.get(job.qos))
     end_us = now_us + limit_us(limit_min, partition)
