@@ -12,6 +12,7 @@ from msgspec import Struct
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules import nodes as node_rules, reports
+from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
@@ -157,7 +158,7 @@ class Chaos:
             self.conf,
             self.plan,
             cluster=cluster,
-            latency_us=self.world.random.choice((0, 300, 20_000)),
+            latency_us=self.world.random.choice((0, 300, 20_000, 500_000)),
             fate=self._program,
         )
         if not self.start_image:
@@ -389,16 +390,22 @@ class Chaos:
         chance, faults = self.world.random, self.faults
         if self.controller is not None and chance.random() < faults.controller_crash_per_s:
             self._crash_controller()
+        if self.controller is not None and chance.random() < faults.reload_per_s:
+            self._reload(self.controller)
         for node in self.nodes:
             if chance.random() < faults.node_crash_per_s:
                 self._crash_node(node)
             if chance.random() < faults.cut_per_s:
-                self.network.cut.add(node.name)
+                self.network.cut(node.name)
                 self.world.after(chance.choice((5, 60)) * SECOND_US, self._heal(node.name))
         self.world.after(SECOND_US, self._trouble)
 
+    def _reload(self, controller: SimController) -> None:
+        """Read the same configuration again, as `scontrol reconfigure` does."""
+        controller.writer.record(configure(controller.cluster, self.conf, self.world.now_us))
+
     def _heal(self, name: str) -> Callable[[], None]:
-        return lambda: self.network.cut.discard(name)
+        return lambda: self.network.heal(name)
 
     def _crash_node(self, node: SimNode) -> None:
         node.boot += 1
@@ -410,7 +417,8 @@ class Chaos:
     def _calm_down(self) -> None:
         self._calm = True
         self.network.faults = Faults()
-        self.network.cut.clear()
+        for node in self.nodes:
+            self.network.heal(node.name)
 
     def _all_over(self) -> bool:
         if self.controller is None or len(self.ledger.promised) < self._jobs:

@@ -19,6 +19,7 @@ class Faults:
     controller_crash_per_s: float = 0.0
     node_crash_per_s: float = 0.0
     cut_per_s: float = 0.0
+    reload_per_s: float = 0.0
 
     @staticmethod
     def chosen(world: World) -> Faults:
@@ -36,21 +37,41 @@ class Faults:
             controller_crash_per_s=pick(0, 0.002, 0.02),
             node_crash_per_s=pick(0, 0, 0.0005, 0.005),
             cut_per_s=pick(0, 0, 0.001, 0.005),
+            reload_per_s=pick(0, 0, 0.01),
         )
 
 
 class Network:
-    """Carries messages between named peers; a cut peer hears and says nothing."""
+    """Carries messages between named peers; of those cut off some hear, or are heard, still.
+
+    Attributes:
+        deaf: peers that no message reaches.
+        dumb: peers whose messages reach nobody.
+    """
 
     def __init__(self, world: World, faults: Faults) -> None:
         self.faults = faults
-        self.cut: set[str] = set()
+        self.deaf: set[str] = set()
+        self.dumb: set[str] = set()
         self._world = world
+
+    def cut(self, name: str) -> None:
+        """Cut a peer off, in one direction or in both."""
+        how = self._world.random.choice(("deaf", "dumb", "both"))
+        if how != "dumb":
+            self.deaf.add(name)
+        if how != "deaf":
+            self.dumb.add(name)
+
+    def heal(self, name: str) -> None:
+        """Join a peer again."""
+        self.deaf.discard(name)
+        self.dumb.discard(name)
 
     def send(self, one: str, other: str, deliver: Callable[[], None]) -> None:
         """Carry one message; it may come late, twice, or never."""
         chance, faults = self._world.random, self.faults
-        if one in self.cut or other in self.cut or chance.random() < faults.drop:
+        if one in self.dumb or other in self.deaf or chance.random() < faults.drop:
             return
         copies = 2 if chance.random() < faults.repeat else 1
         for _ in range(copies):
