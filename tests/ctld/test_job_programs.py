@@ -11,7 +11,7 @@ from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.ctld.job_programs import Done, JobPrograms
 from pyslurm_ng.ctld.rules import job_end, reports
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
-from pyslurm_ng.ctld.rules.programs import nodes_prepare
+from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.check import check
@@ -118,15 +118,15 @@ class Scene:
         return job
 
     def run_pass(self) -> None:
-        prepare = nodes_prepare(self.conf)
+        prepare = preparation(self.conf)
         now_us = self.world.now_us
         starts = plan(snapshot(self.cluster, now_us), policy(self.conf)).starts
         together = [start for start in starts if start.het_job_id]
         if together:
-            self.record(dispatch_het(self.cluster, together, now_us, runs_prolog=prepare))
+            self.record(dispatch_het(self.cluster, together, now_us, prepare=prepare))
         for start in starts:
             if not start.het_job_id:
-                self.record(dispatch(self.cluster, start, now_us, runs_prolog=prepare))
+                self.record(dispatch(self.cluster, start, now_us, prepare=prepare))
 
     def duties(self, job: Job) -> list[int]:
         """Return the kinds of duties that nodes owe for a job."""
@@ -184,8 +184,44 @@ def test_nodes_prepare_after_the_prolog_of_the_controller() -> None:
 @pytest.mark.parametrize("flag", ["Contain", "DeferBatch", "ForceRequeueOnFail", "X11", "Serial"])
 def test_flags_that_imply_alloc(flag: str) -> None:
     """They make nodes prepare at the allocation."""
-    assert nodes_prepare(conf_of(FOUR_NODES + f"PrologFlags={flag}\n"))
-    assert not nodes_prepare(conf_of(FOUR_NODES + "PrologFlags=NoHold\n"))
+    assert preparation(conf_of(FOUR_NODES + f"PrologFlags={flag}\n")).every_node
+    assert not preparation(conf_of(FOUR_NODES + "PrologFlags=NoHold\n")).every_node
+
+
+def test_a_script_may_wait_for_all_nodes() -> None:
+    """DeferBatch: it is launched when the last of them has prepared, and once."""
+    scene = Scene(PROLOG + "PrologFlags=DeferBatch\n")
+    job = scene.start(nodes_min=2, nodes_max=2)
+    scene.end()
+    assert (scene.duties(job), job.steps) == ([DutyKind.PREPARE] * 2, {})
+    prepared(scene, job)
+    assert (scene.duties(job), list(job.steps)) == ([DutyKind.LAUNCH], [STEP_BATCH])
+    assert job.flags & JobFlag.CONFIGURING
+    prepared(scene, job)
+    assert (scene.duties(job), job.flags & JobFlag.CONFIGURING) == ([], 0)
+
+
+def test_commands_need_not_wait() -> None:
+    """NoHold: salloc goes on; its steps wait on the nodes."""
+    scene = Scene("PrologFlags=Alloc,NoHold\n")
+    job_id = submit(scene.cluster, JobRequest(nodes_min=2, nodes_max=2))
+    job = scene.cluster.jobs[job_id]
+    job.script_hash = ""
+    scene.run_pass()
+    assert scene.duties(job) == [DutyKind.PREPARE] * 2
+    assert not job.flags & JobFlag.CONFIGURING
+    script = scene.start(ntasks=1)
+    assert script.flags & JobFlag.CONFIGURING
+
+
+def prepared(scene: Scene, job: Job) -> None:
+    """Have all nodes say that they have done what they owe for a job."""
+    for alloc in job.nodes:
+        for duty in list(scene.cluster.duties.get(alloc.node_id, {}).values()):
+            report = nm.DutyDone(job.job_id, job.attempt, duty.duty_id)
+            scene.record(
+                reports.judge(scene.cluster, alloc.node_id, report, scene.conf, scene.world.now_us)
+            )
 
 
 def test_a_batch_job_whose_prolog_fails_is_requeued() -> None:

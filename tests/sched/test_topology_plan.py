@@ -60,7 +60,7 @@ def run(cluster: Cluster, plan: Pass, now_us: int = START_US) -> Plan:
     """Run a pass and let its starts happen."""
     outcome = plan(snapshot(cluster, now_us), Policy())
     for start in outcome.starts:
-        apply_all(cluster, dispatch(cluster, start, now_us, runs_prolog=False))
+        apply_all(cluster, dispatch(cluster, start, now_us))
     return outcome
 
 

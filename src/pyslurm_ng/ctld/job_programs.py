@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import programs
+from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.rules.program_environment import epilog_environment, prolog_environment
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.ctld.writer import Writer
@@ -138,12 +139,7 @@ class JobPrograms:
         self._succeeded.difference_update(ids)
         self._log.info(f"Configuration for JobId={job_id} is complete")
         self._writer.record(
-            programs.prologs_succeeded(
-                cluster,
-                together,
-                self._now_us(),
-                runs_prolog=programs.nodes_prepare(self.conf),
-            )
+            programs.prologs_succeeded(cluster, together, self._now_us(), preparation(self.conf))
         )
 
     def _fail(self, job: Job) -> None:

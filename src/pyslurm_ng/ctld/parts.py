@@ -36,7 +36,7 @@ from pyslurm_ng.ctld.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.programs import nodes_prepare
+from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.sender import Sender
@@ -107,7 +107,7 @@ class Parts:
         self.nodes.conf = self.mailer.conf = self.completions.conf = conf
         self.job_programs.conf = self.reservation_programs.conf = conf
         self._allocations.inactive_limit_s = conf.inactive_limit
-        self.scheduler.runs_prolog = nodes_prepare(conf)
+        self.scheduler.prepare = preparation(conf)
         self.scheduler.policy = fresh.policy
         self.usage.decay(conf.priority_decay_half_life)
         self.identities.forget()
@@ -159,7 +159,7 @@ class Parts:
             self._edges,
             plan=plan,
             policy=self.configuration.policy,
-            runs_prolog=nodes_prepare(conf),
+            prepare=preparation(conf),
             least_interval_s=_PASS_INTERVAL_S,
             usage=self.usage,
             from_thread=self.loop.call_soon_threadsafe,

@@ -14,6 +14,7 @@ from pyslurm_ng.ctld.early_starts import EarlyStarts
 from pyslurm_ng.ctld.rules import gang, preempt
 from pyslurm_ng.ctld.rules.complete_wait import held_back
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.preparation import Preparation
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
@@ -116,7 +117,7 @@ class Scheduler:
         *,
         plan: PlanFunction,
         policy: Policy,
-        runs_prolog: bool,
+        prepare: Preparation,
         least_interval_s: float = 0.0,
         usage: UsageIndex | None = None,
         from_thread: Callable[[Callable[[], None]], object] | None = None,
@@ -132,7 +133,7 @@ class Scheduler:
         """
         self._least_interval_us = int(least_interval_s * 1e6)
         self.policy = policy
-        self.runs_prolog = runs_prolog
+        self.prepare = prepare
         self._writer = writer
         self._soft = soft
         self._edges = edges
@@ -333,7 +334,7 @@ class Scheduler:
         writer.record(leave)
         if not writer.cluster.jobs[found.start.job_id].claim:
             start = found.start
-            writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
+            writer.record(dispatch(writer.cluster, start, now_us, prepare=self.prepare))
 
     def _resume(self) -> None:
         """Let jobs that were suspended for others go on where those have left."""
@@ -364,13 +365,13 @@ class Scheduler:
         start = starts[position]
         position += 1
         if not start.het_job_id:
-            writer.record(dispatch(writer.cluster, start, now_us, runs_prolog=self.runs_prolog))
+            writer.record(dispatch(writer.cluster, start, now_us, prepare=self.prepare))
             return position
         together = [start]
         while position < len(starts) and starts[position].het_job_id == start.het_job_id:
             together.append(starts[position])
             position += 1
-        events = dispatch_het(writer.cluster, together, now_us, runs_prolog=self.runs_prolog)
+        events = dispatch_het(writer.cluster, together, now_us, prepare=self.prepare)
         if events:
             self._soft.passes.het_components += len(together)
         writer.record(events)

@@ -821,7 +821,7 @@ def _script_stored(cluster: Cluster, event: ev.ScriptStored) -> None:
 def _prolog_ended(cluster: Cluster, event: ev.PrologEnded) -> None:
     job = cluster.jobs[event.job_id]
     assert job.attempt == event.attempt, job
-    del cluster.prologs[job.job_id]
+    cluster.prologs.pop(job.job_id, None)
     if job.reason == Reason.Prolog:
         job.reason = Reason.NONE
     if not event.configuring:

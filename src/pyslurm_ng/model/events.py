@@ -427,7 +427,8 @@ class ScriptStored(Event, tag=62, frozen=True, array_like=True, gc=False):
 
 
 class PrologEnded(Event, tag=70, frozen=True, array_like=True, gc=False):
-    """PrologSlurmctld of a job's run has succeeded: its nodes may begin.
+    """What kept a job's nodes from beginning has ended well: PrologSlurmctld, or with DeferBatch
+    the prologs of all nodes.
 
     apply creates their duties as for JobAllocated; `configuring` means that the job still waits
     for them.

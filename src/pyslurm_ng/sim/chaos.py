@@ -14,6 +14,7 @@ from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules import nodes as node_rules, reports
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import Duty, DutyKind
@@ -160,6 +161,7 @@ class Chaos:
             cluster=cluster,
             latency_us=self.world.random.choice((0, 300, 20_000, 500_000)),
             fate=self._program,
+            prepare=preparation(self.conf),
         )
         if not self.start_image:
             self.start_image = controller.start_image

@@ -11,6 +11,7 @@ from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import reservation_due, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
 from pyslurm_ng.ctld.scheduler import Outcome, PlanFunction, Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.usage_index import UsageIndex
@@ -74,6 +75,7 @@ class SimController:
         pass_us: int = 0,
         keep_journal: bool = True,
         fate: Fate = at_once,
+        prepare: Preparation = NONE,
     ) -> None:
         self.world = world
         self.conf = conf
@@ -91,7 +93,7 @@ class SimController:
             _Edges(world, pass_us),
             plan=plan,
             policy=rules or policy(conf),
-            runs_prolog=False,
+            prepare=prepare,
             usage=self.usage,
         )
         self.writer.observe(self.usage.applied)

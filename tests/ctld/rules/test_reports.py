@@ -6,6 +6,7 @@ import pytest
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.preparation import Preparation
 from pyslurm_ng.ctld.rules.reports import judge
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -27,7 +28,9 @@ LATER_US = START_US + 5_000_000
 def running(cluster: Cluster, *, prolog: bool = False, **request: object) -> Job:
     job_id = submit(cluster, JobRequest(**request))  # type: ignore[arg-type]
     for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
-        apply_all(cluster, dispatch(cluster, start, START_US, runs_prolog=prolog))
+        apply_all(
+            cluster, dispatch(cluster, start, START_US, prepare=Preparation(every_node=prolog))
+        )
     return cluster.jobs[job_id]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
 from pyslurm_ng.model import events as ev, gres_parts, task_ranges
 from pyslurm_ng.model.cluster import (
     RUNS_PROLOG,
@@ -31,14 +32,14 @@ from pyslurm_ng.sched.snapshot import is_free_now, may_be_considered
 
 
 def dispatch(
-    cluster: Cluster, start: Start, now_us: int, *, runs_prolog: bool = False
+    cluster: Cluster, start: Start, now_us: int, *, prepare: Preparation = NONE
 ) -> list[ev.AnyEvent]:
     """Return the events that start one job of a plan; none when the world has moved on.
 
     The caller applies them before it asks for the next start, so each sees what is left.
 
     Args:
-        runs_prolog: PrologFlags=Alloc: every node prepares before the job counts as started.
+        prepare: what nodes do before the job counts as started.
 
     Where the controller runs a prolog of its own, nodes are told nothing before it has ended:
     see `rules.programs`.
@@ -59,7 +60,7 @@ def dispatch(
         events.append(ev.ArrayTaskSplit(now_us, job.job_id, start.task_id, job_id))
     is_batch = bool(job.script_hash)
     waits = bool(cluster.programs & RUNS_PROLOG)
-    duty = first_duty(is_batch=is_batch, runs_prolog=runs_prolog)
+    duty = prepare.first_duty(is_batch=is_batch)
     events.append(
         ev.JobAllocated(
             time_us=now_us,
@@ -73,29 +74,22 @@ def dispatch(
             licenses=start.licenses or job.request.licenses,
             time_limit_min=start.time_limit_min,
             duty=0 if waits else duty,
-            prepare_all=runs_prolog and not waits,
-            configuring=runs_prolog or waits,
+            prepare_all=prepare.every_node and not waits,
+            configuring=prepare.is_configuring(is_batch=is_batch) or waits,
             reservation=reservation,
             rows=rows_of(cluster.partitions.get(start.partition), job.request),
             prolog=waits,
         )
     )
-    if is_batch and not waits:
+    if duty == DutyKind.LAUNCH and not waits:
         step = batch_step(job, start.nodes, start.batch_node_id, now_us)
         events.append(ev.StepCreated(now_us, job_id, step))
     events += dependency.after_start(cluster, job, now_us)
     return events
 
 
-def first_duty(*, is_batch: bool, runs_prolog: bool) -> int:
-    """Return the DutyKind that a job begins with on its first node; 0 for none."""
-    if is_batch:
-        return int(DutyKind.LAUNCH)
-    return int(DutyKind.PREPARE) if runs_prolog else 0
-
-
 def dispatch_het(
-    cluster: Cluster, starts: Sequence[Start], now_us: int, *, runs_prolog: bool = False
+    cluster: Cluster, starts: Sequence[Start], now_us: int, *, prepare: Preparation = NONE
 ) -> list[ev.AnyEvent]:
     """Return the events that start all components of a heterogeneous job, or none at all."""
     jobs = [cluster.jobs.get(start.job_id) for start in starts]
@@ -104,7 +98,7 @@ def dispatch_het(
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for start in starts:
-        found = dispatch(cluster, start, now_us, runs_prolog=runs_prolog)
+        found = dispatch(cluster, start, now_us, prepare=prepare)
         if not found:
             return []
         for event in found:

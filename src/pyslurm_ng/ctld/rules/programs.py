@@ -1,4 +1,4 @@
-"""What follows when a program that the controller runs for a job has ended.
+"""What follows when what kept a job from beginning, or from being over, has ended.
 
 PrologSlurmctld runs for a job that has its nodes, before they are told of it; EpilogSlurmctld for
 one whose run is over, beside the cleaning up of its nodes. Nodes are not held up by the epilog,
@@ -11,23 +11,15 @@ from collections.abc import Sequence
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.dispatch import batch_step, first_duty
+from pyslurm_ng.ctld.rules.dispatch import batch_step
+from pyslurm_ng.ctld.rules.preparation import Preparation
 from pyslurm_ng.ctld.rules.requeue import Again, again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components
-from pyslurm_ng.model.duty import SIGNAL_REQUEUED
+from pyslurm_ng.model.duty import SIGNAL_REQUEUED, DutyKind
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
-
-# Words of PrologFlags that make every node prepare at the allocation, as Alloc does.
-_PREPARE_WORDS = frozenset(
-    ("alloc", "contain", "deferbatch", "forcerequeueonfail", "runinjob", "serial", "x11")
-)
-
-
-def nodes_prepare(conf: SlurmConf) -> bool:
-    """Return whether every node runs its Prolog before a job counts as started."""
-    return any(word.lower() in _PREPARE_WORDS for word in conf.prolog_flags)
 
 
 def waits_with(cluster: Cluster, job: Job) -> list[Job]:
@@ -37,34 +29,52 @@ def waits_with(cluster: Cluster, job: Job) -> list[Job]:
 
 
 def prologs_succeeded(
-    cluster: Cluster, jobs: Sequence[Job], now_us: int, *, runs_prolog: bool
+    cluster: Cluster, jobs: Sequence[Job], now_us: int, prepare: Preparation
 ) -> list[ev.AnyEvent]:
-    """Return the events that let the nodes of a job, or of all its components, begin.
-
-    Args:
-        runs_prolog: every node prepares before the job counts as started.
-    """
+    """Return the events that let the nodes of a job, or of all its components, begin."""
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for job in jobs:
-        # The script of a heterogeneous job runs once, beside the leader.
-        is_batch = bool(job.script_hash) and job.het_job_id in (0, job.job_id)
+        is_batch = runs_script(job)
+        duty = prepare.first_duty(is_batch=is_batch)
         events.append(
             ev.PrologEnded(
                 time_us=now_us,
                 job_id=job.job_id,
                 attempt=job.attempt,
                 first_duty_id=duty_id,
-                duty=first_duty(is_batch=is_batch, runs_prolog=runs_prolog),
-                prepare_all=runs_prolog,
-                configuring=runs_prolog,
+                duty=duty,
+                prepare_all=prepare.every_node,
+                configuring=prepare.is_configuring(is_batch=is_batch),
             )
         )
         duty_id += len(job.nodes)
-        if is_batch:
+        if duty == DutyKind.LAUNCH:
             step = batch_step(job, job.nodes, job.batch_node_id, now_us)
             events.append(ev.StepCreated(now_us, job.job_id, step))
     return events
+
+
+def runs_script(job: Job) -> bool:
+    """Return whether a script begins with a job: of a heterogeneous one beside the leader only."""
+    return bool(job.script_hash) and job.het_job_id in (0, job.job_id)
+
+
+def script_due(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
+    """Return the launch of a script that has waited for the prologs of all nodes; or nothing."""
+    if not runs_script(job) or STEP_BATCH in job.steps:
+        return []
+    return [
+        ev.PrologEnded(
+            time_us=now_us,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            first_duty_id=cluster.next_duty_id,
+            duty=DutyKind.LAUNCH,
+            configuring=True,
+        ),
+        ev.StepCreated(now_us, job.job_id, batch_step(job, job.nodes, job.batch_node_id, now_us)),
+    ]
 
 
 def why_not_requeued(job: Job, conf: SlurmConf) -> str:

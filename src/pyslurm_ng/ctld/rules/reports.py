@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules import job_end, node_loss, programs
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
@@ -67,7 +67,7 @@ def _drain(cluster: Cluster, node_id: int, reason: str, now_us: int) -> list[ev.
 def _duty_done(
     cluster: Cluster, node_id: int, job: Job, report: nm.DutyDone, now_us: int
 ) -> list[ev.AnyEvent]:
-    """Settle a duty; the job has started when its last node has prepared."""
+    """Settle a duty; when the last node has prepared, the job has started or its script is due."""
     events = _settle(cluster, node_id, report.duty_id, now_us)
     if not events or not job.flags & JobFlag.CONFIGURING or job.job_id in cluster.prologs:
         return events
@@ -76,9 +76,10 @@ def _duty_done(
         for alloc in job.nodes
         for duty in cluster.duties.get(alloc.node_id, {}).values()
     )
-    if not open_elsewhere:
-        events.append(ev.JobStarted(now_us, job.job_id, job.attempt))
-    return events
+    if open_elsewhere:
+        return events
+    started = ev.JobStarted(now_us, job.job_id, job.attempt)
+    return events + (programs.script_due(cluster, job, now_us) or [started])
 
 
 def end_state(status: int, flags: int) -> JobState:
