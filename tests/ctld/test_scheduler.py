@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.preparation import NONE
 from pyslurm_ng.ctld.scheduler import Outcome, Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
@@ -37,7 +38,7 @@ class Room:
             self,
             plan=Planner(),
             policy=policy(conf_of()),
-            runs_prolog=False,
+            prepare=NONE,
             from_thread=self.soon.append if is_early else None,
         )
         writer.observe(self.scheduler.applied)
