@@ -11,12 +11,12 @@ snapshot and plan; what a pass starts runs in the next. `cold_s` is the first pa
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import statistics
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -24,10 +24,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.memory import settle
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
@@ -47,6 +50,8 @@ PEER_JOBS_PER_S = 4626 / 109  # Slurm 26.11 on 10,000 nodes, as once measured el
 
 LEAF_NODES = 32
 SPINE_LEAVES = 16
+USERS, ACCOUNTS = 300, 30
+FIRST_USER = 100  # of the numbers of their associations
 MINUTE_US = 60_000_000
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -149,7 +154,7 @@ def submit_all(cluster: Cluster, count: int, chance: random.Random, now_us: int)
     kinds = [random_request(chance) for _ in range(2000)]
     for number in range(count):
         request, limit_min = chance.choice(kinds)
-        user = chance.randint(1, 300)
+        user = chance.randint(1, USERS) - 1
         apply(
             cluster,
             ev.JobSubmitted(
@@ -160,9 +165,9 @@ def submit_all(cluster: Cluster, count: int, chance: random.Random, now_us: int)
                 gid=1000,
                 user_name=f"user{user}",
                 group_name="users",
-                account="acct",
+                account=f"acct{user % ACCOUNTS}",
                 qos="normal",
-                assoc_id=1,
+                assoc_id=FIRST_USER + user,
                 partition=request.partition,
                 time_limit_min=limit_min,
                 script_hash="0" * 32,
@@ -195,6 +200,28 @@ def forget_largest() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
+def limit(cluster: Cluster) -> None:
+    """Limit users, their accounts and their QOS; some users have more waiting than they may run."""
+    chance = random.Random(2)
+    cluster.assocs[1] = Association(1, "root", limits=Limits(grp_tres={"node": 1_000_000}))
+    for number in range(ACCOUNTS):
+        limits = Limits(grp_tres={"cpu": chance.choice((60_000, 600_000))}, grp_jobs=5_000)
+        cluster.assocs[2 + number] = Association(
+            2 + number, f"acct{number}", parent_id=1, limits=limits
+        )
+    for user in range(USERS):
+        limits = Limits(
+            grp_tres={"cpu": chance.choice((4_000, 40_000)), "gres/gpu": 2_000},
+            max_jobs=chance.choice((60, 1_000, 1_000, 1_000)),
+        )
+        account = user % ACCOUNTS
+        cluster.assocs[FIRST_USER + user] = Association(
+            FIRST_USER + user, f"acct{account}", f"user{user}", parent_id=2 + account, limits=limits
+        )
+    limits = Limits(max_tres_per_user={"cpu": 100_000}, max_wall_min=10_000)
+    cluster.qos["normal"] = Qos(1, "normal", limits=limits)
+
+
 def prepare(
     conf: SlurmConf,
     jobs: int,
@@ -218,16 +245,24 @@ def prepare(
 
 
 def measure(
-    nodes: int, jobs: int, seed: int, passes: int, reservations: int, *, has_tree: bool
+    nodes: int,
+    jobs: int,
+    seed: int,
+    passes: int,
+    reservations: int,
+    *,
+    has_tree: bool,
+    is_limited: bool = False,
 ) -> dict[str, object]:
     """Return the measures of one run."""
     conf = parse_slurm_conf(conf_text(nodes))
     cluster, running = prepare(conf, jobs, seed, reservations, has_tree=has_tree)
     now_us = BEGIN_US + MINUTE_US
-    # As slurmctld does when it has read its state.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 1_000)
+    usage: UsageIndex | None = None
+    if is_limited:
+        limit(cluster)
+        usage = UsageIndex(cluster)
+    settle()
     forget_largest()
     before_mib = memory_mib("VmRSS")
     planner, views, rules = Planner(), Views(), policy(conf)
@@ -236,6 +271,8 @@ def measure(
     for _ in range(passes + 1):
         begun = time.perf_counter()
         view = snapshot(cluster, now_us, views)
+        if usage is not None:
+            view = replace(view, limits=usage.quotas(now_us))
         taken, used = time.perf_counter(), time.process_time()
         plan = planner(view, rules)
         snapshots.append(taken - begun)
@@ -271,6 +308,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--reservations", type=int, default=20)
     parser.add_argument("--no-tree", action="store_true", help="without a topology")
+    parser.add_argument("--limits", action="store_true", help="limits of associations and QOS")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--peer-env", help="of no use here: the recorded peer is shown")
     options = parser.parse_args()
@@ -281,6 +319,7 @@ def main() -> None:
         max(1, options.passes),
         options.reservations,
         has_tree=not options.no_tree,
+        is_limited=options.limits,
     )
     if options.json:
         print(json.dumps(found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.parts import Parts
@@ -101,10 +101,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, parts.control.hang_up)
         loop.add_signal_handler(signal.SIGUSR2, parts.control.reopen_logs)
         parts.connect_accounting()
-        gc.collect()
-        gc.freeze()
-        # Records form no cycles: a look through all finds nothing, through many it takes long.
-        gc.set_threshold(10_000, 5, 10_000)
+        memory.settle()
         # The loop waits so long for the interpreter, each time, while the other thread plans.
         sys.setswitchinterval(_SWITCH_S)
         self._tell_ready(beginning)

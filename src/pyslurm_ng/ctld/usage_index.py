@@ -15,8 +15,8 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched import quotas
+from pyslurm_ng.sched.headroom import Used
 from pyslurm_ng.sched.limits import Amounts, Ask, given, held
-from pyslurm_ng.sched.quotas import Used
 from pyslurm_ng.sched.usage import Ledger, OwnerKey, Spent
 
 _SECOND_US = 1_000_000

@@ -33,10 +33,17 @@ class LimitGate:
         """Return the limit that a job breaks wherever it starts; it keeps no room then."""
         if self._limits is None:
             return None
+        return self._limits.may_start(job, self._least(demand), self._now_us)
+
+    def is_clear(self, job: Waiting, demand: Demand) -> bool:
+        """Return whether it is plain that no limit keeps a job from a promise."""
+        return self._limits is None or self._limits.is_clear(job, self._least(demand))
+
+    def _least(self, demand: Demand) -> Ask:
         ask = self._asks.get(id(demand))
         if ask is None:
             ask = self._asks[id(demand)] = least_ask(demand)
-        return self._limits.may_start(job, ask, self._now_us)
+        return ask
 
     def over_given(self, job: Waiting, demand: Demand, nodes: tuple[NodeAlloc, ...]) -> Wait | None:
         """Return the limit that a start on these nodes, with all they have, would break."""

@@ -8,12 +8,13 @@ Limits of groups all count. Order and counters: Slurm's manual, "Resource Limits
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pyslurm_ng.model import assoc
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.headroom import Headroom, Used
 from pyslurm_ng.sched.limit_reasons import tres_reason
 from pyslurm_ng.sched.limits import Amounts, Ask, Owner
 from pyslurm_ng.sched.plan import Wait
@@ -23,24 +24,6 @@ from pyslurm_ng.sched.usage import OwnerKey, Spent
 _MILLION = 1_000_000
 _NO_LIMITS = assoc.Limits()
 _Key = tuple[str | int, ...]
-
-
-@dataclass(slots=True)
-class Used:
-    """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes."""
-
-    jobs: int = 0
-    tres: dict[str, int] = field(default_factory=dict)
-    run_min: dict[str, int] = field(default_factory=dict)
-    node_ids: set[int] = field(default_factory=set)
-
-    def add(self, ask: Ask, run_min: int) -> None:
-        """Count one more job, which is to run `run_min` minutes."""
-        self.jobs += 1
-        for name, count in ask.amounts.items():
-            self.tres[name] = self.tres.get(name, 0) + count
-            self.run_min[name] = self.run_min.get(name, 0) + count * run_min
-        self.node_ids.update(ask.node_ids)
 
 
 _NOTHING = Used()
@@ -96,6 +79,7 @@ class Quotas:
         self._used: dict[_Key, Used] = {}
         self._standings: dict[_Key, _Standing] = {}
         self._answers: dict[tuple[int, int], tuple[Ask, Wait | None]] = {}
+        self._headrooms: dict[int, Headroom] = {}  # by identity of the standing
 
     def took(self, job: Owner, ask: Ask) -> None:
         """Count a start, or a job that runs already."""
@@ -112,6 +96,43 @@ class Quotas:
     def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
         """Return the first limit in the way: of the QOS, then of associations upwards."""
         standing = self._standing(job, ask.partition)
+        if self._headroom(standing).has(ask):
+            return None
+        return self._first_in_the_way(standing, ask)
+
+    def is_clear(self, job: Waiting, ask: Ask) -> bool:
+        """Return whether it is plain that no limit keeps a job from a start or from a promise.
+
+        A quick answer for most jobs; False says nothing.
+        """
+        headroom = self._headroom(self._standing(job, ask.partition))
+        return headroom.lets_reserve and headroom.has(ask)
+
+    def _headroom(self, standing: _Standing) -> Headroom:
+        found = self._headrooms.get(id(standing))
+        if found is None:
+            found = self._headrooms[id(standing)] = self._make_headroom(standing)
+        return found
+
+    def _make_headroom(self, standing: _Standing) -> Headroom:
+        used = {key: self._used.setdefault(key, Used()) for key in standing.counters()}
+        found = Headroom()
+        for one in standing.qos:
+            user = used["qos", one.name, "user", standing.uid]
+            account = used["qos", one.name, "account", standing.account]
+            found.limit_job(one.limits)
+            found.limit_group(one.limits, used["qos", one.name])
+            found.limit(user, one.limits.max_jobs, one.limits.max_tres_per_user)
+            most = one.limits.max_tres_per_account
+            found.limit(account, one.limits.max_jobs_per_account, most)
+            found.lets_reserve &= "NoReserve" not in one.flags
+        for item in standing.chain:
+            found.limit_job(item.limits, standing.limit_factor)
+            found.limit_group(item.limits, used["assoc", item.assoc_id], standing.limit_factor)
+            found.limit(used["assoc", standing.chain[0].assoc_id], item.limits.max_jobs, {})
+        return found
+
+    def _first_in_the_way(self, standing: _Standing, ask: Ask) -> Wait | None:
         key = id(standing), id(ask)
         known = self._answers.get(key)
         if known is None:
@@ -130,7 +151,7 @@ class Quotas:
         self._answers.clear()
         wait: Wait | None = None
         for job, ask in asked:
-            wait = wait or self.may_start(job, ask, now_us)
+            wait = wait or self._first_in_the_way(self._standing(job, ask.partition), ask)
             self.took(job, ask)
         self._used = used
         self._answers.clear()

@@ -75,14 +75,19 @@ class Hardware:
             self.kind_of.append(kind)
         self.resource_of: dict[tuple[str, str], int] = {}
         self.endless: set[str] = set()  # resources that are there for any number of jobs
-        for spec in self.kinds:
-            for item in spec.gres:
-                if not is_consumed(item):
-                    self.endless.add(item.name)
-                    continue
-                for key in ((item.name, ""), (item.name, item.type)):
-                    self.resource_of.setdefault(key, 2 + len(self.resource_of))
-        self.resources = 2 + len(self.resource_of)
+        self.resources = 2
+        types: dict[str, set[str]] = {}
+        for item in [item for spec in self.kinds for item in spec.gres]:
+            if is_consumed(item):
+                types.setdefault(item.name, set()).add(item.type)
+            else:
+                self.endless.add(item.name)
+        for name, found in types.items():
+            for of_type in ("", *sorted(found - {""})):
+                # Where all are of one type, its count is the count of all.
+                is_alone = bool(of_type) and len(found) == 1
+                self.resource_of[name, of_type] = self.resources - 1 if is_alone else self.resources
+                self.resources += not is_alone
         # CPUs that the jobs of a partition may have of a node together are one more to count.
         self.caps: dict[str, int] = {}
         for name, partition in snapshot.partitions.items():
@@ -118,12 +123,16 @@ class Hardware:
         for item in spec.gres:
             if item.name in self.endless:
                 continue
-            totals[self.resource_of[item.name, ""]] += item.count
-            if item.type:
-                totals[self.resource_of[item.name, item.type]] += item.count
+            for resource in self.counting(item.name, item.type):
+                totals[resource] += item.count
             if self.units and item.name == "gpu":
                 totals[self.units] += item.count * units_of(spec).get("gpu", 0)
         return totals
+
+    def counting(self, name: str, kind: str) -> set[int]:
+        """Return the resources that count generic resources of a type, if there are such."""
+        found = (self.resource_of.get(key) for key in {(name, ""), (name, kind)})
+        return {resource for resource in found if resource is not None}
 
     def all_cpus(self, place: int) -> int:
         """Return the CPUs of the node at a position."""
@@ -143,7 +152,7 @@ class Hardware:
         """Return the resources that count a GPU of the node at a position."""
         for item in self.kinds[self.kind_of[place]].gres:
             if item.name == "gpu" and 0 <= number - item.first_index < item.count:
-                return sorted({self.resource_of["gpu", ""], self.resource_of["gpu", item.type]})
+                return sorted(self.counting("gpu", item.type))
         return []
 
     def mask(self, suits: bytes, kinds: bytes) -> bytes:
@@ -164,15 +173,12 @@ class Hardware:
         for name, kind, count in wants:
             if name in self.endless:
                 continue
-            total = self.resource_of.get((name, ""))
-            if total is None or (name, kind) not in self.resource_of:
+            if (name, kind) not in self.resource_of:
                 return None
-            amounts[total] = amounts.get(total, 0) + count
             types = {item.type for item in spec.gres if item.name == name}
             only = kind or (types.pop() if len(types) == 1 else "")
-            if only:
-                typed = self.resource_of[name, only]
-                amounts[typed] = amounts.get(typed, 0) + count
+            for resource in self.counting(name, only):
+                amounts[resource] = amounts.get(resource, 0) + count
             units = units_of(spec).get(name, 0) if self.units else 0
             if units:
                 amounts[self.units] = amounts.get(self.units, 0) + units * count

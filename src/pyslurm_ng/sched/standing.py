@@ -41,6 +41,19 @@ class Standing:
 
     def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
         """Return why a job may not start now, or None."""
+        lost = self._lost(job)
+        if lost is not None or self._inner is None:
+            return lost
+        return self._inner.may_start(job, ask, now_us)
+
+    def is_clear(self, job: Waiting, ask: Ask) -> bool:
+        """Return whether it is plain that a job may start and be promised room."""
+        if self._lost(job) is not None:
+            return False
+        return self._inner is None or self._inner.is_clear(job, ask)
+
+    def _lost(self, job: Waiting) -> Wait | None:
+        """Return what a job lacks to be anybody's."""
         known = self._assoc_ids
         if known is not None and job.assoc_id and job.assoc_id not in known:
             text = f"account {job.account} is not {job.user_name}'s any more"
@@ -54,7 +67,7 @@ class Standing:
                 f"{self._fairshare[job.assoc_id]:.4g}"
             )
             return Wait(Reason.QOSUsageThreshold, text)
-        return self._inner.may_start(job, ask, now_us) if self._inner is not None else None
+        return None
 
     def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
         """Return why some jobs may not all start at once now, or None."""

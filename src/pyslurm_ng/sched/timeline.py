@@ -188,12 +188,7 @@ class Timeline:
         if alloc.mem_mib:
             held.append((MEM, alloc.mem_mib))
         for item in alloc.gres:
-            total = hardware.resource_of.get((item.name, ""))
-            if total is not None:
-                held.append((total, item.count))
-            typed = hardware.resource_of.get((item.name, item.type)) if item.type else None
-            if typed is not None:
-                held.append((typed, item.count))
+            held += [(one, item.count) for one in hardware.counting(item.name, item.type)]
             if hardware.units:
                 place = hardware.position[alloc.node_id]
                 units = hardware.units_taken(place, item.name, item.count)
@@ -234,10 +229,8 @@ class Timeline:
         amounts = [(CPUS, part.cores.bit_count() * self._threads_of(node_id))]
         for key, mask in part.devices.items():
             name, _, kind = key.partition(":")
-            for of_kind in {"", kind}:
-                resource = self._hardware.resource_of.get((name, of_kind))
-                if resource is not None:
-                    amounts.append((resource, mask.bit_count()))
+            counting = self._hardware.counting(name, kind)
+            amounts += [(resource, mask.bit_count()) for resource in counting]
         return amounts
 
     def _holders(self, closed: Closed, node_id: int) -> list[tuple[int, NodePart]]:

@@ -25,6 +25,8 @@ from pyslurm_ng.sched.select import batch_node
 from pyslurm_ng.sched.sharing import tenant_of
 from pyslurm_ng.sched.snapshot import NO_END_US, Claim, Snapshot, Waiting
 
+_CLEAR_STRETCH = 64  # jobs
+
 
 class Walk:
     """What a walk has given away so far; it may be taken in several stretches.
@@ -71,7 +73,8 @@ class Walk:
         now_us, claims = self.snapshot.now_us, self.snapshot.claims
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         reserves_all = reserves_all and self.room.smart is None and self._limits is None
-        reserves_all = reserves_all and self.gate.is_open
+        gate = self.gate
+        reserves_all = reserves_all and (gate.is_open or not self.policy.stops_at_limits)
         done, hand_over, starts = self._done, self.hand_over, self.plan.starts
         shown = len(starts)
         tested = 0
@@ -99,6 +102,7 @@ class Walk:
                 and (known := hopeless.get(id(demand))) is not None
                 and not job.array_pending
                 and not job.het_job_id
+                and gate.is_clear(job, demand)
             ):
                 waits.setdefault(job_id, known)
                 tested += 1
@@ -112,6 +116,7 @@ class Walk:
                 and not preempts
                 and not job.het_job_id
                 and (wait := behind.get(demand.partition.name)) is not None
+                and gate.is_clear(job, demand)
             ):
                 start_us = place(demand)
                 if start_us > now_us:
@@ -138,7 +143,10 @@ class Walk:
         """Keep room for the next jobs, if they are of the plainest sort; return how many."""
         if not isinstance(self.planner, NodePlan):
             return 0
-        starts_us = self.planner.place_next(queue, first)
+        if self.gate.is_open:
+            starts_us = self.planner.place_next(queue, first)
+        else:
+            starts_us = self.planner.place_next(self._clear(queue, first), 0)
         if starts_us:
             placed = queue[first : first + len(starts_us)]
             job_ids = [job.job_id for _, job, _ in placed]
@@ -152,6 +160,19 @@ class Walk:
             self.room.promises.extend(job_ids, demands, starts_us)
             self.plan.tested += len(starts_us)
         return len(starts_us)
+
+    def _clear(self, queue: list[Entry], first: int) -> list[Entry]:
+        """Return the next jobs as far as it is plain that no limit is in their way.
+
+        Only a few: a start among them changes what is left under the limits.
+        """
+        found = []
+        for entry in queue[first : first + _CLEAR_STRETCH]:
+            _, job, demand = entry
+            if demand.kind < 0 or not self.gate.is_clear(job, demand):
+                break
+            found.append(entry)
+        return found
 
     def look(self, demand: Demand) -> int:
         """Return when a job would start after those of the walk, or NO_END_US."""
