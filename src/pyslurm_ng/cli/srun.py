@@ -457,7 +457,7 @@ class _Srun:
         self._info(
             f"jobid {granted['job_id']}: nodes({len(nodes)}):`{fold(nodes)}', cpu counts: {cpus}"
         )
-        bind = self._options.settings.get("cpu-bind", "")
+        bind = self._options.settings.get("cpu-bind", "").removeprefix("quiet,")
         self._info(f"CpuBindType={bind or '(null type)'}")
         for node, ids in zip(nodes, granted["tasks"], strict=True):
             self._info(

@@ -43,7 +43,7 @@ from pyslurm_ng.d.step_cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.step_files import remove_script, write_script
 from pyslurm_ng.d.step_streams import Poller, SrunLink
 from pyslurm_ng.d.step_tasks import CannotStart, Task, TaskStarter, notice
-from pyslurm_ng.d.task_programs import EPILOG_LIMIT_S, begin_epilog, status_text
+from pyslurm_ng.d.task_programs import TaskEpilogs
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Step:
         self._poller = Poller()
         self._tasks = [Task(task) for task in spec["tasks"]]
         self._by_pid: dict[int, Task] = {}
-        self._epilogs: dict[int, tuple[Task, str, list[tuple[str, str]]]] = {}
+        self._epilogs = TaskEpilogs(spec, self._later, self._say, self._tell_exit)
         self._link: SrunLink | None = None
         self._cgroup = StepCgroup(spec["cgroup"]) if spec["cgroup"] else None
         self._timers: list[tuple[float, Callable[[], None]]] = []
@@ -247,8 +247,7 @@ class Step:
                 return
             if not pid:
                 return
-            if pid in self._epilogs:
-                self._epilog_over(pid, status)
+            if self._epilogs.ended(pid, status):
                 continue
             task = self._by_pid.pop(pid, None)
             if task is None:
@@ -264,52 +263,17 @@ class Step:
             task.status = OOM_STATUS
             if self._spec["oom_kill_step"]:
                 self._kill()
-        self._run_epilogs(task, list(self._spec["task_epilogs"]))
+        self._epilogs.begin(task)
 
-    def _run_epilogs(self, task: Task, programs: "list[tuple[str, str]]") -> None:
-        """Run a task's epilogs one after another, then tell srun that the task is over.
-
-        What they leave running ends with the step.
-        """
-        task.epilog = 0
-        while programs and not task.epilog:
-            self._begin_epilog(task, programs.pop(0), programs)
-        if task.epilog:
+    def _tell_exit(self, task: Task) -> None:
+        """Tell srun how a task ended, when its epilogs are over, too."""
+        if self._link is None:
             return
-        if task.stderr >= 0:
-            os.close(task.stderr)
-            task.stderr = -1
-        if self._link is not None:
-            flags = 0
-            if task.status == OOM_STATUS:
-                ends_step = step_io.EXIT_ENDS_STEP * self._spec["oom_kill_step"]
-                flags = step_io.EXIT_OUT_OF_MEMORY | ends_step
-            self._link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
-
-    def _begin_epilog(
-        self, task: Task, program: "tuple[str, str]", others: "list[tuple[str, str]]"
-    ) -> None:
-        name, path = program
-        environment = [os.fsencode(item) for item in (*self._spec["env"], *task.spec["env"])]
-        try:
-            pid = begin_epilog(self._spec, path, environment, task.stderr)
-        except OSError as problem:
-            self._say(f"{name} {path} can not be executed: {problem.strerror}")
-            return
-        task.epilog = pid
-        self._epilogs[pid] = (task, name, others)
-        self._later(EPILOG_LIMIT_S, lambda: self._end_epilog(pid))
-
-    def _epilog_over(self, pid: int, status: int) -> None:
-        task, name, programs = self._epilogs.pop(pid)
-        if status:
-            self._say(f"{name} failed status={status_text(status)}")
-        self._run_epilogs(task, programs)
-
-    def _end_epilog(self, pid: int) -> None:
-        """Kill an epilog that is not over by now, and what it has started."""
-        if pid in self._epilogs:
-            signal_all([pid, *descendants(pid)], SIGKILL)
+        flags = 0
+        if task.status == OOM_STATUS:
+            ends_step = step_io.EXIT_ENDS_STEP * self._spec["oom_kill_step"]
+            flags = step_io.EXIT_OUT_OF_MEMORY | ends_step
+        self._link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
 
     def _processes(self) -> "list[int]":
         """Return the step's living processes."""

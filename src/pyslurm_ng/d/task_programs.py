@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.step_tasks import Task
+
     Wait = Callable[[int, float], bool]
 
 EPILOG_LIMIT_S = 5.0
@@ -136,17 +138,82 @@ class TaskPrograms:
         return status, said
 
 
-def begin_epilog(spec: "dict[str, Any]", path: str, environment: "list[bytes]", stderr: int) -> int:
-    """Start a task epilog; return its process id. Raises OSError if it cannot begin."""
-    null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
-    argv = [os.fsencode(path)]
-    try:
-        return spawn(
-            argv, argv, [*environment, b"SLURM_SCRIPT_CONTEXT=epilog_task"], stdin=null,
-            stdout=null, stderr=stderr if stderr >= 0 else null, cwd=b"/", **identity_of(spec),
-        )  # fmt: skip
-    finally:
-        os.close(null)
+class TaskEpilogs:
+    """Runs the epilogs of tasks that have ended, one after another for each.
+
+    What they leave running ends with the step. Task's `epilog` is the one that runs, 0 for none.
+
+    Args:
+        later: calls back after so many seconds.
+        say: tells the user something.
+        done: called with a task whose epilogs are over.
+    """
+
+    def __init__(
+        self,
+        spec: "dict[str, Any]",
+        later: "Callable[[float, Callable[[], None]], None]",
+        say: "Callable[[str], None]",
+        done: "Callable[[Task], None]",
+    ) -> None:
+        self._spec = spec
+        self._later = later
+        self._say = say
+        self._done = done
+        self._running: dict[int, tuple[Task, str, list[tuple[str, str]]]] = {}
+
+    def begin(self, task: "Task") -> None:
+        """Start with the first of a task's epilogs."""
+        self._go_on(task, list(self._spec["task_epilogs"]))
+
+    def ended(self, pid: int, status: int) -> bool:
+        """Take a child's end; return whether it was an epilog."""
+        if pid not in self._running:
+            return False
+        task, name, others = self._running.pop(pid)
+        if status:
+            self._say(f"{name} failed status={status_text(status)}")
+        self._go_on(task, others)
+        return True
+
+    def _go_on(self, task: "Task", programs: "list[tuple[str, str]]") -> None:
+        task.epilog = 0
+        while programs and not task.epilog:
+            name, path = programs.pop(0)
+            try:
+                task.epilog = pid = self._spawn(task, path)
+            except OSError as problem:
+                self._say(f"{name} {path} can not be executed: {problem.strerror}")
+            else:
+                self._running[pid] = (task, name, programs)
+                self._limit(pid)
+        if task.epilog:
+            return
+        if task.stderr >= 0:
+            os.close(task.stderr)
+            task.stderr = -1
+        self._done(task)
+
+    def _spawn(self, task: "Task", path: str) -> int:
+        own = [os.fsencode(item) for item in (*self._spec["env"], *task.spec["env"])]
+        null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
+        argv = [os.fsencode(path)]
+        try:
+            return spawn(
+                argv, argv, [*own, b"SLURM_SCRIPT_CONTEXT=epilog_task"], stdin=null, stdout=null,
+                stderr=task.stderr if task.stderr >= 0 else null, cwd=b"/",
+                **identity_of(self._spec),
+            )  # fmt: skip
+        finally:
+            os.close(null)
+
+    def _limit(self, pid: int) -> None:
+        self._later(EPILOG_LIMIT_S, lambda: self._kill(pid))
+
+    def _kill(self, pid: int) -> None:
+        """End an epilog that is not over by now, and what it has started."""
+        if pid in self._running:
+            signal_all([pid, *descendants(pid)], SIGKILL)
 
 
 def identity_of(spec: "dict[str, Any]") -> "dict[str, Any]":
