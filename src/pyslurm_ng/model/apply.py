@@ -282,6 +282,8 @@ def _dependency_changed(cluster: Cluster, event: ev.DependencyChanged) -> None:
     job.dependencies = event.dependencies
     job.dependency_any = event.dependency_any
     cluster.index_dependencies(job)
+    if not job.priority and not job.dependencies:
+        cluster.ineligible.pop(job.job_id, None)  # only held from now on
     if event.never_satisfied:
         job.reason = Reason.DependencyNeverSatisfied
     elif not job.dependencies and job.reason == Reason.Dependency:

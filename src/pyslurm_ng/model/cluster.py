@@ -201,7 +201,9 @@ class Cluster:
         self.use: list[NodeUse] = []
         self.columns = NodeColumns()
         self.pending: dict[int, None] = {}
-        self.ineligible: dict[int, None] = {}  # pending, but begin time or dependency not reached
+        # Pending, but begin time or dependency not reached. Not those that are only held: there may
+        # be a hundred thousand, and nothing but a user's word can change them.
+        self.ineligible: dict[int, None] = {}
         self.with_deadline: dict[int, None] = {}  # pending
         self.active: dict[int, None] = {}
         self.suspended: dict[int, None] = {}  # they hold no cores, nor when they then clean up
@@ -452,7 +454,7 @@ class Cluster:
                 self.claims[job_id] = None
             if job.array_pending:
                 self.array_heads[job_id] = None
-            if not job.eligible_us:
+            if not job.eligible_us and (job.priority or job.dependencies):
                 self.ineligible[job_id] = None
         elif job.state in TERMINAL_STATES and not is_completing(job):
             self.ended[job_id] = None

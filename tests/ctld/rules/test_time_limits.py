@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import to_builtins
 
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.timers import begin_times, end_limit_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Dependency, JobRequest
 from pyslurm_ng.sched.backfill import Planner
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
@@ -58,3 +61,25 @@ def test_a_job_is_looked_at_from_its_begin_time_on() -> None:
     assert begin_times(cluster, begin_us) == [ev.JobEligible(time_us=begin_us, job_id=job_id)]
     apply_all(cluster, begin_times(cluster, begin_us))
     assert [job.job_id for job in snapshot(cluster, begin_us).waiting] == [job_id]
+
+
+def test_held_jobs_are_not_looked_at_every_second_and_go_on_once_released() -> None:
+    cluster = cluster_of()
+    job_id = submit(cluster, JobRequest())
+    apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": 0, "eligible_us": 0}))
+    assert not cluster.ineligible
+    apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": NO_VAL}))
+    assert check(cluster) == []
+    assert begin_times(cluster, START_US) == [ev.JobEligible(time_us=START_US, job_id=job_id)]
+
+
+def test_a_held_job_is_looked_at_while_it_depends_on_others() -> None:
+    cluster = cluster_of()
+    terms = [Dependency("after", submit(cluster, JobRequest()), delay_min=1)]
+    job_id = submit(cluster, JobRequest())
+    held = {"priority": 0, "eligible_us": 0, "dependencies": to_builtins(terms)}
+    apply(cluster, ev.JobUpdated(START_US, job_id, held))
+    assert list(cluster.ineligible) == [job_id]
+    apply(cluster, ev.DependencyChanged(START_US, job_id, (), dependency_any=False))
+    assert not cluster.ineligible
+    assert check(cluster) == []
