@@ -82,16 +82,21 @@ class Planner:
         queue, wanted = self._queue.entries(snapshot, ranking, outcome)
         if policy.only_increases:
             queue = self._queue.never_lower(queue, outcome)
+        if not policy.is_smart:
+            self._smart = None
+        else:
+            self._smart = self._smart or Smart()
+            queue = self._smart.order(snapshot, self._queue.ranked(queue, ranking))
         if not queue:
             outcome.lost_claims += snapshot.claims
             return outcome
         budget = min(budget, policy.test_depth)
         walk = self._walk(snapshot, policy, budget, wanted, outcome, ranking)
         walk.hand_over = hand_over
-        if policy.is_smart:
-            smart = walk.room.smart = self._smart = self._smart or Smart(Planner())
-            walk.run(smart.order(snapshot, policy, self._queue.ranked(queue, ranking)))
-            smart.started(outcome.starts)
+        if self._smart is not None:
+            walk.room.smart = self._smart
+            walk.run(queue)
+            self._smart.started(outcome.starts)
         else:
             walk.run(queue)
         return outcome
@@ -122,8 +127,8 @@ class Planner:
         wanted += [demand for place, demand in extra.items() if place not in known]
         walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking)
         if policy.is_smart:
-            walk.room.smart = Smart(Planner())
-            queue = walk.room.smart.order(snapshot, policy, self._queue.ranked(queue, ranking))
+            walk.room.smart = Smart()
+            queue = walk.room.smart.order(snapshot, self._queue.ranked(queue, ranking))
         return Rehearsal(walk, queue, tried)
 
     def _begin(self, snapshot: Snapshot, policy: Policy) -> None:

@@ -1,8 +1,10 @@
-"""How much of what they ask for users usually take: soft state, from jobs that have ended.
+"""How long users' jobs usually run: soft state, from jobs that have ended.
 
-A user's share is the run time of the jobs seen so far over the time asked for, newer jobs counting
-more. Shares are sums over sums because queues are sums of work: a mean of ratios would let a
-hundred jobs that failed at once hide a long one.
+Two things are foretold of a job. How long it runs, from the user's share: the run time of the jobs
+seen so far over the time asked for, newer jobs counting more. Shares are sums over sums because
+queues are sums of work: a mean of ratios would let a hundred jobs that failed at once hide a long
+one. And what it costs to let it go first, from the user's last run times themselves: there those
+that failed at once must not hide, for they are what makes waiting bad.
 
 Source of the idea: Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions
 Rather than User Runtime Estimates", IEEE TPDS 18(6), 2007.
@@ -10,20 +12,28 @@ Rather than User Runtime Estimates", IEEE TPDS 18(6), 2007.
 
 from __future__ import annotations
 
+from collections import deque
+
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 
 _FADING = 0.5 ** (1 / 50)  # a job counts half of one fifty jobs later
+_RUN_FADING = 0.95  # a run counts so much of the next
+_RUNS = 64  # remembered of a user: what is older hardly counts
+_UNLIKE = 0.25  # how much a run with another limit counts
+_WORD = 2.0  # how much the limit itself counts
+_BRIEF_S = 10.0  # as in the bounded slowdown
 _LEAST_US = 1_000_000
 _MINUTE_US = 60_000_000
 
 
 class History:
-    """Time used and time asked for by user, and what that foretells of a job."""
+    """What users' jobs took and asked for, and what that foretells of a job."""
 
     def __init__(self) -> None:
         self._sums: dict[int, tuple[float, float]] = {}  # by uid: used, asked, in microseconds
+        self._runs: dict[int, deque[tuple[float, int]]] = {}  # by uid: seconds, limit in minutes
 
     def read(self, cluster: Cluster) -> None:
         """Begin with the ended jobs that are still known, the oldest first."""
@@ -39,6 +49,8 @@ class History:
         used_us = min(asked_us, max(0, job.end_us - job.start_us - job.suspended_us))
         used, asked = self._sums.get(job.uid, (0.0, 0.0))
         self._sums[job.uid] = used * _FADING + used_us, asked * _FADING + asked_us
+        runs = self._runs.setdefault(job.uid, deque(maxlen=_RUNS))
+        runs.append((used_us / 1e6, job.time_limit_min))
 
     def foreseen_us(self, job: Job) -> int:
         """Return how long a job will probably run; its limit where nothing is known, or 0."""
@@ -49,3 +61,23 @@ class History:
         if sums is None or not sums[1]:
             return limit_us
         return min(limit_us, max(_LEAST_US, int(limit_us * (sums[0] / sums[1]))))
+
+    def cost(self, job: Job) -> float:
+        """Return expected run time over the slowdown that each second of waiting adds, in s^2.
+
+        Run times are the user's last ones, newer ones and those with the same limit counting
+        more, and the limit itself. Both expectations are of the run time, not of its mean: a job
+        that runs for a second or for a day is worth to be tried. 0 where there is no limit.
+        """
+        if job.time_limit_min >= NO_VAL or job.time_limit_min <= 0:
+            return 0.0
+        limit_s = job.time_limit_min * 60.0
+        run_s, slowdown = _WORD * limit_s, _WORD / max(limit_s, _BRIEF_S)
+        weight = 1.0
+        for ran_s, limit_min in reversed(self._runs.get(job.uid, ())):
+            counts = weight if limit_min == job.time_limit_min else weight * _UNLIKE
+            likely_s = min(ran_s, limit_s)
+            run_s += counts * likely_s
+            slowdown += counts / max(likely_s, _BRIEF_S)
+            weight *= _RUN_FADING
+        return run_s / slowdown

@@ -65,6 +65,7 @@ class Waiting:
     het_size: int = 0  # how many components that job has
     foreseen_us: int = 0  # how long it will probably run; 0: not known
     is_guest: bool = False  # in a reservation that draws it: takes what is free, is kept no room
+    foreseen_cost: float = 0.0  # see `history`; 0: not known
 
 
 class Victim(NamedTuple):
@@ -201,7 +202,10 @@ class Views:
             return
         view = _waiting(cluster, job, now_us)
         if self._history is not None:
-            view = replace(view, foreseen_us=self._history.foreseen_us(job))
+            history = self._history
+            view = replace(
+                view, foreseen_us=history.foreseen_us(job), foreseen_cost=history.cost(job)
+            )
         self._waiting[job_id] = view
         if job.array_pending or job.request.switches or job.het_job_id:
             self._moving[job_id] = None
