@@ -52,7 +52,7 @@ def place_view(snapshot: Snapshot, place: Reservation, waiting: list[Waiting]) -
     free = dict(snapshot.licenses_free)
     for name, count in own.left.items():
         free[name] = free.get(name, 0) + count
-    job_ids = {job.job_id for job in waiting}
+    job_ids = {job.job_id for job in waiting if not job.is_guest}  # they preempt outside
     view = dataclasses.replace(
         snapshot,
         waiting=waiting,
