@@ -16,6 +16,8 @@ INFINITE = 4294967295
 NO_VALUE = 4294967294
 SECOND_US = 1_000_000
 DEFAULT_WIDTH = 20
+STEP_ID = ("job_id", "array_job_id", "array_task_id", "het_job_id", "het_offset", "step_id")
+"""The fields that `step_id_text` takes."""
 
 
 class Column:
@@ -282,6 +284,21 @@ def job_id_text(
 
 
 _TASK_WIDTH = 64
+
+
+def step_id_text(
+    job_id: int, array_job_id: int, task_id: int, het_job_id: int, het_offset: int, step_id: int
+) -> str:
+    """Return `21.0`, `27_3.batch`, `30+1.0`."""
+    from pyslurm_ng.base.job_ids import step_text
+
+    if het_job_id:
+        job = f"{het_job_id}+{het_offset}"
+    elif array_job_id and task_id < NO_VALUE:
+        job = f"{array_job_id}_{task_id}"
+    else:
+        job = str(job_id)
+    return f"{job}.{step_text(step_id)}"
 
 
 def cut_tasks(text: str) -> str:

@@ -3,8 +3,7 @@
 import os
 
 from pyslurm_ng.cli.command import fail
-from pyslurm_ng.cli.sacctmgr import Manager
-from pyslurm_ng.cli.sacctmgr_list import rows_of
+from pyslurm_ng.cli.sacctmgr_session import Session, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _QOS_WORDS = (
 )
 
 
-def run(manager: Manager, words: "list[str]") -> int:
+def run(session: Session, words: "list[str]") -> int:
     """Write the file; return the exit code."""
     cluster, path = "", ""
     for word in words:
@@ -43,7 +42,7 @@ def run(manager: Manager, words: "list[str]") -> int:
     if not cluster:
         fail(" We need a cluster to dump.")
     path = path or f"./{cluster}.cfg"
-    lines = _lines(manager, cluster)
+    lines = _lines(session, cluster)
     try:
         # Whatever was there under this name is replaced at once or not at all.
         with open(f"{path}.new", "w", encoding="utf-8") as file:
@@ -54,11 +53,11 @@ def run(manager: Manager, words: "list[str]") -> int:
     return 0
 
 
-def _lines(manager: Manager, cluster: str) -> "list[str]":
+def _lines(session: Session, cluster: str) -> "list[str]":
     def rows(entity: str, *flags: str) -> "list[Row]":
         where = [["clusters", "=", cluster]] if entity == "association" else []
         return rows_of(
-            manager.call("ListEntities", {"entity": entity, "where": where, "flags": [*flags]})
+            session.call("ListEntities", {"entity": entity, "where": where, "flags": [*flags]})
         )
 
     if cluster not in [row["Cluster"] for row in rows("cluster")]:

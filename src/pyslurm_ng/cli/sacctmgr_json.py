@@ -2,12 +2,13 @@
 
 from pyslurm_ng.cli.command import fail
 from pyslurm_ng.cli.sacct_json import number, tail
+from pyslurm_ng.cli.sacctmgr_session import rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.sacctmgr import Manager
+    from pyslurm_ng.cli.sacctmgr_session import Session
 
     Row = dict[str, Any]
 
@@ -16,7 +17,7 @@ _TRES_IDS = {
 }  # fmt: skip
 
 
-def document(manager: "Manager", entity: str, rows: "list[Row]") -> bytes:
+def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
     """Return the JSON text for the rows of an entity."""
     import json
 
@@ -32,18 +33,16 @@ def document(manager: "Manager", entity: str, rows: "list[Row]") -> bytes:
     elif entity in makers:
         key, maker = makers[entity]
         if entity == "association":
-            _TRES_IDS.update(_ids(manager))
+            _TRES_IDS.update(_ids(session))
         found = [maker(row) for row in rows]
     else:
         fail(f"sacctmgr: error: --json of {entity} is not implemented yet")
-    end = tail("sacctmgr", manager.cluster, manager.argv)
+    end = tail("sacctmgr", session.cluster, session.argv)
     return json.dumps({key: found, **end}, indent=2).encode() + b"\n"
 
 
-def _ids(manager: "Manager") -> "dict[str, int]":
-    from pyslurm_ng.cli.sacctmgr_list import rows_of
-
-    answer = manager.call("ListEntities", {"entity": "tres", "where": [], "flags": []})
+def _ids(session: "Session") -> "dict[str, int]":
+    answer = session.call("ListEntities", {"entity": "tres", "where": [], "flags": []})
     return {
         f"{row['Type']}/{row['Name']}" if row["Name"] else row["Type"]: row["ID"]
         for row in rows_of(answer)

@@ -2,7 +2,7 @@
 
 from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
 from pyslurm_ng.cli.fmt import Dates
-from pyslurm_ng.cli.sacctmgr import Manager, assignment, is_flag
+from pyslurm_ng.cli.sacctmgr_session import Session, assignment, is_flag, rows_of
 from pyslurm_ng.cli.tables.sacctmgr_fields import ENTITIES, FIELDS
 
 TYPE_CHECKING = False
@@ -32,14 +32,14 @@ Chosen = tuple[str, str, int, bool]
 """Field, header, width, whether aligned to the left."""
 
 
-def run(manager: Manager, entity: str, words: "list[str]") -> int:
+def run(session: Session, entity: str, words: "list[str]") -> int:
     """Print the entity; return the exit code."""
     if entity == "configuration":
-        return _configuration(manager)
+        return _configuration(session)
     if entity == "stats":
-        return _stats(manager)
+        return _stats(session)
     where: list[list[str]] = []
-    flags: list[str] = ["withassoc"] if "associations" in manager.given else []
+    flags: list[str] = ["withassoc"] if "associations" in session.given else []
     wanted = ""
     for word in words:
         flag = is_flag(word)
@@ -55,21 +55,21 @@ def run(manager: Manager, entity: str, words: "list[str]") -> int:
     if entity in ("user", "account") and _names_associations(where):
         flags.append("withassoc")
     fields = choose(_format(entity, flags, wanted), "tree" in flags)
-    answer = manager.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
+    answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
     rows = rows_of(answer)
-    if "json" in manager.given:
+    if "json" in session.given:
         from pyslurm_ng.cli import sacctmgr_json
 
-        write_bytes(sacctmgr_json.document(manager, entity, rows))
+        write_bytes(sacctmgr_json.document(session, entity, rows))
         return 0
     if entity == "runawayjobs":
         # Rows follow the controller's own journal, so none can run away.
-        print(f"Runaway Jobs: No runaway jobs found on cluster {manager.cluster}")
+        print(f"Runaway Jobs: No runaway jobs found on cluster {session.cluster}")
         return 0
     if "tree" in flags:
         for row in rows:
             row["Account"] = " " * row.get("depth", 0) + row["Account"]
-    _print_table(manager, fields, rows, answer["now_us"])
+    _print_table(session, fields, rows, answer["now_us"])
     return 0
 
 
@@ -134,21 +134,10 @@ def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
     return None
 
 
-def rows_of(answer: "dict[str, Any]") -> "list[Row]":
-    """Return the rows of an answer by field name."""
-    from pyslurm_ng._records import project
-
-    names = answer["fields"]
-    return [
-        dict(zip(names, values, strict=True))
-        for values in project(answer["records"], range(len(names)))
-    ]
-
-
-def _print_table(manager: Manager, fields: "list[Chosen]", rows: "list[Row]", now_us: int) -> None:
+def _print_table(session: Session, fields: "list[Chosen]", rows: "list[Row]", now_us: int) -> None:
     from pyslurm_ng._records import MARK, RIGHT, render
 
-    given = manager.given
+    given = session.given
     dates = Dates(now_us)
     cells = [[_cell(row, field[0], dates) for field in fields] for row in rows]
     header = [[field[1] for field in fields]]
@@ -182,14 +171,14 @@ def _cell(row: "Row", name: str, dates: Dates) -> "str | int":
 # What is no table -----------------------------------------------------------------------------
 
 
-def _configuration(manager: Manager) -> int:
+def _configuration(session: Session) -> int:
     from time import time
 
     from pyslurm_ng import __version__
     from pyslurm_ng.conf.quick import find_conf
 
-    pairs = manager.call("ShowDbdConfig", {})["pairs"]
-    conf = manager.conf
+    pairs = session.call("ShowDbdConfig", {})["pairs"]
+    conf = session.conf
     service = conf.get("SlurmUser", "root")
     from pyslurm_ng.cli.command import uid_of
 
@@ -218,10 +207,10 @@ def _configuration(manager: Manager) -> int:
     return 0
 
 
-def _stats(manager: Manager) -> int:
+def _stats(session: Session) -> int:
     from time import localtime, strftime
 
-    answer = manager.call("ShowDbdStats", {})
+    answer = session.call("ShowDbdStats", {})
 
     def shown(us: int) -> str:
         seconds = us // 1_000_000

@@ -7,6 +7,7 @@ from pyslurm_ng.cli.fmt import (
     INFINITE,
     NO_VALUE,
     SECOND_US,
+    STEP_ID,
     Dates,
     exit_text,
     long_limit,
@@ -14,6 +15,7 @@ from pyslurm_ng.cli.fmt import (
     mem_text,
     signal_text,
     sluid_text,
+    step_id_text,
 )
 from pyslurm_ng.cli.scontrol_session import null, print_record, star
 from pyslurm_ng.wire.client import SlurmError
@@ -385,8 +387,6 @@ def _job_wishes(row: "Row") -> "list[str]":
 
 def show_step(session: "Session", words: "list[str]") -> int:
     """Print running steps: all, of jobs, or single ones."""
-    from pyslurm_ng.cli.squeue_steps import STEP_ID, step_id_text
-
     steps = split_job_ids(words[0]) if words else []
     try:
         reply = session.client.call("ShowSteps", {"steps": steps, "flags": SHOW_ALL})

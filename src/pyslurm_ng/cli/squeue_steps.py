@@ -1,16 +1,18 @@
 """squeue --steps."""
 
-from pyslurm_ng.base.job_ids import split_job_ids, step_text
+from pyslurm_ng.base.job_ids import split_job_ids
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
 from pyslurm_ng.cli.fmt import (
     NO_VALUE,
     SECOND_US,
+    STEP_ID,
     date_line,
     lines_of,
     parse_long,
     parse_short,
     short_time,
+    step_id_text,
 )
 from pyslurm_ng.cli.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
 
@@ -22,19 +24,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 DEFAULT_FORMAT = "%.15i %.8j %.9P %.8u %.9M %N"
-
-
-def step_id_text(
-    job_id: int, array_job_id: int, task_id: int, het_job_id: int, het_offset: int, step_id: int
-) -> str:
-    """Return `21.0`, `27_3.batch`, `30+1.0`."""
-    if het_job_id:
-        job = f"{het_job_id}+{het_offset}"
-    elif array_job_id and task_id < NO_VALUE:
-        job = f"{array_job_id}_{task_id}"
-    else:
-        job = str(job_id)
-    return f"{job}.{step_text(step_id)}"
 
 
 def _step_ids(context: Context, *columns: "Cells") -> "Cells":
@@ -70,7 +59,6 @@ def _cluster(context: Context, ids: "Cells") -> "Cells":
 
 
 _ID = ("job_id",)
-STEP_ID = ("job_id", "array_job_id", "array_task_id", "het_job_id", "het_offset", "step_id")
 FIELDS: "dict[str, Field]" = {
     "arrayjobid": ("", "ARRAY_JOB_ID", ("array_job_id", "job_id"), _array_job),
     "arraytaskid": ("", "ARRAY_TASK_ID", ("array_task_id",), _array_task),

@@ -3,9 +3,8 @@
 from pyslurm_ng.base.state_names import JOB_STATES
 from pyslurm_ng.cli.command import Table, write_bytes
 from pyslurm_ng.cli.file_names import expand
-from pyslurm_ng.cli.fmt import NO_VALUE, SECOND_US, long_time, sluid_text
+from pyslurm_ng.cli.fmt import NO_VALUE, SECOND_US, STEP_ID, long_time, sluid_text, step_id_text
 from pyslurm_ng.cli.json_text import document, encode, limit, number, seconds, tail
-from pyslurm_ng.cli.squeue_steps import STEP_ID, step_id_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

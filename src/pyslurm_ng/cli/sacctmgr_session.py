@@ -1,0 +1,115 @@
+"""One run of sacctmgr: its options, its connection to slurmdbd, and how it reads words and rows."""
+
+from pyslurm_ng.cli.command import fail, read_conf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.wire.client import Client
+
+    Row = dict[str, Any]
+
+FLAGS = (
+    "withassoc", "withcoordinators", "withdeleted", "withrawqoslevel", "withsubaccounts", "tree",
+    "onlydefaults", "wolimits", "wopinfo", "woplimits", "withfed", "withclusters", "withassocinfo",
+    "all_time",
+)  # fmt: skip
+CHANGE_TIMEOUT_S = 900
+
+
+class Session:
+    """One invocation: its options and its connection."""
+
+    def __init__(self, given: "dict[str, str]", argv: "list[str]") -> None:
+        self.given = given
+        self.argv = argv
+        self._conf: dict[str, str] = {}
+        self._client: Client | None = None
+
+    @property
+    def conf(self) -> "dict[str, str]":
+        """What of slurm.conf is needed."""
+        if not self._conf:
+            self._conf = read_conf("sacctmgr", "AccountingStorageType", "PrivateData", "PluginDir",
+                                   "TrackWCKey", "TCPTimeout", "AccountingStorageBackupHost",
+                                   "AccountingStorageParameters")  # fmt: skip
+        return self._conf
+
+    @property
+    def client(self) -> "Client":
+        """The connection to slurmdbd; leaves when accounting is not kept by one."""
+        if self._client is None:
+            storage = self.conf.get("AccountingStorageType", "") or "accounting_storage/none"
+            if not storage.endswith("slurmdbd"):
+                fail(
+                    "You are not running a supported accounting_storage plugin\n"
+                    f"({storage}).\n"
+                    "Only 'accounting_storage/slurmdbd' and 'accounting_storage/mysql' are "
+                    "supported."
+                )
+            from pyslurm_ng.wire.client import Client
+
+            self._client = Client(self.conf, "slurmdbd", wait_s=0.5)
+        return self._client
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    @property
+    def cluster(self) -> str:
+        """This cluster's name."""
+        return self.conf.get("ClusterName", "cluster").lower()
+
+    def call(self, kind: str, fields: "dict[str, Any]", changing: bool = False) -> "dict[str, Any]":
+        """Ask slurmdbd; leaves with its refusal."""
+        from pyslurm_ng.wire.client import SlurmError
+
+        ask = self.client.change if changing else self.client.call
+        try:
+            return ask(kind, fields, CHANGE_TIMEOUT_S)
+        except SlurmError as error:
+            if 1000 < error.code < 1900 or error.code == 5004:
+                fail(
+                    "sacctmgr: error: Problem talking to the database: "
+                    f"{error.detail or error.text}"
+                )
+            fail(error.text if error.text.startswith(" ") else f"sacctmgr: error: {error.text}")
+
+
+def assignment(word: str) -> "list[str]":
+    """Return (key, operator, value) of `key=value`, `key+=value`, `key-=value` or a bare word."""
+    key, equals, value = word.partition("=")
+    if not equals:
+        return ["", "=", word]
+    if key[-1:] in ("+", "-"):
+        return [key[:-1], f"{key[-1]}=", _unquoted(value)]
+    return [key, "=", _unquoted(value)]
+
+
+def _unquoted(text: str) -> str:
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1] or "''"
+    return text
+
+
+def is_flag(word: str) -> str:
+    """Return the flag word (withassoc, tree ...) that a word stands for, empty if none."""
+    lowered = word.lower()
+    for name in FLAGS:
+        if lowered == name or (len(lowered) >= 5 and name.startswith(lowered)):
+            return name
+    return ""
+
+
+def rows_of(answer: "dict[str, Any]") -> "list[Row]":
+    """Return the rows of an answer by field name."""
+    from pyslurm_ng._records import project
+
+    names = answer["fields"]
+    return [
+        dict(zip(names, values, strict=True))
+        for values in project(answer["records"], range(len(names)))
+    ]
