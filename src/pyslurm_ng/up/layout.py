@@ -74,14 +74,19 @@ def _run_prefix() -> str:
 def abandoned_runs() -> list[Path]:
     """Return this user's run directories below the temporary one whose clusters were deleted."""
     found = sorted(Path(tempfile.gettempdir()).glob(f"{_run_prefix()}*"))
-    return [
-        path
-        for path in found
+    return [path for path in found if _is_abandoned(path)]
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Return whether a run directory is ours and its cluster gone."""
+    try:
         # Whose it is comes first: others' may be closed to us.
-        if path.lstat().st_uid == os.geteuid()
-        and (path / OWNER_LINK).is_symlink()
-        and not (path / OWNER_LINK).exists()
-    ]
+        if path.lstat().st_uid != os.geteuid():
+            return False
+    except FileNotFoundError:
+        return False  # another `up` has just removed it
+    link = path / OWNER_LINK
+    return link.is_symlink() and not link.exists()
 
 
 def environment(layout: Layout, program_directories: list[Path]) -> dict[str, str]:
