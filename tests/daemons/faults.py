@@ -105,8 +105,10 @@ def tracebacks(cluster: LiveCluster) -> list[str]:
         for line in path.read_text(errors="replace").splitlines():
             if "Traceback" in line or "AssertionError" in line:
                 lines.append(f"{path.name}: {line}")
-    bugs = (cluster.directory / "spool").rglob("*.bug")
-    return lines + [str(path) for path in bugs]
+    # `walk` passes over what daemons clear away meanwhile.
+    for directory, _, names in os.walk(cluster.directory / "spool"):
+        lines += [os.path.join(directory, name) for name in names if name.endswith(".bug")]
+    return lines
 
 
 def accounted(cluster: LiveCluster, jobs: list[int], fields: str) -> dict[int, str]:
