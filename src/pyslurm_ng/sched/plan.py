@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.sharing import NOBODY, Tenant
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +180,33 @@ class Plan:
     cut_by: str = ""  # the option because of which not every job was looked at, or started
 
     def add(self, other: Plan) -> None:
-        """Take over what another plan says of other jobs, or of the same ones second."""
+        """Take over what another plan says of other jobs, or of the same ones second.
+
+        The other one is of no more use: the larger of two dicts is kept, not copied.
+        """
         self.starts += other.starts
-        self.waits = other.waits | self.waits
-        self.priorities = other.priorities | self.priorities
-        for job_id, start_us in other.expected_start_us.items():
-            known_us = self.expected_start_us.get(job_id, start_us)
-            self.expected_start_us[job_id] = min(known_us, start_us)
+        self.waits = _joined(self.waits, other.waits)
+        self.priorities = _joined(self.priorities, other.priorities)
+        few, many = sorted((self.expected_start_us, other.expected_start_us), key=len)
+        for job_id, start_us in few.items():
+            many[job_id] = min(many.get(job_id, start_us), start_us)
+        self.expected_start_us = many
         self.planned_nodes = JoinedNodes((self.planned_nodes, other.planned_nodes))
         self.preemptions += other.preemptions
         self.lost_claims += other.lost_claims
         self.retry_us = min(filter(None, (self.retry_us, other.retry_us)), default=0)
         self.tested += other.tested
         self.cut_by = self.cut_by or other.cut_by
+
+
+def _joined(first: dict[int, _Value], second: dict[int, _Value]) -> dict[int, _Value]:
+    """Return what is in either; of what is in both the first."""
+    if len(first) < len(second):
+        second.update(first)
+        return second
+    for key, value in second.items():
+        first.setdefault(key, value)
+    return first
 
 
 HandOver = Callable[[Plan], None]
