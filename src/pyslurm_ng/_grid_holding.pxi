@@ -22,6 +22,8 @@ cdef class Grid(GridSearch):
     def place_next(self, list entries, Py_ssize_t first):
         """Place the jobs of entries, one after the other, as long as that is all there is to it.
 
+        A few thousand at most: to note so many is one stretch in which no other thread runs.
+
         It is not for who has several entries, is an array or a component, whose demand has no
         kind yet, who can start at once and who cannot start ever.
 
@@ -34,7 +36,7 @@ cdef class Grid(GridSearch):
         cdef Py_ssize_t index
         cdef tuple entry
         cdef list starts = [], numbers = []
-        for index in range(first, len(entries)):
+        for index in range(first, min(len(entries), first + 4096)):
             entry = <tuple>entries[index]
             demand, job = entry[2], entry[1]
             kind = demand.kind

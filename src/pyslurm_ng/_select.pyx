@@ -39,6 +39,9 @@ def rank(list waiting, list moving, dict known, prepare, dict priorities):
     cdef dict demands = {}
     cdef bint is_sorted = True
     for index in range(len(waiting)):
+        if index % 256 == 255:
+            with nogil:
+                pass  # who waits for the interpreter gets it now, not after the whole queue
         job = waiting[index]
         job_id = job.job_id
         found = known.get(job_id)

@@ -23,8 +23,21 @@ from pyslurm_ng.sched.snapshot import Snapshot, Waiting
 Entry = tuple[int, Waiting, Demand]
 # The same before time has its say: tier, priority so far, whether that is all, demand.
 Prepared = tuple[int, float, bool, Demand]
+_PIECE = 8192  # entries
 _TIER = 1 << 33  # priorities are below
 _ABLE = _TIER << 20  # tiers are below: who can preempt comes before all others
+
+
+def _in_order(entries: list[Entry]) -> list[Entry]:
+    """Return entries by what leads them, equal ones as they stand.
+
+    Sorted in pieces first, which leaves less to do for all: no thread runs beside a sort.
+    """
+    pieces: list[Entry] = []
+    for first in range(0, len(entries), _PIECE):
+        pieces += sorted(entries[first : first + _PIECE], key=itemgetter(0))
+    pieces.sort(key=itemgetter(0))
+    return pieces
 
 
 class Queue:
@@ -93,8 +106,7 @@ class Queue:
             is_sorted = False
         if not is_sorted:
             entries.sort(key=lambda entry: (entry[1].submit_us, entry[1].job_id))
-        entries.sort(key=itemgetter(0))
-        return entries, wanted
+        return _in_order(entries), wanted
 
     def _want(self, demand: Demand, wanted: list[Demand]) -> None:
         """Enter a demand once: planners number those that they are given."""

@@ -87,8 +87,8 @@ class Walk:
         wait: Wait | None
         at = 0
         while True:
-            if reserves_all and not preempts:
-                at += self._place_next(queue, at)
+            while reserves_all and not preempts and (placed := self._place_next(queue, at)):
+                at += placed
             if at >= len(queue):
                 break
             _, job, demand = queue[at]
