@@ -23,7 +23,7 @@ from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.comparison import compare
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.page import page

@@ -37,7 +37,7 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.touched import touched
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import Views, snapshot

@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 
 from figures import parser, show
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.trace_run import TraceRun, trace_conf
 from pyslurm_ng.sim.workload import random_jobs
 

@@ -15,11 +15,11 @@ from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
-from tests.sched.test_backfill import MINUTE_US, WHOLE_NODES, job
+from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, job
 
 
 def started(parent: Limits, quality: Qos) -> tuple[Cluster, UsageIndex, Job]:

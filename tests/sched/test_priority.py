@@ -13,7 +13,7 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import Policy, policy
 from pyslurm_ng.sched.priority import Factors, Ranking
 from pyslurm_ng.sched.snapshot import snapshot

@@ -20,7 +20,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_HOLD, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.world import World

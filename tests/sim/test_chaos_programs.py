@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sim.chaos import Chaos
 from tests.sim.test_chaos_preempt import TIERS

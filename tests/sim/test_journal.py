@@ -17,7 +17,7 @@ from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.recorded import read_recording
 from pyslurm_ng.up.__main__ import main

@@ -448,7 +448,7 @@ class _Srun:
     def _say_launching(self, granted: "dict[str, Any]", client: "StepClient") -> None:
         from pyslurm_ng.base.hostlist import fold
         from pyslurm_ng.base.number_ranges import fold_numbers
-        from pyslurm_ng.sched.layout import counts_text
+        from pyslurm_ng.sched.cons_tres.layout import counts_text
 
         nodes = granted["nodes"]
         cpus = counts_text(granted["cpus"])

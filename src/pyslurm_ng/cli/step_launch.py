@@ -100,7 +100,7 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
 def step_variables(granted: "Mapping[str, Any]") -> "dict[str, str]":
     """Return what programs beside srun find out about its step."""
     from pyslurm_ng.base.hostlist import fold
-    from pyslurm_ng.sched.layout import counts_text
+    from pyslurm_ng.sched.cons_tres.layout import counts_text
 
     counts = [len(tasks) for tasks in granted["tasks"]]
     nodes, names = str(len(granted["nodes"])), fold(granted["nodes"])

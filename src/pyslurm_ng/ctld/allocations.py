@@ -25,7 +25,7 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
-from pyslurm_ng.sched.layout import counts_text
+from pyslurm_ng.sched.cons_tres.layout import counts_text
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
 

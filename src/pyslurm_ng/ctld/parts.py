@@ -48,7 +48,7 @@ from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.writer import JournalWriter
-from pyslurm_ng.sched.backfill import plan
+from pyslurm_ng.sched.backfill.planner import plan
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.endpoint import Endpoint
 from pyslurm_ng.wire.query_messages import ShowAssociations

@@ -14,10 +14,10 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
-from pyslurm_ng.sched import quotas
-from pyslurm_ng.sched.headroom import Used
-from pyslurm_ng.sched.limits import Amounts, Ask, given, held
-from pyslurm_ng.sched.usage import Ledger, OwnerKey, Spent
+from pyslurm_ng.sched.limits import quotas
+from pyslurm_ng.sched.limits.headroom import Used
+from pyslurm_ng.sched.limits.measures import Amounts, Ask, given, held
+from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 
 _SECOND_US = 1_000_000
 _CHECK_US = 10 * _SECOND_US  # how often running jobs are looked at

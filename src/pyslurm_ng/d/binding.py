@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from pyslurm_ng.base.bind_words import BindWords
 from pyslurm_ng.d.kernel_files import read_text
-from pyslurm_ng.sched.layout import Distribution, LayoutError, parse_distribution, task_cores
+from pyslurm_ng.sched.cons_tres.layout import (
+    Distribution,
+    LayoutError,
+    parse_distribution,
+    task_cores,
+)
 
 CpuIds = tuple[int, ...]
 

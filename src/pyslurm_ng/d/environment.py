@@ -21,7 +21,7 @@ from pyslurm_ng.model.job import (
     JobRequest,
     NodeAlloc,
 )
-from pyslurm_ng.sched.layout import counts_text
+from pyslurm_ng.sched.cons_tres.layout import counts_text
 from pyslurm_ng.wire.node_messages import JobCredential
 
 _NICEST = 19

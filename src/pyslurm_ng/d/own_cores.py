@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.d.binding import CpuIds, HostCores
 from pyslurm_ng.model.node import NodeSpec
-from pyslurm_ng.sched.cores import usable_cores
+from pyslurm_ng.sched.cons_tres.cores import usable_cores
 
 
 def own_cpus(

@@ -18,22 +18,29 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched import het, reason as why_wait, reserved
-from pyslurm_ng.sched.allot import allot
-from pyslurm_ng.sched.demand import MINUTE_US, limit_us, verdict
-from pyslurm_ng.sched.features import suits
-from pyslurm_ng.sched.free_node import FreeNode, free_node
-from pyslurm_ng.sched.hiding import Hidden, hide
-from pyslurm_ng.sched.limits import Ask, given, least
-from pyslurm_ng.sched.need import Need, need_of
-from pyslurm_ng.sched.obstacle import AWAY, kept as reserved_wait, kept_for_others, unplaceable
+from pyslurm_ng.sched.cons_tres.allot import allot
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
+from pyslurm_ng.sched.cons_tres.hiding import Hidden, hide
+from pyslurm_ng.sched.cons_tres.select import batch_node, choose
+from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.limits.measures import Ask, given, least
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.select import batch_node, choose
-from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Units, tenant_of
+from pyslurm_ng.sched.reasons import reason as why_wait
+from pyslurm_ng.sched.reasons.obstacle import (
+    AWAY,
+    kept as reserved_wait,
+    kept_for_others,
+    unplaceable,
+)
+from pyslurm_ng.sched.request import het
+from pyslurm_ng.sched.request.demand import MINUTE_US, limit_us, verdict
+from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.need import Need, need_of
+from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Units, tenant_of
+from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
-from pyslurm_ng.sched.topology import Layout, layouts_of
 
 
 def plan(

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.sharing import NOBODY, Tenant
+from pyslurm_ng.sched.request.sharing import NOBODY, Tenant
 
 _Value = TypeVar("_Value")
 

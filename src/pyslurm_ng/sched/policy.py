@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pyslurm_ng.base.tres import parse_weights
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.sched.need import DEFAULTS, Selection
+from pyslurm_ng.sched.request.need import DEFAULTS, Selection
 
 EVERY_JOB = 1 << 62
 _ASSOCIATIONS = frozenset(("associations", "limits", "qos", "safe", "wckeys", "all"))

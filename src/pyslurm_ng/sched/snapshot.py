@@ -25,11 +25,11 @@ from pyslurm_ng.model.rows import Load
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.model.topology import Topology
 from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.reserved_licenses import LicensesInside, kept_from, licenses_inside
-from pyslurm_ng.sched.sharing import NOBODY, Tenant, tenant_of
+from pyslurm_ng.sched.request.sharing import NOBODY, Tenant, tenant_of
+from pyslurm_ng.sched.reservation.licenses import LicensesInside, kept_from, licenses_inside
 
 if TYPE_CHECKING:  # it builds on this file
-    from pyslurm_ng.sched.limits import Limits
+    from pyslurm_ng.sched.limits.measures import Limits
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}

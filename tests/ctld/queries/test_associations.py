@@ -15,7 +15,7 @@ from pyslurm_ng.wire.messages import encode
 from pyslurm_ng.wire.query_messages import AssociationsShown, ShowAssociations
 from tests.ctld.test_usage_index import started
 from tests.model.clusters import START_US, conf_of
-from tests.sched.test_backfill import MINUTE_US, WHOLE_NODES, job
+from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, job
 
 ROOT = Caller(uid=0, gid=0, user_name="root", is_admin=True, is_operator=True)
 ANN = Caller(uid=1001, gid=1001, user_name="ann")

@@ -11,8 +11,8 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.job import REQ_HOLD, Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.explain import outlook
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.reasons.explain import outlook
 from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import JobExplained
 from tests.ctld.rules.reservation_room import HOUR_US, MINUTE_US

@@ -12,7 +12,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot

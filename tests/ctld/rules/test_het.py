@@ -18,7 +18,7 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import REQ_HOLD, Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob

@@ -13,7 +13,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.test_node_plan import run_pass
+from tests.sched.timeline.test_node_plan import run_pass
 
 SECOND_US = 1_000_000
 FAILED = int(JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED)

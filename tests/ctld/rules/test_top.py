@@ -8,7 +8,7 @@ from pyslurm_ng.ctld.rules.top import top_jobs
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.sched.backfill import Planner
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import JobsChanged, TopJobs

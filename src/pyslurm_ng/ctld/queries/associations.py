@@ -12,8 +12,8 @@ from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.sched.headroom import Used
-from pyslurm_ng.sched.usage import OwnerKey, Spent
+from pyslurm_ng.sched.limits.headroom import Used
+from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.query_messages import (
     AssociationShown,
     AssociationsShown,

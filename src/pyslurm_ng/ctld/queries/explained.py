@@ -13,8 +13,8 @@ from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
-from pyslurm_ng.sched.explain import Holder, Outlook
-from pyslurm_ng.sched.reason import minutes, plural
+from pyslurm_ng.sched.reasons.explain import Holder, Outlook
+from pyslurm_ng.sched.reasons.reason import minutes, plural
 from pyslurm_ng.sched.snapshot import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown
 

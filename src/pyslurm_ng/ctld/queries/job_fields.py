@@ -23,7 +23,7 @@ from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
-from pyslurm_ng.sched import preempt_modes
+from pyslurm_ng.sched.preemption import modes as preempt_modes
 
 BRIEF = (
     "job_id",

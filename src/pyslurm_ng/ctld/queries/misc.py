@@ -15,8 +15,8 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.reserved import may_use
-from pyslurm_ng.sched.reserved_licenses import in_force
+from pyslurm_ng.sched.reservation.licenses import in_force
+from pyslurm_ng.sched.reservation.reserved import may_use
 from pyslurm_ng.wire.query_messages import (
     Diagnostics,
     Records,

@@ -25,18 +25,18 @@ from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING, WHOLE
-from pyslurm_ng.sched.allot import allot
-from pyslurm_ng.sched.cores import usable_cores
-from pyslurm_ng.sched.demand import limit_us
-from pyslurm_ng.sched.features import suits
-from pyslurm_ng.sched.free_node import FreeNode
-from pyslurm_ng.sched.hiding import hide
-from pyslurm_ng.sched.need import Need, need_of
+from pyslurm_ng.sched.cons_tres.allot import allot
+from pyslurm_ng.sched.cons_tres.cores import usable_cores
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode
+from pyslurm_ng.sched.cons_tres.hiding import hide
+from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.reserved import allowed_nodes, kept_parts, own_parts, places
-from pyslurm_ng.sched.select import choose
-from pyslurm_ng.sched.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
-from pyslurm_ng.sched.topology import Layout
+from pyslurm_ng.sched.request.demand import limit_us
+from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.need import Need, need_of
+from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
+from pyslurm_ng.sched.reservation.reserved import allowed_nodes, kept_parts, own_parts, places
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000

@@ -8,12 +8,12 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import Node, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.sched.features import suits
-from pyslurm_ng.sched.fit import has_shape
-from pyslurm_ng.sched.free_node import FreeNode, empty_node
-from pyslurm_ng.sched.need import Need, Selection, need_of
-from pyslurm_ng.sched.select import choose, place_of
-from pyslurm_ng.sched.topology import Layout, layouts_of
+from pyslurm_ng.sched.cons_tres.fit import has_shape
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
+from pyslurm_ng.sched.cons_tres.select import choose, place_of
+from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.need import Need, Selection, need_of
 
 _MOST_KEPT = 4096
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)

@@ -12,7 +12,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.output_names import NameFields, batch_names
-from pyslurm_ng.sched.layout import counts_text
+from pyslurm_ng.sched.cons_tres.layout import counts_text
 
 _SECOND_US = 1_000_000
 

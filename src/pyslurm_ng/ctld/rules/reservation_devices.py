@@ -18,8 +18,8 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.node import Node, NodeGres, is_indexed
 from pyslurm_ng.model.reservation import NOTHING, Reservation
-from pyslurm_ng.sched.cores import lowest_bits, usable_cores
-from pyslurm_ng.sched.devices import choose_devices, near_cores
+from pyslurm_ng.sched.cons_tres.cores import lowest_bits, usable_cores
+from pyslurm_ng.sched.cons_tres.devices import choose_devices, near_cores
 
 
 class DeviceWish(NamedTuple):

@@ -16,8 +16,8 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart, Reservation, part_of
 from pyslurm_ng.model.states import NodeFlag, NodeState
-from pyslurm_ng.sched import features
-from pyslurm_ng.sched.cores import lowest_bits, usable_cores
+from pyslurm_ng.sched.cons_tres.cores import lowest_bits, usable_cores
+from pyslurm_ng.sched.request import features
 
 _MINUTE_US = 60_000_000
 _SHARES = ("MAINT", "OVERLAP")

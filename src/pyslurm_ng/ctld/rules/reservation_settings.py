@@ -14,7 +14,7 @@ from pyslurm_ng.ctld.rules.reservation_times import PERIOD_US
 from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.node import is_indexed
 from pyslurm_ng.model.reservation import REPEATS, SHOWN_FLAGS, Reservation
-from pyslurm_ng.sched import features
+from pyslurm_ng.sched.request import features
 
 _SECOND_US = 1_000_000
 _UNLIMITED_US = 365 * DAY_US

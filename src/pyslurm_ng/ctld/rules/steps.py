@@ -25,9 +25,16 @@ from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, S
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
-from pyslurm_ng.sched.layout import LayoutError, parse_distribution
-from pyslurm_ng.sched.need import GresNeed
-from pyslurm_ng.sched.step_select import Lack, NodeShare, StepNeed, StepPlace, place, shares_of
+from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
+from pyslurm_ng.sched.cons_tres.step_select import (
+    Lack,
+    NodeShare,
+    StepNeed,
+    StepPlace,
+    place,
+    shares_of,
+)
+from pyslurm_ng.sched.request.need import GresNeed
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
 
 WAIT_CODES = frozenset(

@@ -26,7 +26,7 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import features
+from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MINUTE_US = 60_000_000

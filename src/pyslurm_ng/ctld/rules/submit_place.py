@@ -21,8 +21,8 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
-from pyslurm_ng.sched import features
 from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.request import features
 
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 

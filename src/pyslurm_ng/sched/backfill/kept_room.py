@@ -1,0 +1,164 @@
+"""Room kept for jobs that have to wait, and why each of them waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyslurm_ng._select import NEVER
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.backfill.depth import BackfillLimits
+from pyslurm_ng.sched.backfill.smart import Smart
+from pyslurm_ng.sched.limits.gate import LimitGate
+from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.reasons import reason
+from pyslurm_ng.sched.reasons.obstacle import Obstacles
+from pyslurm_ng.sched.request import elastic
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.timeline.node_plan import NodePlan
+from pyslurm_ng.sched.timeline.pools import Pools
+from pyslurm_ng.sched.timeline.promises import Promises
+
+
+class KeptRoom:
+    """The promises of one walk.
+
+    promises: what was promised to whom. behind: why jobs wait in a partition with a blocked one.
+    hopeless: why a demand has no room in the whole window, by its identity. licenses: those left
+    by the starts of this walk.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        planner: Pools | NodePlan,
+        plan: Plan,
+        gate: LimitGate,
+        limits: BackfillLimits | None,
+    ) -> None:
+        self.promises = Promises()
+        self.behind: dict[str, Wait] = {}
+        self.hopeless: dict[int, Wait] = {}
+        self.licenses = dict(snapshot.licenses_free)
+        self.smart: Smart | None = None
+        self._snapshot = snapshot
+        self._policy = policy
+        self._planner = planner
+        self._plan = plan
+        self._gate = gate
+        self._limits = limits
+        self._counts: dict[str, int] = {}  # by partition
+        self._obstacles = Obstacles(snapshot)
+        self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
+
+    def wait(self, job: Waiting, demand: Demand, start_us: int) -> Wait:
+        """Keep room for a job that cannot start now, and say why it waits."""
+        plan, name = self._plan, demand.partition.name
+        asked, lies_badly = demand.need, self._planner.lies_badly
+        demand, start_us = self._patient(job, demand, start_us)
+        if elastic.misses_deadline(job.request, demand.duration_us, start_us):
+            return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
+        if start_us == NEVER:
+            hopeless = self._never(job, demand, lies_badly=lies_badly)
+            if demand.is_plain and demand.loose is None and not demand.need.sharing:
+                self.hopeless[id(demand)] = hopeless
+            return hopeless
+        is_first = job.job_id not in plan.expected_start_us
+        if (
+            self._may_reserve(job, demand.partition)
+            and start_us > self._snapshot.now_us
+            and (is_first or job.array_pending)
+        ):
+            self._planner.take(demand, start_us)
+            self.promise(job.job_id, demand, start_us)
+        plan.expected_start_us.setdefault(job.job_id, start_us)
+        if self.lacks_licenses(demand):
+            return reason.licenses(demand, self.licenses)
+        wait = self._kept_by_reservation(demand) or self.behind.get(name)
+        if wait is None:
+            self.behind[name] = reason.behind(job.job_id, name)
+            return reason.topology(asked) if lies_badly else reason.resources(demand)
+        return wait
+
+    def promise(self, job_id: int, demand: Demand, start_us: int) -> None:
+        """Note that the planner keeps room for a job."""
+        name = demand.partition.name
+        self._counts[name] = self._counts.get(name, 0) + 1
+        self.promises.append(job_id, demand, start_us)
+
+    def has_depth(self, names: Iterable[str]) -> bool:
+        """Return whether one more job may be promised room in each of some partitions."""
+        depth = self._policy.reserve_depth
+        return all(self._counts.get(name, 0) < depth for name in names)
+
+    def _may_reserve(self, job: Waiting, partition: Partition) -> bool:
+        """Return whether a job may be promised room."""
+        if job.is_guest:
+            return False
+        priority = self._plan.priorities.get(job.job_id, 0)
+        if self._limits is not None and not self._limits.may_reserve(job, priority):
+            return False
+        if not self._gate.may_reserve(job, partition, priority):
+            return False
+        if self.smart is not None:
+            return self.smart.may_reserve(job.job_id, self._counts.get(partition.name, 0))
+        return self.has_depth((partition.name,))
+
+    def lacks_licenses(self, demand: Demand) -> bool:
+        """Return whether fewer licences are left than a job asks for."""
+        return any(self.licenses.get(name, 0) < count for name, count in demand.licenses)
+
+    def take_licenses(self, demand: Demand) -> None:
+        """Count the licences of a job that starts."""
+        for name, count in demand.licenses:
+            self.licenses[name] = self.licenses.get(name, 0) - count
+
+    def promised_nodes(self, demand: Demand) -> frozenset[int]:
+        """Return the nodes promised to others for a time in which such a job would run now."""
+        if not self.promises:
+            return frozenset()
+        if self._promised[0] != len(self.promises):
+            found = self._planner.planned_nodes(self.promises)
+            self._promised = len(self.promises), found
+        nodes = self._promised[1]
+        until_us = self._snapshot.now_us + demand.duration_us
+        return frozenset(
+            node_id
+            for job_id, _, start_us in self.promises
+            if start_us < until_us
+            for node_id in nodes.get(job_id, ())
+        )
+
+    def _patient(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
+        """Return what a job starts as, and when: few switches, or any once it has waited enough."""
+        loose = demand.loose
+        if loose is None or loose.stamp != demand.stamp or NEVER < start_us <= job.patience_us:
+            return demand, start_us
+        planner = self._planner
+        found_us = planner.find_from(loose, max(job.patience_us, self._snapshot.now_us))
+        if found_us == NEVER or NEVER < start_us <= found_us:
+            return demand, planner.find(demand)
+        return loose, found_us
+
+    def _never(self, job: Waiting, demand: Demand, *, lies_badly: bool) -> Wait:
+        """Return why there is no room for a job in the whole window."""
+        if lies_badly:
+            return reason.topology(demand.need)
+        return (
+            self._kept_by_reservation(demand)
+            or self._obstacles.lasting(job.request, demand)
+            or reason.never(demand)
+        )
+
+    def _kept_by_reservation(self, demand: Demand) -> Wait | None:
+        """Return the reservation but for which a job would start now, if there is one."""
+        if not self._snapshot.reservations:
+            return None
+
+        def taken() -> frozenset[int]:
+            nodes = {alloc.node_id for start in self._plan.starts for alloc in start.nodes}
+            return self.promised_nodes(demand) | nodes
+
+        return self._obstacles.reservation(demand, taken)

@@ -1,0 +1,183 @@
+"""Conservative backfill over the whole queue: every job gets a start or a reservation.
+
+Jobs are taken in priority order against free resources over time. What fits now starts; what does
+not is given the earliest room there is, and later jobs take only what is left, so nobody is
+delayed by a job of lower priority. With `bf_reserve_depth` only the first waiting jobs of each
+partition get a reservation, the others just an estimate.
+
+Source: Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
+in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill.queue import Entry, Queue
+from pyslurm_ng.sched.backfill.smart import Smart
+from pyslurm_ng.sched.backfill.walk import Walk
+from pyslurm_ng.sched.cons_tres.rows import Sharing, any_shares
+from pyslurm_ng.sched.plan import HandOver, Plan
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.preemption.preempt import Preempting
+from pyslurm_ng.sched.priority import Ranking
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.reservation.inside import Inside
+from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.timeline.node_plan import NodePlan
+from pyslurm_ng.sched.timeline.pools import Pools
+
+_NO_BUDGET = 1 << 62
+
+
+class Planner:
+    """Passes one after another; what does not depend on time is remembered between them."""
+
+    def __init__(self) -> None:
+        self._queue = Queue()
+        self._pools = Pools()
+        self._nodes: NodePlan | None = None
+        self._smart: Smart | None = None
+        self._inside = Inside(Planner)
+
+    def __call__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int = _NO_BUDGET,
+        fairshare: Mapping[int, float] | None = None,
+        *,
+        hand_over: HandOver | None = None,
+    ) -> Plan:
+        """Return who starts now, when the others are to start, and why they wait.
+
+        Args:
+            budget: jobs to look at; those beyond it wait for `Priority`.
+            hand_over: is shown the unfinished plan of jobs outside of reservations, whenever more
+                of them start.
+        """
+        if not policy.backfills:
+            return first_fit.plan(snapshot, policy, budget, fairshare)
+        if snapshot.reservations:
+            inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
+            budget = max(0, budget - inside.tested)
+            inside.add(self._plan(rest, policy, budget, fairshare, hand_over))
+            return inside
+        return self._plan(snapshot, policy, budget, fairshare, hand_over)
+
+    def _plan(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+        hand_over: HandOver | None,
+    ) -> Plan:
+        """Return the plan of jobs outside of reservations."""
+        outcome = Plan()
+        self._begin(snapshot, policy)
+        ranking = Ranking(snapshot, policy, fairshare)
+        queue, wanted = self._queue.entries(snapshot, ranking, outcome)
+        if policy.only_increases:
+            queue = self._queue.never_lower(queue, outcome)
+        if not policy.is_smart:
+            self._smart = None
+        else:
+            self._smart = self._smart or Smart()
+            queue = self._smart.order(snapshot, self._queue.ranked(queue, ranking))
+        if not queue:
+            outcome.lost_claims += snapshot.claims
+            return outcome
+        budget = min(budget, policy.test_depth)
+        walk = self._walk(snapshot, policy, budget, wanted, outcome, ranking)
+        walk.hand_over = hand_over
+        if self._smart is not None:
+            walk.room.smart = self._smart
+            walk.run(queue)
+            self._smart.started(outcome.starts)
+        else:
+            walk.run(queue)
+        return outcome
+
+    def rehearse(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        others: Sequence[Waiting],
+        fairshare: Mapping[int, float] | None = None,
+    ) -> Rehearsal | None:
+        """Return a walk that has not begun, its queue, and where `others` would be in it.
+
+        For a planner of its own: it keeps nothing for passes. None under sched/builtin.
+        """
+        if not policy.backfills:
+            return None
+        outcome = Plan()
+        if snapshot.reservations:
+            _, snapshot = self._inside.plan(snapshot, policy, _NO_BUDGET, fairshare)
+        self._begin(snapshot, policy)
+        ranking = Ranking(snapshot, policy, fairshare)
+        queue, wanted = self._queue.entries(snapshot, ranking, outcome)
+        tried = self._queue.entries_of(others, snapshot, ranking)
+        # One entry per demand: planners number those that they are given.
+        extra = {id(demand): demand for entries in tried for _, _, demand in entries}
+        known = {id(demand) for demand in wanted}
+        wanted += [demand for place, demand in extra.items() if place not in known]
+        walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking)
+        if policy.is_smart:
+            walk.room.smart = Smart()
+            queue = walk.room.smart.order(snapshot, self._queue.ranked(queue, ranking))
+        return Rehearsal(walk, queue, tried)
+
+    def _begin(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Forget what no longer holds."""
+        if self._queue.begin(snapshot, policy):
+            self._pools, self._nodes = Pools(), None
+
+    def _walk(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        wanted: list[Demand],
+        outcome: Plan,
+        ranking: Ranking,
+    ) -> Walk:
+        """Return a walk with what it needs for shared cores, preemption and het jobs."""
+        planner = self._planner(snapshot, policy, wanted)
+        walk = Walk(snapshot, policy, budget, planner, outcome, self._queue.parts)
+        if any_shares(snapshot):
+            walk.sharing = Sharing(snapshot, outcome)
+        if policy.preempt_by:
+            walk.preempting = Preempting(snapshot, policy, outcome, ranking)
+        return walk
+
+    def _planner(
+        self, snapshot: Snapshot, policy: Policy, wanted: list[Demand]
+    ) -> Pools | NodePlan:
+        """Return the planner for these demands: counts where those are exact, else nodes."""
+        # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
+        are_alike = not snapshot.reservations and not policy.preempt_by
+        are_alike = are_alike and not any_shares(snapshot) and not policy.packs_serial
+        if are_alike and self._pools.fit(snapshot, wanted):
+            self._pools.begin(wanted, policy.window_s)
+            return self._pools
+        if self._nodes is None:
+            self._nodes = NodePlan(snapshot)
+        self._nodes.begin(snapshot, wanted, policy)
+        return self._nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A walk that has not begun, its queue in order, and entries of jobs that are not in it."""
+
+    walk: Walk
+    queue: list[Entry]
+    tried: list[list[Entry]]
+
+
+plan = Planner()
+"""The pass of this process."""

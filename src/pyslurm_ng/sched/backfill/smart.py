@@ -1,0 +1,219 @@
+"""An order of the queue that lets short work go first without making anybody wait too long.
+
+`SchedulerParameters=bf_smart`. What jobs will probably cost is foreseen from the limit and the
+user's own history (see `history`); limits go on to bound jobs, and room is kept by limits, so a
+wrong guess costs order, never a promise.
+
+How long is too long, says the longest wait that EASY backfilling would have made so far, see
+`shadow`. By it the waiting jobs of a partition fall into groups, served in this order:
+
+1. the oldest, once it has waited 0.4 of that, and the oldest that takes more than half of the
+   CPUs, once it has waited 0.2 of it, for it can only start when nearly all others have ended: as
+   in EASY they have a reservation;
+2. express jobs: the cheapest, as long as some are late, with 0.005 of the machine's time at most;
+3. late jobs, that have waited 0.6 of it: in order of submission, each with a reservation. What is
+   left of the longest wait is for making room: for a wide job that means to let long ones end;
+4. all others, the cheapest first. The first gets a reservation if nobody else has one.
+
+Cheap is a job that takes little of the machine for what its waiting costs: run time x CPUs over
+the slowdown that a second of waiting adds, both expected. A user whose jobs often fail at once has
+cheap jobs, whatever their limits. So the slowdown falls, which is made by short jobs behind long
+ones. Jobs of higher PriorityTier, or of higher priority apart from its age factor, stay before the
+others.
+
+Sources: Smith's rule with expectations: Rothkopf, "Scheduling with Random Service Times",
+Management Science 12(9), 1966; late jobs in order of submission: Lelong, Reis, Trystram, "Tuning
+EASY-Backfilling Queues", JSSPP 2017. That the threshold follows a shadow, and the express share,
+are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
+from pyslurm_ng.sched.plan import Start
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+
+Entry = tuple[int, Waiting, Demand]
+
+# Shares of the longest wait that EASY would have made.
+_WIDE_SHARE = 0.2
+_OLDEST_SHARE = 0.4
+_LATE_SHARE = 0.6
+_EXPRESS_SHARE = 0.005  # of the machine's time
+_MOST_EXPRESS_S = 12 * 3600 * _EXPRESS_SHARE
+_WITHOUT_LIMIT_US = 14 * 86_400_000_000
+
+# Groups of a queue.
+_OLDEST, _EXPRESS, _LATE, _OTHER = range(4)
+
+
+class Smart:
+    """What the policy remembers from pass to pass; all soft, a restart begins anew."""
+
+    def __init__(self) -> None:
+        self._shadows: dict[str, Shadow] = {}  # by partition
+        self._cpus: dict[str, int] = {}  # of partitions
+        self._now_us = 0
+        self._groups: dict[int, int] = {}  # of the jobs of this pass
+        self._express_s = 0.0  # of the whole machine, that express jobs may still take
+        self._shares_s: dict[int, float] = {}  # of express jobs that may start in this pass
+
+    def order(self, snapshot: Snapshot, queue: Sequence[Entry]) -> list[Entry]:
+        """Return the queue of a pass, each entry led by its rank, in the order to walk it."""
+        self._pass_time(snapshot.now_us)
+        by_partition: dict[str, list[Entry]] = {}
+        for entry in sorted(queue, key=lambda entry: (entry[1].submit_us, entry[1].job_id)):
+            by_partition.setdefault(entry[2].partition.name, []).append(entry)
+        self._follow(snapshot, by_partition)
+        self._groups, self._shares_s = {}, {}
+        for name, entries in by_partition.items():
+            by_rank: dict[int, list[Entry]] = {}
+            for entry in entries:
+                by_rank.setdefault(entry[0], []).append(entry)
+            for equals in by_rank.values():
+                self._group(equals, snapshot, self._shadows[name].longest_us)
+        return sorted(queue, key=self._key)
+
+    def may_reserve(self, job_id: int, reserved: int) -> bool:
+        """Return whether a job that cannot start is promised room; `reserved` others have been."""
+        group = self._groups.get(job_id, _OTHER)
+        return group in (_OLDEST, _LATE) or (group == _OTHER and not reserved)
+
+    def started(self, starts: Sequence[Start]) -> None:
+        """Learn what a pass starts, and charge express jobs."""
+        for start in starts:
+            if start.partition in self._shadows:
+                self._shadows[start.partition].started(start.job_id, self._now_us)
+            self._express_s -= self._shares_s.pop(start.job_id, 0.0)
+
+    def _pass_time(self, now_us: int) -> None:
+        passed_s = (now_us - self._now_us) / 1e6 if self._now_us else 0.0
+        self._now_us = now_us
+        if passed_s > 0:
+            self._express_s = min(_MOST_EXPRESS_S, self._express_s + passed_s * _EXPRESS_SHARE)
+
+    def _follow(self, snapshot: Snapshot, queue: Mapping[str, Sequence[Entry]]) -> None:
+        """Let the shadows see what has changed."""
+        now_us = snapshot.now_us
+        running = {item.job_id for item in snapshot.running if item.end_us}
+        for name in self._shadows.keys() - snapshot.partitions.keys():
+            del self._shadows[name]
+        for name in self._shadows.keys() | queue.keys():
+            partition = snapshot.partitions[name]
+            cpus = self._cpus[name] = _cpus_of(partition, snapshot)
+            shadow = self._shadows.get(name)
+            if shadow is None or shadow.cpus != cpus:
+                longest_us = shadow.longest_us if shadow is not None else 0
+                shadow = self._shadows[name] = Shadow(cpus, longest_us)
+                shadow.adopt(_running_twins(partition, snapshot), now_us)
+            able = [entry for entry in queue.get(name, ()) if entry[2].verdict is None]
+            arrived = [
+                _twin(job, demand, self._width(demand))
+                for _, job, demand in able
+                if not shadow.knows(job.job_id)
+            ]
+            shadow.pass_time(now_us, arrived, {job.job_id for _, job, _ in able}, running)
+
+    def _group(self, entries: Sequence[Entry], snapshot: Snapshot, longest_us: int) -> None:
+        """Put jobs of one rank in one partition, in order of submission, into groups."""
+        now_us = snapshot.now_us
+        able = [entry for entry in entries if entry[2].verdict is None]
+        wide = next((entry for entry in able if self._is_wide(entry[2])), None)
+        firsts = [(entry, _OLDEST_SHARE) for entry in able[:1]]
+        firsts += [(wide, _WIDE_SHARE)] if wide is not None else []
+        for (_, job, _), share in firsts:
+            if _waited_us(job, now_us) > share * longest_us:
+                self._put(job, _OLDEST)
+        others = [entry for entry in able if self._groups.get(entry[1].job_id) != _OLDEST]
+        if len(others) == len(able):
+            return
+        for _, job, _ in others:
+            if _waited_us(job, now_us) > _LATE_SHARE * longest_us:
+                self._put(job, _LATE)
+        self._choose_express(others, snapshot)
+
+    def _put(self, job: Waiting, group: int) -> None:
+        """Put a job into a group; one of several partitions keeps the best."""
+        self._groups[job.job_id] = min(group, self._groups.get(job.job_id, group))
+
+    def _choose_express(self, entries: Sequence[Entry], snapshot: Snapshot) -> None:
+        """Let the cheapest jobs pass late ones, as long as their share lasts."""
+        left_s = self._express_s - sum(self._shares_s.values())
+        if left_s <= 0:
+            return
+        for _, job, demand in sorted(entries, key=self._cost):
+            share_s = _run_us(job, demand) / 1e6 * self._width(demand) / snapshot.total_cpus
+            if share_s > left_s:
+                return
+            if not job.array_pending:
+                left_s -= share_s
+                self._shares_s[job.job_id] = share_s
+                self._put(job, _EXPRESS)
+
+    def _key(self, entry: Entry) -> tuple[int, int, float, int, int]:
+        rank, job, _ = entry
+        group = self._groups.get(job.job_id, _OTHER)
+        cost = self._cost(entry) if group in (_EXPRESS, _OTHER) else 0.0
+        return rank, group, cost, job.submit_us, job.job_id
+
+    def _cost(self, entry: Entry) -> float:
+        """Return CPU seconds over the slowdown that a second of waiting adds."""
+        _, job, demand = entry
+        cost = job.foreseen_cost or (_run_us(job, demand) / 1e6) ** 2
+        return cost * self._width(demand)
+
+    def _is_wide(self, demand: Demand) -> bool:
+        return 2 * self._width(demand) > self._cpus[demand.partition.name]
+
+    def _width(self, demand: Demand) -> int:
+        """Return how many CPUs of its partition a job takes from others."""
+        need, partition = demand.need, demand.partition
+        most = self._cpus[partition.name]
+        cpus = need.tasks * need.cpus_per_task
+        if need.is_exclusive:
+            cpus = max(cpus, need.nodes_min * most // max(1, len(partition.node_ids)))
+        return max(1, min(cpus, most))
+
+
+def _waited_us(job: Waiting, now_us: int) -> int:
+    return max(0, now_us - (job.accrue_us or job.submit_us))
+
+
+def _run_us(job: Waiting, demand: Demand) -> int:
+    """Return how long a job will probably run."""
+    if job.foreseen_us:
+        return job.foreseen_us
+    return _WITHOUT_LIMIT_US if demand.duration_us >= NO_END_US else demand.duration_us
+
+
+def _cpus_of(partition: Partition, snapshot: Snapshot) -> int:
+    specs = (snapshot.specs[node_id] for node_id in partition.node_ids)
+    return sum(spec.cpus for spec in specs if spec is not None)
+
+
+def _twin(job: Waiting, demand: Demand, cpus: int) -> Twin:
+    return Twin(
+        job_id=job.job_id,
+        cpus=cpus,
+        limit_us=min(demand.duration_us, NO_END_US),
+        submit_us=job.accrue_us or job.submit_us,
+        foreseen_us=_run_us(job, demand),
+        tasks=task_ranges.count(job.array_pending),
+    )
+
+
+def _running_twins(partition: Partition, snapshot: Snapshot) -> Iterator[Twin]:
+    """Yield what runs in a partition when its shadow begins."""
+    now_us = snapshot.now_us
+    nodes = frozenset(partition.node_ids)
+    for item in snapshot.running:
+        cpus = sum(alloc.cpus for alloc in item.nodes if alloc.node_id in nodes)
+        if item.end_us and cpus:
+            left_us = max(0, item.end_us - now_us)
+            foreseen_us = item.foreseen_us - now_us if item.foreseen_us else left_us
+            yield Twin(item.job_id, cpus, left_us, now_us, max(0, min(foreseen_us, left_us)))

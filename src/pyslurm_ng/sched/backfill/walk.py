@@ -1,0 +1,397 @@
+"""One walk through the queue: who starts, for whom room is kept, and why the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyslurm_ng._select import NEVER
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.backfill import walk_het
+from pyslurm_ng.sched.backfill.depth import BackfillLimits
+from pyslurm_ng.sched.backfill.kept_room import KeptRoom
+from pyslurm_ng.sched.backfill.queue import Entry
+from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
+from pyslurm_ng.sched.cons_tres.select import batch_node
+from pyslurm_ng.sched.limits.asks import chosen_licenses
+from pyslurm_ng.sched.limits.gate import LimitGate
+from pyslurm_ng.sched.plan import HandOver, Plan, Start, Wait
+from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.preemption.preempt import Preempting
+from pyslurm_ng.sched.reasons import reason
+from pyslurm_ng.sched.request import elastic, het
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.sharing import tenant_of
+from pyslurm_ng.sched.snapshot import NO_END_US, Claim, Snapshot, Waiting
+from pyslurm_ng.sched.timeline.node_plan import NodePlan
+from pyslurm_ng.sched.timeline.pools import Pools
+
+_CLEAR_STRETCH = 64  # jobs
+
+
+class Walk:
+    """What a walk has given away so far; it may be taken in several stretches.
+
+    `preempting` and `sharing` are set where jobs may be preempted and cores shared.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        planner: Pools | NodePlan,
+        outcome: Plan,
+        parts: Mapping[int, list[het.Part]],
+    ) -> None:
+        """Begin.
+
+        Args:
+            budget: jobs to look at.
+            parts: components of heterogeneous jobs, by leader.
+        """
+        self.snapshot = snapshot
+        self.policy = policy
+        self.budget = budget
+        self.planner = planner
+        self.plan = outcome
+        self.parts = parts
+        self.preempting: Preempting | None = None
+        self.sharing: Sharing | None = None
+        self.gate = LimitGate(snapshot.limits, snapshot.now_us, stops=policy.stops_at_limits)
+        self._limits: BackfillLimits | None = None
+        if policy.limits_backfill:
+            self._limits = BackfillLimits(policy, snapshot.now_us)
+        self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
+        self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
+        self._done: set[int] = set()  # jobs that need no look at their other partitions
+        self._over: Wait | None = None  # the limit that the last attempt to start would have broken
+
+    def run(self, queue: list[Entry]) -> None:
+        """Look at all jobs of the queue, or of the next stretch of it."""
+        waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.room.behind
+        place, reserve = self.planner.place, self.room.promises.append
+        now_us, claims = self.snapshot.now_us, self.snapshot.claims
+        reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
+        reserves_all = reserves_all and self.room.smart is None and self._limits is None
+        gate = self.gate
+        reserves_all = reserves_all and (gate.is_open or not self.policy.stops_at_limits)
+        done, hand_over, starts = self._done, self.hand_over, self.plan.starts
+        shown = len(starts)
+        tested = 0
+        preempts = self.preempting is not None or self.sharing is not None
+        hopeless = self.room.hopeless
+        is_alike = reserves_all and not preempts and not claims
+        if claims:
+            alive = {entry[1].job_id for entry in queue}
+            self.plan.lost_claims += [job_id for job_id in claims if job_id not in alive]
+        wait: Wait | None
+        at = 0
+        while True:
+            while reserves_all and not preempts and (placed := self._place_next(queue, at)):
+                at += placed
+            if at >= len(queue):
+                break
+            _, job, demand = queue[at]
+            at += 1
+            job_id = job.job_id
+            if job_id in done:
+                continue
+            # Room only shrinks in a pass: where one job has none, none has that asks for the same.
+            if (
+                is_alike
+                and (known := hopeless.get(id(demand))) is not None
+                and not job.array_pending
+                and not job.het_job_id
+                and gate.is_clear(job, demand)
+            ):
+                waits.setdefault(job_id, known)
+                tested += 1
+                continue
+            # Most jobs of a long queue are of the plainest sort: the planner finds room at once.
+            if (
+                reserves_all
+                and demand.is_plain
+                and job_id not in expected
+                and not job.array_pending
+                and not preempts
+                and not job.het_job_id
+                and (wait := behind.get(demand.partition.name)) is not None
+                and gate.is_clear(job, demand)
+            ):
+                start_us = place(demand)
+                if start_us > now_us:
+                    expected[job_id] = start_us
+                    reserve(job_id, demand, start_us)
+                    waits[job_id] = wait
+                    tested += 1
+                    continue
+            wait = self._consider(job, demand)
+            if hand_over is not None and len(starts) > shown:
+                shown = len(starts)
+                hand_over(self.plan)
+            if wait is None:
+                done.add(job_id)
+                waits.pop(job_id, None)
+                expected.pop(job_id, None)
+            else:
+                waits.setdefault(job_id, wait)
+        self.plan.tested += tested
+        if self.room.promises:
+            self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
+
+    def _place_next(self, queue: list[Entry], first: int) -> int:
+        """Keep room for the next jobs, if they are of the plainest sort; return how many."""
+        if not isinstance(self.planner, NodePlan):
+            return 0
+        if self.gate.is_open:
+            starts_us = self.planner.place_next(queue, first)
+        else:
+            starts_us = self.planner.place_next(self._clear(queue, first), 0)
+        if starts_us:
+            placed = queue[first : first + len(starts_us)]
+            job_ids = [job.job_id for _, job, _ in placed]
+            demands = [demand for _, _, demand in placed]
+            behind = self.room.behind
+            self.plan.expected_start_us.update(zip(job_ids, starts_us, strict=True))
+            self.plan.waits.update(
+                (job_id, behind[demand.partition.name])
+                for job_id, demand in zip(job_ids, demands, strict=True)
+            )
+            self.room.promises.extend(job_ids, demands, starts_us)
+            self.plan.tested += len(starts_us)
+        return len(starts_us)
+
+    def _clear(self, queue: list[Entry], first: int) -> list[Entry]:
+        """Return the next jobs as far as it is plain that no limit is in their way.
+
+        Only a few: a start among them changes what is left under the limits.
+        """
+        found = []
+        for entry in queue[first : first + _CLEAR_STRETCH]:
+            _, job, demand = entry
+            if demand.kind < 0 or not self.gate.is_clear(job, demand):
+                break
+            found.append(entry)
+        return found
+
+    def look(self, demand: Demand) -> int:
+        """Return when a job would start after those of the walk, or NO_END_US."""
+        if demand.verdict is not None:
+            return NO_END_US
+        start_us = self.planner.find(demand)
+        return start_us if start_us != NEVER else NO_END_US
+
+    def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
+        """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""
+        if job.het_job_id:
+            return walk_het.consider(self, self.parts[job.het_job_id])
+        if demand.verdict is not None:
+            return demand.verdict
+        if not job.tasks_left:
+            return reason.ARRAY_LIMIT
+        if self.plan.tested >= self.budget:
+            self.plan.cut_by = "bf_max_job_test"
+            return reason.PASS_ENDED
+        name = demand.partition.name
+        is_behind = name in self.room.behind
+        if is_behind and self._limits is not None and not self._limits.looks_at(job, name):
+            if not self._limits.may_start():
+                self.plan.cut_by = "bf_max_job_start"
+            return reason.PASS_ENDED
+        if name in self.gate.stopped:
+            return self.gate.stopped[name]
+        wait = self.gate.over_least(job, demand)
+        if wait is not None:
+            return self.gate.stop(demand, wait)
+        self.plan.tested += 1
+        claim = self.snapshot.claims.get(job.job_id)
+        if claim is not None and claim.is_free and not job.array_pending:
+            self.start_claimed(job, demand, claim)
+            return None
+        if job.array_pending:
+            return self._consider_array(job, demand)
+        if demand.is_elastic and self._start_short(job, demand, -1):
+            return None
+        start_us = self.planner.find(demand)
+        is_now = start_us == self.snapshot.now_us and not demand.is_elastic
+        if is_now and self._start(job, demand, -1):
+            return None
+        if is_now and self._over is not None:
+            return self.gate.stop(demand, self._over)
+        if self.sharing is not None and self._share(self.sharing, job, demand, -1):
+            return None
+        if claim is not None:
+            return self._await_claim(job, claim)
+        if self.preempting is not None:
+            wait = self._preempt(self.preempting, job, demand, -1)
+            if wait is not None:
+                return wait
+        return self.room.wait(job, demand, start_us)
+
+    def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
+        """Start as many tasks as fit; keep room for some of the others."""
+        tasks = task_ranges.tasks(job.array_pending)
+        wait: Wait | None = None
+        leaving: Wait | None = None
+        reserved = 0
+        for _ in range(job.tasks_left):
+            over = self.gate.over_least(job, demand)
+            if over is not None:
+                return wait or over
+            task_id = next(tasks)
+            if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
+                continue
+            start_us = self.planner.find(demand)
+            is_now = start_us == self.snapshot.now_us and not demand.is_elastic
+            if is_now and wait is None and self._start(job, demand, task_id):
+                continue
+            if is_now and wait is None and self._over is not None:
+                return self.gate.stop(demand, self._over)
+            sharing = self.sharing if wait is None and leaving is None else None
+            if sharing is not None and self._share(sharing, job, demand, task_id):
+                continue
+            if self.preempting is not None and wait is None:
+                found = self._preempt(self.preempting, job, demand, task_id)
+                if found is not None:
+                    leaving = found
+                    continue
+            promised = self.room.wait(job, demand, start_us)
+            wait = wait or promised
+            reserved += 1
+            if reserved >= self.policy.array_depth or start_us == NEVER:
+                break
+        wait = wait or leaving
+        if wait is None and task_ranges.count(job.array_pending) > job.tasks_left:
+            return reason.ARRAY_LIMIT
+        return wait
+
+    # Starts on what is free ---------------------------------------------------------------------
+
+    def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
+        """Start a job whose limit may be cut, with the longest that fits now."""
+        now_us, find = self.snapshot.now_us, self.planner.find
+        least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
+        found = elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
+        return found is not None and self._start(job, found, task_id)
+
+    def _start(self, job: Waiting, demand: Demand, task_id: int) -> bool:
+        is_behind = demand.partition.name in self.room.behind
+        if is_behind and self._limits is not None and not self._limits.may_start():
+            self.plan.cut_by = "bf_max_job_start"
+            return False
+        self._over = None
+        if self.gate.is_open:
+            allocs = self.planner.start(demand)
+        else:
+            allocs = self._start_within(job, demand)
+        if allocs is None:
+            return False
+        self.start_on(job, demand, task_id, allocs)
+        return True
+
+    def _start_within(self, job: Waiting, demand: Demand) -> tuple[NodeAlloc, ...] | None:
+        """Take what a job gets unless that breaks a limit, which is `_over` then."""
+        self.planner.begin_trial()
+        allocs = self.planner.start(demand)
+        if allocs is not None:
+            self._over = self.gate.over_given(job, demand, allocs)
+        if allocs is None or self._over is not None:
+            self.planner.roll_back()
+            return None
+        self.planner.keep()
+        return allocs
+
+    def start_on(
+        self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
+    ) -> None:
+        """Note a start on what the planner has given."""
+        self.gate.took(job, demand, allocs)
+        self.room.take_licenses(demand)
+        is_behind = demand.partition.name in self.room.behind
+        if is_behind and self._limits is not None:
+            self._limits.started()
+        self.plan.starts.append(
+            Start(
+                job_id=job.job_id,
+                task_id=task_id,
+                partition=demand.partition.name,
+                nodes=allocs,
+                batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
+                total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
+                scheduler="Backfill" if is_behind else "Main",
+                time_limit_min=demand.limit_min,
+                licenses=chosen_licenses(job, demand),
+                het_job_id=job.het_job_id,
+                tenant=tenant_of(job.request, demand.partition, job.uid),
+            )
+        )
+
+    # Starts on what others have -----------------------------------------------------------------
+
+    def _share(self, sharing: Sharing, job: Waiting, demand: Demand, task_id: int) -> bool:
+        """Start a job on cores that it shares with others, if it may and there is room."""
+        closed = self.room.promised_nodes(demand)
+        start = sharing.find(job, demand, task_id, self.room.licenses, closed)
+        if start is None or self.gate.over_given(job, demand, start.nodes) is not None:
+            return False
+        assert isinstance(self.planner, NodePlan)
+        self.planner.give(demand, own_part(start.nodes, sharing))
+        self.gate.took(job, demand, start.nodes)
+        self.room.take_licenses(demand)
+        self.plan.starts.append(replace(start, licenses=chosen_licenses(job, demand)))
+        return True
+
+    def start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
+        """Start a job on what it has preempted others for."""
+        self.gate.took(job, demand, claim.nodes)
+        self.plan.starts.append(
+            Start(
+                job_id=job.job_id,
+                task_id=-1,
+                partition=claim.partition,
+                nodes=claim.nodes,
+                batch_node_id=claim.nodes[0].node_id,
+                total_tasks=claim.total_tasks,
+                licenses=chosen_licenses(job, demand),
+                het_job_id=job.het_job_id,
+            )
+        )
+
+    def give(self, demand: Demand, job: Waiting, nodes: tuple[NodeAlloc, ...]) -> None:
+        """Take for a job what others leave for it."""
+        assert isinstance(self.planner, NodePlan)
+        self.planner.give(demand, nodes)
+        self.gate.took(job, demand, nodes)
+        self.room.take_licenses(demand)
+
+    def _await_claim(self, job: Waiting, claim: Claim) -> Wait:
+        """Say whom a job still waits for; nobody, and it must look for room anew."""
+        if not claim.leaving and job.job_id not in self.plan.lost_claims:
+            self.plan.lost_claims.append(job.job_id)
+        self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
+        return reason.preempting(claim.leaving)
+
+    def _preempt(
+        self, preempting: Preempting, job: Waiting, demand: Demand, task_id: int
+    ) -> Wait | None:
+        """Make others leave for a job, if that lets it start; return that it waits for them."""
+        if not preempting.is_able(job, demand):
+            return None
+        found = preempting.find(
+            job,
+            demand,
+            task_id,
+            self.room.licenses,
+            self.room.promised_nodes(demand),
+            # Nobody leaves for a job that a limit would keep from starting even then.
+            lambda nodes: self.gate.over_given(job, demand, nodes) is None,
+        )
+        if found is None:
+            return None
+        self.give(demand, job, found.start.nodes)
+        if task_id < 0:
+            self._done.add(job.job_id)
+            self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
+        return reason.preempting([job_id for job_id, _ in found.victims])

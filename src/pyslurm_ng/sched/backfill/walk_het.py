@@ -1,0 +1,138 @@
+"""How a walk deals with a heterogeneous job: all components start, or all keep room, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyslurm_ng._select import NEVER
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.reasons import reason
+from pyslurm_ng.sched.request import het
+
+if TYPE_CHECKING:
+    from pyslurm_ng.sched.backfill.walk import Walk
+    from pyslurm_ng.sched.preemption.preempt import Preempting
+
+
+def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
+    """Start all components, or keep room for all at one later moment; return why they wait."""
+    waits = {part.job.job_id: _verdict(walk, part) for part in parts}
+    if any(waits.values()):
+        return _note_waits(walk, parts, waits)
+    walk.plan.tested += len(parts)
+    wait = _claimed(walk, parts)
+    if wait is not None or all(part.job.job_id in walk.snapshot.claims for part in parts):
+        return wait
+    now_us, room, gate = walk.snapshot.now_us, walk.room, walk.gate
+    reserves = room.has_depth({demand.partition.name for part in parts for demand in part.hopeful})
+    over: list[Wait] = []
+
+    def accepts(placed: list[het.Placed]) -> bool:
+        over[:] = [wait for wait in [gate.over_together(placed)] if wait is not None]
+        return not over
+
+    judge = None if gate.is_open else accepts
+    if walk.preempting is None:
+        found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+    else:
+        # Who cannot start at once may find others to make room, before it is promised some.
+        found = het.common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
+        if found.is_accepted and found.start_us != now_us:
+            leaving = _preempt(walk, walk.preempting, parts)
+            if leaving is not None:
+                return _note_waits(walk, parts, dict.fromkeys(waits, leaving))
+            found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+    if not found.is_accepted:
+        return _note_waits(walk, parts, dict.fromkeys(waits, over[0]))
+    for item in found.placed:
+        job_id = item.part.job.job_id
+        if item.nodes is not None:
+            walk.start_on(item.part.job, item.demand, -1, item.nodes)
+            continue
+        if reserves:
+            room.promise(job_id, item.demand, found.start_us)
+        walk.plan.expected_start_us[job_id] = found.start_us
+    if found.start_us == now_us:
+        return None
+    for part in parts:
+        waits[part.job.job_id] = _why(walk, part, found.start_us)
+    return _note_waits(walk, parts, waits)
+
+
+def _claimed(walk: Walk, parts: list[het.Part]) -> Wait | None:
+    """Start components on what they have preempted others for, once all of it is free.
+
+    Returns whom they wait for. Claims that do not hold together any more are given up.
+    """
+    claims = walk.snapshot.claims
+    own = [claims[part.job.job_id] for part in parts if part.job.job_id in claims]
+    if not own:
+        return None
+    is_whole = len(own) == len(parts)
+    if is_whole and all(claim.is_free for claim in own):
+        for part, claim in zip(parts, own, strict=True):
+            walk.start_claimed(part.job, part.hopeful[0], claim)
+        return None
+    leaving = dict.fromkeys(job_id for claim in own for job_id in claim.leaving)
+    if not is_whole or not leaving:
+        walk.plan.lost_claims += [claim.job_id for claim in own]
+    wait = reason.preempting(tuple(leaving))
+    for part in parts:
+        walk.plan.expected_start_us.setdefault(part.job.job_id, walk.snapshot.now_us)
+    return _note_waits(walk, parts, dict.fromkeys((part.job.job_id for part in parts), wait))
+
+
+def _preempt(walk: Walk, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
+    """Make others leave, if that lets all components start; return that they wait for them."""
+    # The one that fewest nodes suit looks for room first, as where nobody has to leave.
+    order = sorted(parts, key=lambda part: (part.hopeful[0].suitable, part.job.job_id))
+    components = [(part.job, part.hopeful[0]) for part in order]
+
+    def accepts(nodes: Mapping[int, tuple[NodeAlloc, ...]]) -> bool:
+        placed = [het.Placed(part, part.hopeful[0], nodes[part.job.job_id]) for part in parts]
+        return walk.gate.is_open or walk.gate.over_together(placed) is None
+
+    found = preempting.find_together(
+        components, walk.room.licenses, walk.room.promised_nodes, accepts
+    )
+    if found is None:
+        return None
+    starts = {start.job_id: start for start in (found.start, *found.together)}
+    for job, demand in components:
+        walk.give(demand, job, starts[job.job_id].nodes)
+        walk.plan.expected_start_us.setdefault(job.job_id, walk.snapshot.now_us)
+    return reason.preempting([job_id for job_id, _ in found.victims])
+
+
+def _verdict(walk: Walk, part: het.Part) -> Wait | None:
+    """Return why a component cannot start however long it waits, if so."""
+    if walk.plan.tested >= walk.budget:
+        return reason.PASS_ENDED
+    if not part.hopeful:
+        return part.demands[0].verdict
+    return walk.gate.over_least(part.job, part.hopeful[0])
+
+
+def _why(walk: Walk, part: het.Part, start_us: int) -> Wait:
+    """Return why a component waits that could start later."""
+    demand = part.hopeful[0]
+    if start_us == NEVER:
+        return reason.never(demand)
+    if walk.room.lacks_licenses(demand):
+        return reason.licenses(demand, walk.room.licenses)
+    name = demand.partition.name
+    wait = walk.room.behind.get(name)
+    if wait is None:
+        walk.room.behind[name] = reason.behind(part.job.job_id, name)
+        return reason.resources(demand)
+    return wait
+
+
+def _note_waits(walk: Walk, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
+    """Note why each component waits; return the reason of the leader."""
+    first = next(wait for wait in waits.values() if wait is not None)
+    for part in parts:
+        walk.plan.waits.setdefault(part.job.job_id, waits[part.job.job_id] or first)
+    return waits[parts[0].job.job_id] or first

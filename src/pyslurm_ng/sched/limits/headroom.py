@@ -1,0 +1,94 @@
+"""How much more may run under the limits of one user, asked of every job of a long queue.
+
+The answer is on the safe side: what has headroom breaks no limit; what has none is looked at
+closely, as some limits take the place of others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyslurm_ng.model import assoc
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.sched.limits.measures import Amounts, Ask
+
+_MILLION = 1_000_000
+
+
+@dataclass(slots=True)
+class Used:
+    """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes."""
+
+    jobs: int = 0
+    tres: dict[str, int] = field(default_factory=dict)
+    run_min: dict[str, int] = field(default_factory=dict)
+    node_ids: set[int] = field(default_factory=set)
+
+    def add(self, ask: Ask, run_min: int) -> None:
+        """Count one more job, which is to run `run_min` minutes."""
+        self.jobs += 1
+        for name, count in ask.amounts.items():
+            self.tres[name] = self.tres.get(name, 0) + count
+            self.run_min[name] = self.run_min.get(name, 0) + count * run_min
+        self.node_ids.update(ask.node_ids)
+
+
+class Headroom:
+    """The limits on what a user runs, with what counts against each of them.
+
+    `lets_reserve`: nothing keeps a job that cannot start yet from being promised room.
+    """
+
+    __slots__ = ("_is_plain", "_jobs", "_most", "_tres", "_wall_min", "lets_reserve")
+
+    def __init__(self) -> None:
+        self.lets_reserve = True
+        self._is_plain = True  # there are no limits of other kinds than those below
+        self._jobs: list[tuple[Used, int]] = []
+        self._tres: list[tuple[Used, str, int]] = []
+        self._most: list[tuple[str, int]] = []  # of one job
+        self._wall_min = INFINITE
+
+    def has(self, ask: Ask) -> bool:
+        """Return whether one more job certainly breaks no limit."""
+        if not self._is_plain or ask.limit_min > self._wall_min:
+            return False
+        amounts = ask.amounts
+        for name, most in self._most:
+            if amounts.get(name, 0) > most:
+                return False
+        for used, most in self._jobs:
+            if used.jobs >= most:
+                return False
+        for used, name, most in self._tres:
+            if used.tres.get(name, 0) + amounts.get(name, 0) > most:
+                return False
+        return True
+
+    def limit_job(self, limits: assoc.Limits, factor: int = _MILLION) -> None:
+        """Heed the limits on any one job; those on TRES are multiplied by millionths."""
+        self._wall_min = min(self._wall_min, limits.max_wall_min)
+        self._most += [
+            (name, most * factor // _MILLION) for name, most in limits.max_tres_per_job.items()
+        ]
+        self.lets_reserve &= limits.min_priority == INFINITE
+        self._is_plain &= not (
+            limits.max_tres_per_node
+            or limits.min_tres_per_job
+            or limits.max_tres_mins_per_job
+            or limits.max_tres_run_mins
+            or limits.max_tres_run_mins_per_account
+        )
+
+    def limit_group(self, limits: assoc.Limits, used: Used, factor: int = _MILLION) -> None:
+        """Heed the limits on all jobs of a QOS or below an association together."""
+        most = {name: limit * factor // _MILLION for name, limit in limits.grp_tres.items()}
+        self.limit(used, limits.grp_jobs, most)
+        self._is_plain &= not (limits.grp_tres_mins or limits.grp_tres_run_mins)
+        self._is_plain &= limits.grp_wall_min == INFINITE
+
+    def limit(self, used: Used, most_jobs: int, most: Amounts) -> None:
+        """Heed limits on jobs, and on what they hold, that count together."""
+        if most_jobs != INFINITE:
+            self._jobs.append((used, most_jobs))
+        self._tres += [(used, name, amount) for name, amount in most.items() if amount != INFINITE]

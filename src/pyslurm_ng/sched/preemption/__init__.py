@@ -1,0 +1,1 @@
+"""Who has to make room for whom, and how."""

@@ -1,0 +1,1 @@
+"""Why jobs wait, until when, and what would start them sooner."""

@@ -1,0 +1,190 @@
+"""What stands in the way of a job that finds no room: nodes out of service, reservations, itself.
+
+Each answer takes a look at every node of a partition, so a pass affords only so many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
+from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.reasons.reason import minutes, needs, plural
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.need import Need
+from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+
+AWAY = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+_MAINTENANCE = "ReqNodeNotAvail, Reserved for maintenance"
+_RESERVED = "ReqNodeNotAvail, May be reserved for other job"
+# Nodes looked at in one pass; the last look may go beyond.
+_NODES_PER_PASS = 4000
+_LEAST_COST = 200  # of a look, in nodes
+_MOST_NAMES = 8
+
+
+class Obstacles:
+    """The answers of one pass; those about nodes alone are kept with the demand."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._left = _NODES_PER_PASS
+        self._closed: tuple[reserved.Closed, ...] | None = None
+
+    def lasting(self, request: JobRequest, demand: Demand) -> Wait | None:
+        """Return why a job could not run if nothing else did; None if it could."""
+        if not demand.is_judged:
+            if self._left <= 0:
+                return None
+            self._left -= len(demand.partition.node_ids)
+            demand.is_judged = True
+            demand.lasting_wait = unplaceable(
+                self._snapshot, demand.partition, request, demand.need
+            )
+        return demand.lasting_wait
+
+    def reservation(self, demand: Demand, taken: Callable[[], frozenset[int]]) -> Wait | None:
+        """Return the reservation but for which a job would start now, if there is one.
+
+        Args:
+            taken: returns the nodes that other jobs have got or been promised in this pass.
+        """
+        if self._left <= 0:
+            return None
+        snapshot = self._snapshot
+        now_us = snapshot.now_us
+        end_us = min(NO_END_US, now_us + demand.duration_us)
+        if self._closed is None:
+            self._closed = reserved.closed_times(snapshot.reservations, reserved.OUTSIDE)
+        closing = [
+            closed
+            for closed in self._closed
+            if closed.name != reserved.REST
+            and closed.begin_us < end_us
+            and closed.end_us > now_us
+            and any(demand.mask[node_id] for node_id in closed.node_ids)
+        ]
+        if not closing:
+            return None
+        self._left -= max(_LEAST_COST, len(demand.partition.node_ids))
+        busy = taken()
+        free = (
+            free_node(snapshot, node_id)
+            for node_id in demand.partition.node_ids
+            if demand.mask[node_id] and node_id not in busy and snapshot.cpus_free[node_id] > 0
+        )
+        if choose(demand.need, free) is None:
+            return None
+        return kept(closing, now_us, demand.duration_us)
+
+
+def kept(closing: Sequence[reserved.Closed], now_us: int, duration_us: int) -> Wait:
+    """Return the reason of a job that would start now but for these; maintenance is named first."""
+    first = next((closed for closed in closing if closed.is_maintenance), closing[0])
+    when = "has begun"
+    if first.begin_us > now_us:
+        when = f"begins in {minutes(first.begin_us - now_us)}"
+    text = f"its nodes are reserved: {first.name} {when}"
+    if first.end_us < NO_END_US:
+        text += f" and ends in {minutes(first.end_us - now_us)}"
+    if duration_us < NO_END_US:
+        text += f"; its time limit is {minutes(duration_us)}"
+    shown = _MAINTENANCE if first.is_maintenance else _RESERVED
+    return Wait(Reason.ReqNodeNotAvail, text, shown)
+
+
+def unplaceable(
+    snapshot: Snapshot, partition: Partition, request: JobRequest, need: Need
+) -> Wait | None:
+    """Return why a job would not fit even if its partition were empty; None if it would."""
+    suited = [
+        node_id
+        for node_id in partition.node_ids
+        if snapshot.specs[node_id] is not None
+        and node_id not in need.excluded_nodes
+        and suits(request, snapshot.features[node_id])
+    ]
+    usable = [node_id for node_id in suited if snapshot.usable[node_id]]
+    if _fits(snapshot, usable, need):
+        return None
+    what = needs(need)
+    if _fits(snapshot, suited, need):
+        away = [node_id for node_id in suited if not snapshot.usable[node_id]]
+        text = (
+            f"needs {what}; {len(usable)} of {plural(len(suited), 'suitable node')} of "
+            f"{partition.name} are in service, not {_names(snapshot, away)}"
+        )
+        return Wait(Reason.Resources, text, AWAY)
+    if request.constraint:
+        able = [
+            node_id
+            for node_id in partition.node_ids
+            if snapshot.specs[node_id] is not None
+            and node_id not in need.excluded_nodes
+            and suits(request, _available(snapshot, node_id))
+        ]
+        if len(able) > len(suited) and _fits(snapshot, able, need):
+            text = (
+                f"needs {what}; {len(suited)} of {plural(len(able), 'node')} of {partition.name} "
+                f"that can have {request.constraint} have it active"
+            )
+            return Wait(Reason.Constraints, text)
+    text = f"needs {what}; {partition.name} has no such nodes, in service or not"
+    if request.constraint:
+        text += f", with {request.constraint}"
+    return Wait(Reason.BadConstraints, text)
+
+
+def kept_for_others(
+    snapshot: Snapshot,
+    partition: Partition,
+    request: JobRequest,
+    need: Need,
+    shut: AbstractSet[int],
+) -> Wait | None:
+    """Return why a job would find no room outside of nodes that jobs before it wait for.
+
+    None: it would, on others of its partition's nodes, once they are idle.
+    """
+    suited = [
+        node_id
+        for node_id in partition.node_ids
+        if snapshot.usable[node_id]
+        and node_id not in need.excluded_nodes
+        and suits(request, snapshot.features[node_id])
+    ]
+    others = [node_id for node_id in suited if node_id not in shut]
+    if len(others) == len(suited) or _fits(snapshot, others, need):
+        return None
+    text = (
+        f"needs {needs(need)}; jobs of higher priority wait for {len(suited) - len(others)} of "
+        f"{plural(len(suited), 'suitable node')} of {partition.name} in other partitions"
+    )
+    return Wait(Reason.Resources, text, AWAY)
+
+
+def _available(snapshot: Snapshot, node_id: int) -> tuple[str, ...]:
+    active = snapshot.features[node_id]
+    if node_id < len(snapshot.features_available):
+        return (*active, *snapshot.features_available[node_id])
+    return active
+
+
+def _fits(snapshot: Snapshot, node_ids: Iterable[int], need: Need) -> bool:
+    nodes = (
+        empty_node(node_id, spec)
+        for node_id in node_ids
+        if (spec := snapshot.specs[node_id]) is not None
+    )
+    return choose(need, nodes) is not None
+
+
+def _names(snapshot: Snapshot, node_ids: list[int]) -> str:
+    names = [spec.name for node in node_ids if (spec := snapshot.specs[node]) is not None]
+    return ",".join(names[:_MOST_NAMES]) + ("..." if len(names) > _MOST_NAMES else "")

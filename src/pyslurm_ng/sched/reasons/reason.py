@@ -1,0 +1,135 @@
+"""Why jobs wait, in a sentence with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.need import Need
+
+PASS_ENDED = Wait(Reason.Priority, "the pass ended before this job's turn")
+ARRAY_LIMIT = Wait(Reason.JobArrayTaskLimit, "as many tasks run as the array's limit allows")
+
+
+def preempting(job_ids: Sequence[int]) -> Wait:
+    """Return the reason of a job for which others are leaving."""
+    names = ",".join(map(str, job_ids[:8])) + ("..." if len(job_ids) > 8 else "")
+    if not job_ids:
+        return Wait(Reason.Resources, "starts when what it preempted others for is free")
+    return Wait(Reason.Resources, f"starts when preempted job{'s' * (len(job_ids) > 1)} {names} "
+                f"{'have' if len(job_ids) > 1 else 'has'} left")  # fmt: skip
+
+
+def plural(count: int, word: str) -> str:
+    """Return `1 node`, `2 nodes`."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def minutes(duration_us: int) -> str:
+    """Return a time as people say it: 20 s, 45 min, 3 h 5 min, 2 days 4 h; parts are rounded up."""
+    if 0 < duration_us < 60_000_000:
+        return f"{-(-duration_us // 1_000_000)} s"
+    whole = max(0, -(-duration_us // 60_000_000))
+    hours, left = divmod(whole, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return plural(days, "day") + (f" {hours} h" if hours else "")
+    if hours:
+        return f"{hours} h" + (f" {left} min" if left else "")
+    return f"{left} min"
+
+
+def needs(need: Need) -> str:
+    """Return what a job needs, in words."""
+    words = [plural(need.nodes_min, "node")]
+    if need.is_exclusive:
+        words[0] = plural(need.nodes_min, "whole node")
+    words.append(f"for {plural(need.tasks, 'task')} of {plural(need.cpus_per_task, 'CPU')}")
+    if need.mem_per_node_mib:
+        words.append(f"and {need.mem_per_node_mib} MiB per node")
+    elif need.mem_per_cpu_mib:
+        words.append(f"and {need.mem_per_cpu_mib} MiB per CPU")
+    for where, wants in (
+        ("per node", need.gres_per_node),
+        ("per task", need.gres_per_task),
+        ("in all", need.gres_total),
+    ):
+        for name, kind, count in wants:
+            words.append(f"with {count} x {kind or name} {where}")
+    words += _choice(need)
+    return " ".join(words)
+
+
+def _choice(need: Need) -> list[str]:
+    """Return what else a job asks of its nodes together."""
+    words = []
+    counts = [sum(count for _, count in way.counts) for way in need.features]
+    if any(counts):
+        words.append(f"with features on {plural(max(counts), 'node')} of them")
+    elif len(need.features) > 1 and all(way.every is not None for way in need.features):
+        words.append("all with the same of several features")
+    if need.contiguous:
+        words.append("side by side")
+    with_whom = {
+        "USER": "jobs of its user",
+        "MCS": "jobs of its label",
+        "TOPO": "nobody, in units of its own,",
+    }
+    if need.sharing:
+        words.append(f"shared with {with_whom[need.sharing]} only")
+    return words
+
+
+def resources(demand: Demand) -> Wait:
+    """Return the reason of the first job of a partition that has to wait for room."""
+    partition = demand.partition
+    return Wait(
+        Reason.Resources,
+        f"needs {needs(demand.need)}; {demand.suitable} of {len(partition.node_ids)} nodes of "
+        f"{partition.name} are in service and suit",
+    )
+
+
+def topology(need: Need) -> Wait:
+    """Return the reason of a job with enough nodes free, but not near one another."""
+    whole = need.segment or need.nodes_min
+    words = f"room for {plural(whole, 'node')} in one block"
+    if need.switches:
+        words = f"{plural(need.nodes_min, 'node')} below {plural(need.switches, 'leaf switch')}"
+    elif need.segment:
+        words += f", {plural(need.nodes_min // need.segment, 'time')}"
+    text = f"needs {needs(need)}; as many are free, but it needs {words}"
+    return Wait(Reason.No_suitable_topology_unit_found, text)
+
+
+def licenses(demand: Demand, free: dict[str, int]) -> Wait:
+    """Return the reason of a job that has to wait for licences."""
+    for name, count in demand.licenses:
+        if free.get(name, 0) < count:
+            text = f"needs {plural(count, 'licence')} {name}; {max(0, free.get(name, 0))} free"
+            return Wait(Reason.Licenses, text)
+    return Wait(Reason.Licenses, "the licences it needs are promised to jobs before it")
+
+
+def behind(job_id: int, partition_name: str) -> Wait:
+    """Return the reason of the jobs that wait behind another one."""
+    text = f"job {job_id} of higher priority waits in {partition_name}"
+    return Wait(Reason.Priority, text)
+
+
+def never(demand: Demand) -> Wait:
+    """Return the reason of a job for which there is no room in the whole window."""
+    return Wait(
+        Reason.Resources,
+        f"needs {needs(demand.need)}; {demand.suitable} of {len(demand.partition.node_ids)} nodes "
+        f"of {demand.partition.name} are in service and suit, and no time was found",
+    )
+
+
+def deadline(deadline_us: int, now_us: int) -> Wait:
+    """Return the reason of a job that no start found would let end by its deadline."""
+    left = minutes(deadline_us - now_us)
+    text = f"its deadline is {left} away; there is no room for it before that"
+    return Wait(Reason.DeadLine, text)

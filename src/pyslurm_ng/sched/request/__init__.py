@@ -1,0 +1,1 @@
+"""What jobs ask for, read once: needs, features, sharing, heterogeneous parts."""

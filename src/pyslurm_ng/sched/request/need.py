@@ -1,0 +1,331 @@
+"""What one job needs of each node and in all, read once out of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.base.tres import parse_gres
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import (
+    REQ_CONSOLIDATE_SEGMENTS,
+    REQ_CONTIGUOUS,
+    REQ_EXCLUSIVE,
+    REQ_GRES_DISABLE_BIND,
+    REQ_GRES_ENFORCE_BIND,
+    REQ_GRES_MANY_TASKS_SHARING,
+    REQ_GRES_ONE_TASK_SHARING,
+    REQ_OVERCOMMIT,
+    REQ_SPREAD,
+    REQ_SPREAD_SEGMENTS,
+    REQ_USE_MIN_NODES,
+    JobRequest,
+)
+from pyslurm_ng.model.node import is_part
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes, total
+from pyslurm_ng.sched.request.features import FeatureError, Way, least_nodes, ways
+from pyslurm_ng.sched.request.sharing import sharing_of
+
+GresNeed = tuple[str, str, int]  # name, type or empty, count
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What slurm.conf says about selection: words of SelectTypeParameters and the like."""
+
+    with_memory: bool = True
+    least_loaded: bool = False
+    whole_sockets: bool = False
+    one_task_per_core: bool = False
+    is_block: bool = False  # cores socket after socket unless a job says otherwise
+    enforces_binding: bool = False
+    parts_of_many: bool = False  # MULTIPLE_SHARING_GRES_PJ
+    one_task_per_gpu: bool = False  # ONE_TASK_PER_SHARING_GRES
+    spreads_parts: bool = False  # LL_SHARED_GRES
+    allows_special: bool = False  # AllowSpecResourcesUsage
+
+
+DEFAULTS = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Requirements with all defaults filled in; zero counts do not constrain.
+
+    Either `mem_per_node_mib` or `mem_per_cpu_mib` or `mem_per_gpu_mib` is set, or
+    `mem_whole_node`, or memory is not consumed.
+    """
+
+    nodes_min: int
+    nodes_max: int
+    tasks: int
+    cpus_per_task: int
+    tasks_per_node: int
+    fixed_tasks_per_node: bool  # each node gets exactly `tasks_per_node`
+    tasks_per_core: int
+    threads_per_core: int
+    cpus_min_per_node: int
+    mem_per_node_mib: int
+    mem_per_cpu_mib: int
+    mem_per_gpu_mib: int
+    mem_whole_node: bool
+    tmp_mib: int
+    gres_per_node: tuple[GresNeed, ...]
+    gres_per_task: tuple[GresNeed, ...]
+    gres_total: tuple[GresNeed, ...]
+    is_exclusive: bool
+    overcommit: bool
+    required_nodes: frozenset[int]
+    excluded_nodes: frozenset[int]
+    segment: int = 0  # nodes that have to be in one block
+    consolidates: bool = False  # its segments have to be in one aggregated block
+    spreads_segments: bool = False  # no two of its segments may be in one base block
+    is_block: bool = False  # cores socket after socket: the second word of --distribution
+    switches: int = 0  # leaf switches it wants at most; 0: any, or it has waited enough
+    # Which of the nodes that fit; see `choosers`.
+    features: tuple[Way, ...] = ()  # ways to satisfy them; empty when each node is judged alone
+    contiguous: bool = False
+    spread: bool = False  # over as many nodes as possible, tasks even
+    least_loaded: bool = False
+    aims_high: bool = False  # as many of its range of nodes as there are
+    sizes: tuple[int, ...] = ()  # the only node counts allowed; empty: all from least to most
+    max_cpus_per_node: int = INFINITE  # of all jobs of the partition together
+    max_cpus_per_socket: int = INFINITE
+    partition: str = ""
+    sharing: str = ""  # with whom it shares nodes; see `sharing`
+    # Inside a node; least counts of the hardware, and most tasks of one socket.
+    sockets_min: int = 0
+    cores_per_socket_min: int = 0
+    threads_per_core_min: int = 0
+    tasks_per_socket: int = 0
+    whole_sockets: bool = False  # CR_Socket: nobody else gets a core of them
+    # Set aside for the system in place of what the node's configuration says; 0: as that says.
+    special_cores: int = 0
+    special_threads: int = 0
+    gpus_per_socket: tuple[GresNeed, ...] = ()  # of `sockets_min` sockets; per node they add up
+    tasks_per_gpu: int = 0  # no more for each of a node's GPUs
+    cpus_per_gpu: int = 0  # at least so many go with each GPU of a node
+    # Parts of GPUs: of several GPUs of a node, each task's of another one, least loaded first.
+    parts_of_many: bool = False
+    one_task_per_gpu: bool = False
+    spreads_parts: bool = False
+    gres_binding: str = ""  # ENFORCE: cores only near the devices; DISABLE: cores anywhere
+
+    @property
+    def is_choosy(self) -> bool:
+        """Return whether not any nodes that fit will do."""
+        return bool(self.features) or self.contiguous or self.spread or self.least_loaded
+
+    @property
+    def has_gpus(self) -> bool:
+        """Return whether it asks for GPUs or gets all there are."""
+        wanted = (*self.gres_per_node, *self.gres_per_task, *self.gres_total)
+        return self.is_exclusive or any(name == "gpu" for name, _, _ in wanted)
+
+    @property
+    def has_parts(self) -> bool:
+        """Return whether it asks for parts of GPUs."""
+        return any(is_part(name) for name, _, _ in (*self.gres_per_node, *self.gres_per_task))
+
+    @property
+    def is_particular(self) -> bool:
+        """Return whether not any free cores of a node will do."""
+        return (
+            self.whole_sockets
+            or bool(self.special_cores or self.special_threads)
+            or self.gres_binding == "ENFORCE"
+            or self.max_cpus_per_socket < INFINITE
+        )
+
+    @property
+    def is_capped(self) -> bool:
+        """Return whether the partition's jobs may have only some CPUs of a node."""
+        return min(self.max_cpus_per_node, self.max_cpus_per_socket) < INFINITE
+
+    @property
+    def is_ranged(self) -> bool:
+        """Return whether there is more to a node count than the fewest that do."""
+        return self.spread or self.aims_high or bool(self.sizes)
+
+
+def need_of(
+    request: JobRequest,
+    partition: Partition,
+    node_by_name: Mapping[str, int],
+    selection: Selection = DEFAULTS,
+) -> Need:
+    """Return what `request` needs in `partition`.
+
+    Node names that do not exist are passed over: the submit rule has refused them, and a node may
+    have been removed since.
+    """
+    sizes = job_sizes(request, partition)
+    flags = request.flags
+    required = frozenset(_node_ids(request.node_list, node_by_name))
+    excluded = frozenset(_node_ids(request.exclude, node_by_name))
+    if 0 < request.nodes_max < len(required):
+        # More names than it may have nodes: any of those named.
+        excluded |= frozenset(partition.node_ids) - required
+        required = frozenset()
+    mem = sizes.mem_per_node_mib, sizes.mem_per_cpu_mib, sizes.mem_per_gpu_mib
+    if not selection.with_memory:
+        mem = 0, 0, 0
+    second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
+    here = partition.select_type_parameters.upper().split(",")
+    overcommit = bool(flags & REQ_OVERCOMMIT)
+    exclusive = bool(flags & REQ_EXCLUSIVE or request.core_spec or request.thread_spec)
+    exclusive = exclusive or partition.exclusive == "NODE"
+    both = _tasks_of_gpus(request)
+    one_task = selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here
+    features = _features(request)
+    nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
+    aims_high = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
+    return Need(
+        nodes_min=nodes_min,
+        nodes_max=nodes_max,
+        tasks=sizes.tasks,
+        cpus_per_task=sizes.cpus_per_task,
+        tasks_per_node=request.ntasks_per_node or both,
+        fixed_tasks_per_node=bool(request.ntasks_per_node and not request.ntasks),
+        tasks_per_core=request.ntasks_per_core or int(one_task and not overcommit),
+        threads_per_core=request.threads_per_core,
+        cpus_min_per_node=request.mincpus,
+        mem_per_node_mib=mem[0],
+        mem_per_cpu_mib=mem[1],
+        mem_per_gpu_mib=mem[2],
+        mem_whole_node=selection.with_memory and sizes.mem_whole_node,
+        tmp_mib=request.tmp_mib,
+        gres_per_node=_gres(request.gres)
+        + _gpus(request.gpus_per_node)
+        + _gpus(request.gpus_per_socket, max(1, request.sockets_per_node)),
+        gres_per_task=(() if both else _gpus(request.gpus_per_task)) + _gres(request.tres_per_task),
+        gres_total=_in_all(request),
+        is_exclusive=exclusive,
+        overcommit=overcommit,
+        required_nodes=required,
+        excluded_nodes=excluded,
+        segment=request.segment,
+        is_block=second == "block" or (selection.is_block and second in ("", "*")),
+        consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
+        spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS),
+        features=features,
+        contiguous=bool(flags & REQ_CONTIGUOUS),
+        spread=bool(flags & REQ_SPREAD),
+        least_loaded=selection.least_loaded or partition.lln,
+        aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
+        sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
+        max_cpus_per_node=partition.max_cpus_per_node,
+        max_cpus_per_socket=partition.max_cpus_per_socket,
+        partition=partition.name,
+        sharing=sharing_of(request, partition),
+        sockets_min=request.sockets_per_node,
+        cores_per_socket_min=request.cores_per_socket,
+        threads_per_core_min=request.threads_per_core,
+        tasks_per_socket=request.ntasks_per_socket,
+        whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
+        special_cores=request.core_spec if selection.allows_special else 0,
+        special_threads=request.thread_spec if selection.allows_special else 0,
+        gpus_per_socket=_gpus(request.gpus_per_socket),
+        tasks_per_gpu=request.ntasks_per_gpu,
+        cpus_per_gpu=sizes.cpus_per_gpu,
+        parts_of_many=selection.parts_of_many,
+        one_task_per_gpu=_one_task(request, selection),
+        spreads_parts=selection.spreads_parts,
+        gres_binding=_binding(request, selection, exclusive),
+    )
+
+
+def _one_task(request: JobRequest, selection: Selection) -> bool:
+    """Return whether each task has parts of a GPU that no other task of the job has."""
+    if request.flags & REQ_GRES_MANY_TASKS_SHARING:
+        return False
+    return bool(request.flags & REQ_GRES_ONE_TASK_SHARING) or selection.one_task_per_gpu
+
+
+def _binding(request: JobRequest, selection: Selection, exclusive: bool) -> str:
+    """Return how devices and cores belong together; whole nodes have both."""
+    flags = request.flags
+    if flags & REQ_GRES_DISABLE_BIND:
+        return "DISABLE"
+    if exclusive or not (flags & REQ_GRES_ENFORCE_BIND or selection.enforces_binding):
+        return ""
+    texts = (
+        request.gres,
+        request.gpus,
+        request.gpus_per_node,
+        request.gpus_per_socket,
+        request.gpus_per_task,
+    )
+    return "ENFORCE" if any(texts) else ""
+
+
+def _range(request: JobRequest, sizes: JobSizes, least: int) -> tuple[int, int]:
+    """Return the least and the most nodes; tasks that are counted do not need more nodes."""
+    nodes_min = max(sizes.nodes_min, least)
+    if request.constraint and "*" in request.constraint:
+        try:
+            nodes_min = max(nodes_min, least_nodes(request.constraint))
+        except FeatureError:
+            pass  # the submit rule has refused it
+    nodes_max = max(sizes.nodes_max, least)
+    if not request.nodes_max:
+        nodes_max = max(nodes_max, nodes_min)
+    if request.ntasks and request.nodes_max > request.nodes_min:
+        nodes_max = min(nodes_max, max(nodes_min, request.ntasks))
+    return nodes_min, nodes_max
+
+
+def _features(request: JobRequest) -> tuple[Way, ...]:
+    """Return the ways to satisfy the features, those preferred first.
+
+    Empty when a look at each single node does: no counts, no alternatives for all nodes alike.
+    """
+    if not request.prefer and ("[" not in request.constraint and "*" not in request.constraint):
+        return ()
+    try:
+        preferred = ways(request.prefer) if request.prefer else ()
+        demanded = ways(request.constraint) if request.constraint else (Way(None),)
+    except FeatureError:
+        return ()
+    found = preferred + demanded
+    return () if len(found) == 1 and not found[0].counts else found
+
+
+def _node_ids(text: str, node_by_name: Mapping[str, int]) -> list[int]:
+    if not text:
+        return []
+    return [node_by_name[name] for name in expand(text) if name in node_by_name]
+
+
+def _gres(text: str) -> tuple[GresNeed, ...]:
+    if not text or text.lower() == "none":
+        return ()
+    return tuple((item.name, item.type_name, item.amount) for item in parse_gres(text))
+
+
+def _tasks_of_gpus(request: JobRequest) -> int:
+    """Return the most tasks of a node whose GPUs are asked for by node and by task; 0: not so."""
+    if not (request.gpus_per_node and request.gpus_per_task):
+        return 0
+    return max(1, total(request.gpus_per_node) // max(1, total(request.gpus_per_task)))
+
+
+def _in_all(request: JobRequest) -> tuple[GresNeed, ...]:
+    """Return the GPUs of the whole job; none where those of its nodes or tasks add up to them."""
+    if not request.gpus or request.gpus_per_task or request.gpus_per_node:
+        return ()
+    if request.gpus_per_socket or any(name == "gpu" for name, _, _ in _gres(request.gres)):
+        return ()
+    return _gpus(request.gpus)
+
+
+def _gpus(text: str, times: int = 1) -> tuple[GresNeed, ...]:
+    """Read the `[type:]n` lists of the --gpus options."""
+    needs = []
+    for part in text.split(","):
+        if part:
+            kind, _, count = part.rpartition(":")
+            needs.append(("gpu", kind, int(count) * times))
+    return tuple(needs)

@@ -1,0 +1,1 @@
+"""Advance reservations: what they keep, and what the jobs inside them see."""

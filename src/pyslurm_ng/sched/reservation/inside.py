@@ -1,0 +1,264 @@
+"""First the jobs inside reservations, then all others on what is left.
+
+Each reservation is a small cluster of its own: its jobs are planned on its nodes and times by a
+planner of its own, as all others are around it afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from pyslurm_ng.model import gres_parts, task_ranges
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.partition import opened
+from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.plan import Plan, Start, Wait
+from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.priority import Ranking
+from pyslurm_ng.sched.request.demand import limit_us
+from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.reservation.licenses import LicensesInside
+from pyslurm_ng.sched.reservation.place_view import (
+    longest_us,
+    named_nothing,
+    place_view,
+    why_inside,
+)
+from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
+
+
+class PlanView(Protocol):
+    """What plans a view: `backfill.Planner`."""
+
+    def __call__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        fairshare: Mapping[int, float] | None = None,
+    ) -> Plan:
+        """Return the plan of a snapshot whose jobs name no reservation."""
+
+
+class Inside:
+    """Planners of reservations, kept from pass to pass."""
+
+    def __init__(self, make: Callable[[], PlanView]) -> None:
+        self._make = make
+        self._planners: dict[str, PlanView] = {}
+        self._policies: tuple[Policy, Policy, Policy] | None = None
+
+    def plan(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        fairshare: Mapping[int, float] | None = None,
+    ) -> tuple[Plan, Snapshot]:
+        """Return a plan for jobs inside reservations and the snapshot that remains for the others.
+
+        A job that a magnetic reservation draws but cannot hold is among the others, too.
+        """
+        outcome = Plan()
+        jobs, homeless = _by_place(snapshot)
+        self._planners = {name: one for name, one in self._planners.items() if name in jobs}
+        if not jobs and not homeless:
+            return outcome, snapshot
+        ranking = Ranking(snapshot, policy, fairshare)
+        left: dict[int, Waiting | None] = {}  # None: it has started, all of it
+        for place in snapshot.reservations:
+            here = [
+                job
+                for item in jobs.get(place.name, ())
+                if (job := left.setdefault(item.job_id, item)) is not None
+            ]
+            if not here:
+                continue
+            found = self._plan_place(snapshot, policy, place, here, budget, fairshare)
+            budget = max(0, budget - found.tested)
+            for job in here:
+                started = [one.task_id for one in found.starts if one.job_id == job.job_id]
+                left[job.job_id] = _left(job, started)
+            snapshot = _held(snapshot, place, found.starts, {job.job_id: job for job in here})
+            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()))
+            snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
+            outcome.add(found)
+        for job in homeless:
+            outcome.waits[job.job_id] = _not_for_it(snapshot, job)
+        _rank(outcome, ranking, snapshot, [*homeless, *filter(None, left.values())])
+        others = [job for job in snapshot.waiting if not job.request.reservation]
+        rest = [left.get(job.job_id, job) for job in others]
+        ids = {job.job_id for job in others}
+        claims = {key: claim for key, claim in snapshot.claims.items() if key in ids}
+        waiting = [job for job in rest if job is not None]
+        return outcome, dataclasses.replace(snapshot, waiting=waiting, claims=claims)
+
+    def _plan_place(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        place: Reservation,
+        jobs: list[Waiting],
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+    ) -> Plan:
+        """Return the plan of one reservation; of jobs that it draws only what is worth a word."""
+        drawn = {job.job_id for job in jobs if not job.request.reservation}
+        has_guests = bool(drawn) and not policy.plans_in_magnets
+        seen = [
+            dataclasses.replace(job, is_guest=True)
+            if has_guests and job.job_id in drawn
+            else named_nothing(job)
+            for job in jobs
+        ]
+        if self._policies is None or self._policies[0] is not policy:
+            # The plan of a view is not for learning from. Where some jobs are kept no room each
+            # has to be looked at.
+            plain = dataclasses.replace(policy, is_smart=False)
+            depth = min(policy.reserve_depth, EVERY_JOB - 1)
+            self._policies = policy, plain, dataclasses.replace(plain, reserve_depth=depth)
+        planner = self._planners.get(place.name)
+        if planner is None:
+            planner = self._planners[place.name] = self._make()
+        view = place_view(snapshot, place, seen)
+        found = planner(view, self._policies[1 + has_guests], budget, fairshare)
+        for job in jobs:
+            job_id = job.job_id
+            if job_id in drawn:
+                found.waits.pop(job_id, None)
+                if has_guests:
+                    found.expected_start_us.pop(job_id, None)
+            elif job_id in found.waits:
+                is_planned = job_id in found.expected_start_us
+                wait = found.waits[job_id]
+                found.waits[job_id] = why_inside(snapshot, place, job, wait, is_planned=is_planned)
+        found.priorities.clear()
+        return found
+
+
+def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waiting]]:
+    """Return the jobs that each reservation may have, and those that no reservation takes."""
+    magnets = [item for item in snapshot.reservations if "MAGNETIC" in item.flags]
+    found: dict[str, list[Waiting]] = {}
+    homeless = []
+    for job in snapshot.waiting:
+        if job.request.reservation:
+            names = reserved.places(snapshot.reservations, job)
+            if not names:
+                homeless.append(job)
+        elif magnets and not job.het_job_id:
+            names = reserved.places(magnets, job)
+        else:
+            continue
+        for name in names:
+            if name != reserved.OUTSIDE:
+                found.setdefault(name, []).append(job)
+    return found, homeless
+
+
+def _promised_licenses(
+    snapshot: Snapshot, place: Reservation, plan: Plan, waiting: Iterable[Waiting]
+) -> Iterator[Reservation]:
+    """Yield what keeps licences for jobs that are to start in a reservation from all others.
+
+    Licences that are the reservation's own are kept already.
+    """
+    own = dict(license_counts(place.licenses))
+    for job in waiting:
+        start_us = plan.expected_start_us.get(job.job_id, 0)
+        wanted = [
+            f"{name}:{count}"
+            for name, count in license_counts(job.request.licenses)
+            if name not in own
+        ]
+        if wanted and snapshot.now_us < start_us < NO_END_US:
+            end_us = start_us + longest_us(snapshot, job)
+            yield Reservation(reserved.REST, start_us, end_us, licenses=",".join(wanted))
+
+
+def _not_for_it(snapshot: Snapshot, job: Waiting) -> Wait:
+    """Say why none of the reservations that a job names takes it."""
+    wanted = job.request.reservation
+    known = {item.name for item in snapshot.reservations}
+    is_gone = known.isdisjoint(wanted.split(","))
+    what = "does not exist" if is_gone else "is not for this job"
+    return Wait(Reason.Reservation, f"reservation {wanted} {what}")
+
+
+def _rank(plan: Plan, ranking: Ranking, snapshot: Snapshot, jobs: Iterable[Waiting]) -> None:
+    """Note the priorities that jobs have in the whole cluster."""
+    for job in jobs:
+        partition = snapshot.partitions.get(job.partitions[0])
+        if partition is not None:
+            plan.priorities[job.job_id] = ranking.priority(job, partition)
+
+
+def _left(job: Waiting, task_ids: list[int]) -> Waiting | None:
+    """Return what of a job has not started: the other tasks of an array."""
+    if not task_ids:
+        return job
+    if not job.array_pending or job.tasks_left <= len(task_ids):
+        return None
+    ranges = job.array_pending
+    for task_id in task_ids:
+        ranges = task_ranges.remove(ranges, task_id)
+    left = job.tasks_left - len(task_ids)
+    return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
+
+
+def _held(
+    snapshot: Snapshot, place: Reservation, starts: list[Start], jobs: dict[int, Waiting]
+) -> Snapshot:
+    """Return a snapshot in which what starts runs already."""
+    if not starts:
+        return snapshot
+    fresh = dataclasses.replace(
+        snapshot,
+        cpus_free=snapshot.cpus_free[:],
+        mem_free_mib=snapshot.mem_free_mib[:],
+        cores_busy=snapshot.cores_busy[:],
+        gres_busy=snapshot.gres_busy[:],
+        gres_used=snapshot.gres_used[:],
+        in_use=snapshot.in_use[:],
+        running=snapshot.running[:],
+        licenses_free=dict(snapshot.licenses_free),
+    )
+    inside = dict(snapshot.licenses_inside)
+    fresh = dataclasses.replace(fresh, licenses_inside=inside)
+    for start in starts:
+        job = jobs[start.job_id]
+        for alloc in start.nodes:
+            node_id = alloc.node_id
+            fresh.in_use[node_id] = 1
+            fresh.cpus_free[node_id] -= alloc.cpus
+            fresh.mem_free_mib[node_id] -= alloc.mem_mib
+            fresh.cores_busy[node_id] |= int.from_bytes(alloc.cores, "little")
+            busy, used = dict(fresh.gres_busy[node_id]), dict(fresh.gres_used[node_id])
+            for held in alloc.gres:
+                gres_parts.hold(busy, used, held)
+            fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
+        licenses = start.licenses or job.request.licenses
+        _take_licenses(fresh, inside, job, place.name, licenses)
+        partition = opened(snapshot.partitions[start.partition], snapshot.qos.get(job.qos))
+        end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)
+        fresh.running.append(
+            Running(job.job_id, end_us, start.nodes, licenses, tenant=start.tenant)
+        )
+    return fresh
+
+
+def _take_licenses(
+    fresh: Snapshot, inside: dict[str, LicensesInside], job: Waiting, place: str, licenses: str
+) -> None:
+    """Take licences out of a reservation as far as that has some, else of all."""
+    one = inside.get(place)
+    for name, count in license_counts(licenses):
+        kept = min(count, one.left.get(name, 0)) if one is not None else 0
+        fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count + kept
+        if one is not None and kept:
+            left = one.left | {name: one.left[name] - kept}
+            taken = one.taken | {name: one.taken.get(name, 0) + count}
+            one = inside[place] = LicensesInside(left, taken, one.job_ids | {job.job_id})

@@ -1,0 +1,198 @@
+"""What the jobs of one reservation see: a cluster of its nodes, open at its times.
+
+What is not theirs is closed by reservations made up for that, so that jobs inside are planned by
+the very planner that plans all others around reservations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyslurm_ng.model.job import GresAlloc
+from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.partition import opened
+from pyslurm_ng.model.reservation import NodePart, Reservation, changed_reservation
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.reasons.reason import minutes, plural
+from pyslurm_ng.sched.request.demand import limit_us
+from pyslurm_ng.sched.reservation.licenses import NOTHING_INSIDE
+from pyslurm_ng.sched.reservation.reserved import END, REST, closes
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+
+# Reasons that say no more than that there is no room; limits and the like say more than we know.
+_NO_ROOM = frozenset(
+    (
+        Reason.Resources,
+        Reason.Priority,
+        Reason.ReqNodeNotAvail,
+        Reason.BadConstraints,
+        Reason.Constraints,
+    )
+)
+
+
+def named_nothing(job: Waiting) -> Waiting:
+    """Return a job as if it had asked for no reservation."""
+    if not job.request.reservation:
+        return job
+    return dataclasses.replace(job, request=changed_request(job.request, reservation=""))
+
+
+def place_view(snapshot: Snapshot, place: Reservation, waiting: list[Waiting]) -> Snapshot:
+    """Return the cluster as jobs in a reservation see it.
+
+    Args:
+        waiting: those jobs, naming no reservation.
+    """
+    node_ids = _nodes_of(snapshot, place)
+    others = [_as_seen(item, place) for item in snapshot.reservations if item.name != place.name]
+    own = snapshot.licenses_inside.get(place.name, NOTHING_INSIDE)
+    free = dict(snapshot.licenses_free)
+    for name, count in own.left.items():
+        free[name] = free.get(name, 0) + count
+    job_ids = {job.job_id for job in waiting if not job.is_guest}  # they preempt outside
+    view = dataclasses.replace(
+        snapshot,
+        waiting=waiting,
+        reservations=(*_closed_times(snapshot, place, node_ids), *_rest(snapshot, place), *others),
+        licenses_free=free,
+        licenses_inside={
+            name: one for name, one in snapshot.licenses_inside.items() if name != place.name
+        },
+        claims={key: claim for key, claim in snapshot.claims.items() if key in job_ids},
+    )
+    return view if len(node_ids) == len(snapshot.specs) else _narrowed(view, node_ids)
+
+
+def _nodes_of(snapshot: Snapshot, place: Reservation) -> frozenset[int]:
+    if "FLEX" in place.flags or "ANY_NODES" in place.flags:
+        return frozenset(range(len(snapshot.specs)))
+    return frozenset(place.node_ids)
+
+
+def _narrowed(view: Snapshot, node_ids: frozenset[int]) -> Snapshot:
+    """Return a view without any other nodes, and jobs as far as they run on these."""
+    usable = bytearray(len(view.usable))
+    for node_id in node_ids:
+        usable[node_id] = view.usable[node_id]
+    running = []
+    for item in view.running:
+        nodes = tuple(alloc for alloc in item.nodes if alloc.node_id in node_ids)
+        running.append(item if len(nodes) == len(item.nodes) else item._replace(nodes=nodes))
+    specs = tuple(spec if node_id in node_ids else None for node_id, spec in enumerate(view.specs))
+    return dataclasses.replace(view, specs=specs, usable=usable, running=running)
+
+
+def _as_seen(item: Reservation, place: Reservation) -> Reservation:
+    """Return another reservation: it draws nobody, and may have nothing to say of nodes."""
+    flags = tuple(flag for flag in item.flags if flag != "MAGNETIC")
+    if closes(item, place):
+        return changed_reservation(item, flags=flags)
+    return changed_reservation(item, flags=flags, node_ids=(), core_masks=(), gres=())
+
+
+def _closed_times(
+    snapshot: Snapshot, place: Reservation, node_ids: frozenset[int]
+) -> list[Reservation]:
+    """Return what closes the nodes before, between and after the times of a reservation."""
+    if "FLEX" in place.flags:
+        return []
+    at_us, gaps = snapshot.now_us, []
+    for begin_us, end_us in place.occurrences():
+        if begin_us > at_us:
+            gaps.append((at_us, begin_us))
+        at_us = max(at_us, end_us)
+    if at_us < NO_END_US:
+        gaps.append((at_us, NO_END_US))
+    if not gaps:
+        return []
+    (begin_us, end_us), *later = gaps
+    nodes = tuple(sorted(node_ids))
+    return [Reservation(END + place.name, begin_us, end_us, nodes, later=tuple(later))]
+
+
+def _rest(snapshot: Snapshot, place: Reservation) -> list[Reservation]:
+    """Return what keeps from jobs inside the parts of nodes that are not the reservation's."""
+    parts = {} if "FLEX" in place.flags else place.parts()
+    nodes: list[int] = []
+    masks: list[bytes] = []
+    gres: list[tuple[GresAlloc, ...]] = []
+    for node_id, part in parts.items():
+        spec = snapshot.specs[node_id]
+        if spec is None:
+            continue
+        cores = (1 << max(1, spec.cpus // max(1, spec.threads_per_core))) - 1 & ~part.cores
+        nodes.append(node_id)
+        masks.append(cores.to_bytes(max(1, -(-cores.bit_length() // 8)), "little"))
+        gres.append(_other_devices(spec, part))
+    if not nodes:
+        return []
+    rest = Reservation(REST, snapshot.now_us, NO_END_US, tuple(nodes))
+    return [changed_reservation(rest, core_masks=tuple(masks), gres=tuple(gres))]
+
+
+def _other_devices(spec: NodeSpec, part: NodePart) -> tuple[GresAlloc, ...]:
+    """Return the devices of a node that are not in a part of it, of the kinds that it binds."""
+    found = []
+    for item in spec.gres:
+        own = part.devices.get(f"{item.name}:{item.type}")
+        if own is not None:
+            mask = ((1 << item.count) - 1) << item.first_index & ~own
+            size = max(1, -(-mask.bit_length() // 8))
+            indexes = mask.to_bytes(size, "little")
+            found.append(GresAlloc(item.name, item.type, mask.bit_count(), indexes))
+    return tuple(found)
+
+
+def why_inside(
+    snapshot: Snapshot, place: Reservation, job: Waiting, wait: Wait, *, is_planned: bool
+) -> Wait:
+    """Return why a job waits in a reservation, where the view's own reason says too little.
+
+    Args:
+        wait: that reason.
+        is_planned: whether it is to start in the window.
+    """
+    if wait.reason not in _NO_ROOM or "FLEX" in place.flags:
+        return wait
+    now_us, name, times = snapshot.now_us, place.name, place.occurrences()
+    length_us = _least_us(snapshot, job)
+    limit = minutes(length_us) if length_us < NO_END_US else "UNLIMITED"
+    current = next((end for begin, end in times if begin <= now_us < end), None)
+    if all(end_us - begin_us < length_us for begin_us, end_us in times):
+        text = f"reservation {name} is shorter than the time limit of {limit}"
+    elif current is None:
+        begins = [begin for begin, _ in times if begin > now_us]
+        text = f"reservation {name} is over"
+        if begins:
+            text = f"reservation {name} begins in {minutes(min(begins) - now_us)}"
+    elif now_us + length_us > current:
+        text = f"reservation {name} ends in {minutes(current - now_us)}; the time limit is {limit}"
+    elif is_planned and wait.reason != Reason.Resources:
+        return wait
+    else:
+        count = plural(len(_nodes_of(snapshot, place)), "node")
+        wanted, _, _ = wait.text.partition(";")
+        when = "now" if is_planned else f"in the {minutes(current - now_us)} left of it"
+        text = f"{wanted}; reservation {name} of {count} has no room for that {when}"
+        return Wait(Reason.Resources, text if wanted.startswith("needs ") else wait.text)
+    return Wait(Reason.Reservation, text)
+
+
+def longest_us(snapshot: Snapshot, job: Waiting) -> int:
+    """Return how long a job may run in any of its partitions."""
+    return max(_limits_us(snapshot, job, job.time_limit_min), default=0)
+
+
+def _least_us(snapshot: Snapshot, job: Waiting) -> int:
+    """Return how long a job must be able to run."""
+    limit_min = min(job.time_limit_min, job.request.time_min_min or job.time_limit_min)
+    return min(_limits_us(snapshot, job, limit_min), default=0)
+
+
+def _limits_us(snapshot: Snapshot, job: Waiting, limit_min: int) -> list[int]:
+    own = snapshot.qos.get(job.qos)
+    known = (snapshot.partitions.get(name) for name in job.partitions)
+    return [limit_us(limit_min, opened(one, own)) for one in known if one is not None]

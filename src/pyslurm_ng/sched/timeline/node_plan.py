@@ -1,0 +1,364 @@
+"""Planning where each node counts: jobs share nodes, and nodes differ.
+
+A timeline finds when enough nodes have enough; what starts now is chosen core by core from them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from pyslurm_ng._select import NEVER
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.backfill.queue import Entry
+from pyslurm_ng.sched.cons_tres.allot import allot, deal_devices
+from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
+from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
+from pyslurm_ng.sched.cons_tres.select import share_tasks
+from pyslurm_ng.sched.cons_tres.topology import bits
+from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Units
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.timeline.company import Company
+from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
+from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of, is_picky
+from pyslurm_ng.sched.timeline.node_timeline import Timeline
+from pyslurm_ng.sched.timeline.nodes_now import NodesNow
+from pyslurm_ng.sched.timeline.promises import Promises
+from pyslurm_ng.sched.timeline.shapes import Variant
+from pyslurm_ng.sched.timeline.uneven import Shares, Uneven
+
+
+class _Trying(Protocol):
+    """What can be put back as it was when a trial began."""
+
+    def begin_trial(self) -> None: ...
+
+    def keep(self) -> None: ...
+
+    def roll_back(self) -> None: ...
+
+
+class NodePlan:
+    """The planner of single nodes; planning anew with each `begin`."""
+
+    lies_badly = False  # the last job looked for has enough nodes now, but not near one another
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.hardware = hardware_of(snapshot)
+        self._nearness = Nearness(snapshot, self.hardware)
+        self._company = Company(self.hardware, Units(snapshot.topologies, snapshot.partitions))
+        self._timeline = Timeline(self.hardware, self._nearness, self._company)
+
+    def begin(self, snapshot: Snapshot, demands: Iterable[Demand], policy: Policy) -> None:
+        """Enter what is free now; later moments only once some job has to wait."""
+        wanted = [demand for demand in demands if demand.verdict is None]
+        self._now_us = snapshot.now_us
+        self._reserved: array[int] = array("q")  # numbers of placings
+        self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
+        self._company.begin(snapshot)
+        self._nearness.begin(snapshot, policy)
+        self._free = NodesNow(snapshot, self.hardware)
+        self._licenses = LicenseTimeline(snapshot, wanted)
+        self._uneven = Uneven(
+            self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
+        )
+        self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
+
+    # When ---------------------------------------------------------------------------------------
+
+    def find(self, demand: Demand) -> int:
+        """Return the earliest start of one more job, or NEVER."""
+        self._shares = []
+        self.lies_badly = False
+        now_us, uneven = self._now_us, self._uneven
+        if self._join(demand):
+            return now_us
+        if uneven.goes_first(demand) and self._spread(demand):
+            return now_us
+        start_us = self._find(demand)
+        if start_us == now_us or self._spread(demand):
+            return now_us
+        if not self._timeline.is_deep:
+            self._timeline.deepen()
+            start_us = self._find(demand)
+        return start_us
+
+    def find_from(self, demand: Demand, at_us: int) -> int:
+        """Return the earliest start not before a moment, or NEVER."""
+        self._shares = []
+        self.lies_badly = False
+        self._timeline.deepen()
+        best, best_at = NEVER, -1
+        kinds = self._timeline.kinds(demand)
+        for at, (kind, variant) in enumerate(kinds):
+            start_us = self._find_kind_from(demand, kind, variant, at_us)
+            if start_us != NEVER and (best == NEVER or start_us < best):
+                best, best_at = start_us, at
+        is_later = best != self._now_us and at_us <= self._now_us
+        if is_later and (self._join(demand) or self._spread(demand)):
+            return self._now_us
+        if best_at < 0:
+            return NEVER
+        kind, variant = kinds[best_at]
+        if best_at < len(kinds) - 1:
+            best = self._find_kind_from(demand, kind, variant, best)
+        self._chosen = kind, variant, self._found(demand, variant, best)
+        return best
+
+    def _join(self, demand: Demand) -> bool:
+        """Try nodes with jobs of the same owner now, for jobs that share with those only."""
+        if demand.need.sharing in (USER, MCS):
+            self._shares = self._uneven.join(demand)
+        return bool(self._shares)
+
+    def _spread(self, demand: Demand) -> bool:
+        """Try to spread the tasks unevenly over what is free now."""
+        self._shares = self._uneven.find(demand)
+        return bool(self._shares)
+
+    def _find(self, demand: Demand) -> int:
+        best, best_at = NEVER, -1
+        kinds = self._timeline.kinds(demand)
+        for at, (kind, variant) in enumerate(kinds):
+            start_us = self._find_kind(demand, kind, variant)
+            if start_us != NEVER and (best == NEVER or start_us < best):
+                best, best_at = start_us, at
+        if best_at < 0:
+            return NEVER
+        kind, variant = kinds[best_at]
+        if best_at < len(kinds) - 1:
+            # The grid remembers one finding; a second look may only find something earlier.
+            best = self._find_kind(demand, kind, variant)
+        self._chosen = kind, variant, self._found(demand, variant, best)
+        return best
+
+    def _find_kind(self, demand: Demand, kind: int, variant: Variant) -> int:
+        grid = self._timeline.grid
+        start_us = grid.find(kind)
+        while start_us != NEVER:
+            free_us = self._licenses.free_us(demand, start_us)
+            if free_us != start_us:
+                # Licences only become scarcer in a pass: there is nothing before that.
+                grid.skip(kind, NO_END_US if free_us == NEVER else free_us)
+            elif self._lies_well(demand, kind, variant, start_us):
+                break
+            else:
+                if start_us == self._now_us and not is_picky(demand):
+                    self.lies_badly = True
+                grid.skip(kind, start_us + 1)
+            start_us = grid.find(kind)
+        return start_us
+
+    def _find_kind_from(self, demand: Demand, kind: int, variant: Variant, at_us: int) -> int:
+        grid = self._timeline.grid
+        start_us = grid.find_from(kind, at_us)
+        while start_us != NEVER:
+            free_us = self._licenses.free_us(demand, start_us)
+            if free_us == NEVER:
+                return NEVER
+            if free_us != start_us:
+                at_us = free_us
+            elif self._lies_well(demand, kind, variant, start_us):
+                break
+            else:
+                at_us = start_us + 1
+            start_us = grid.find_from(kind, at_us)
+        return start_us
+
+    # Where --------------------------------------------------------------------------------------
+
+    def _lies_well(self, demand: Demand, kind: int, variant: Variant, start_us: int) -> bool:
+        """Choose among the nodes found by the topology; return whether any choice will do."""
+        if not self._nearness.is_open(demand, variant.nodes):
+            return True
+        return self._choose_near(demand, kind, variant, start_us)
+
+    def _choose_near(self, demand: Demand, kind: int, variant: Variant, start_us: int) -> bool:
+        def loads() -> Sequence[float]:
+            return self._free.loads() if start_us == self._now_us else ()
+
+        fits = int.from_bytes(self._timeline.grid.fitting(), "little")
+        if demand.need.sharing == TOPO:
+            fits = self._company.in_free_units(fits, demand, start_us)
+        is_later = start_us != self._now_us
+        if demand.need.has_parts and not is_later:
+            fits = self._with_parts(demand, variant, fits)
+        chosen = self._nearness.pick(demand, fits, variant.nodes, loads, is_later=is_later)
+        if chosen is None:
+            return False
+        self._timeline.grid.choose(kind, list(bits(chosen)))
+        return True
+
+    def _with_parts(self, demand: Demand, variant: Variant, fits: int) -> int:
+        """Return those of some nodes that have the parts of GPUs now which a job wants."""
+        found, left = 0, variant.nodes
+        takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
+        for place in bits(fits):
+            node = self._free.node(self.hardware.order[place])
+            self._keep_whole([node], demand)
+            if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
+                found |= 1 << place
+                left -= 1
+            node.kept_gpus = 0
+            if takes_first and left <= 0 and not demand.need.required_nodes:
+                break
+        return found
+
+    def _keep_whole(self, nodes: Iterable[FreeNode], demand: Demand) -> None:
+        """Note which GPUs of nodes were promised whole to others."""
+        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        for node in nodes:
+            node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
+
+    def _found(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
+        """Return the nodes found; one node that is taken now is one that no block will miss.
+
+        For later starts the first node that fits will do: it is looked for again then.
+        """
+        grid = self._timeline.grid
+        found = grid.found()
+        layout = self._nearness.layout(demand)
+        if layout is None or layout.kind != "block" or variant.nodes > 1:
+            return found
+        if start_us != self._now_us or is_picky(demand):
+            return found
+        kind = self._timeline.open_kind(demand, variant)
+        if grid.find(kind) == start_us and self._choose_near(demand, kind, variant, start_us):
+            return grid.found()
+        return found
+
+    # Taking it ----------------------------------------------------------------------------------
+
+    def take(self, demand: Demand, start_us: int) -> None:
+        """Keep room for the job that was found last."""
+        grid = self._timeline.grid
+        number = grid.take_found(self._chosen[0])
+        self._reserved.append(number)
+        if demand.need.sharing == TOPO:
+            end_us = min(NO_END_US, start_us + demand.duration_us)
+            self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
+        self._licenses.take(demand, start_us)
+
+    def place(self, demand: Demand) -> int:
+        """Find the earliest start and keep room there at once, if it is not now.
+
+        A short cut for what most jobs of a long queue are: one variant, one deep grid.
+        """
+        kind = demand.kind
+        if kind < 0:
+            start_us = self.find(demand)
+            if start_us not in (NEVER, self._now_us):
+                self.take(demand, start_us)
+            kinds = self._timeline.kinds(demand)
+            if (
+                self._timeline.is_deep
+                and len(kinds) == 1
+                and not demand.licenses
+                and not self._nearness.is_open(demand, kinds[0][1].nodes)
+                and self._uneven.is_hopeless(demand)
+            ):
+                demand.kind = kinds[0][0]
+            return start_us
+        start_us, number = self._timeline.grid.place(kind)
+        if number >= 0:
+            self._reserved.append(number)
+        elif start_us != NEVER:
+            self._shares = []
+            variant = self._timeline.kinds(demand)[0][1]
+            self._chosen = kind, variant, self._found(demand, variant, start_us)
+        return start_us
+
+    def place_next(self, queue: list[Entry], first: int) -> list[int]:
+        """Keep room for the next jobs of a queue at once; return when they start.
+
+        It ends before the first job that may start now or that `place` has not prepared for.
+        """
+        starts_us, numbers = self._timeline.grid.place_next(queue, first)
+        self._reserved.extend(numbers)
+        return starts_us
+
+    def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
+        """Return exactly what the job found last gets now, and hold it."""
+        need = demand.need
+        if self._shares:
+            shares = self._shares
+        else:
+            _, variant, found = self._chosen
+            shares = self._uneven.filled(demand, variant, found)
+        order = self.hardware.order
+        nodes = [
+            (self._free.node(node_id), share)
+            for node_id, share in sorted((order[place], share) for place, share in shares)
+        ]
+        for place, most in self._uneven.most_gpus.items() if self._shares else ():
+            self._free.node(order[place]).most_gpus = most
+        if need.has_parts:
+            self._keep_whole((node for node, _ in nodes), demand)
+        hidden = self._free.hide_kept((node for node, _ in nodes), demand.duration_us)
+        fits = [(node, tasks_that_fit(need, node)) for node, _ in nodes]
+        if not need.is_exclusive:  # who has a whole node fills it, as everywhere else
+            fits = [
+                (node, min(fit, share)) for (node, fit), (_, share) in zip(fits, nodes, strict=True)
+            ]
+        layout = self._nearness.layout(demand)
+        chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
+        if chosen is not None and deal_devices(need, chosen) is None:
+            chosen = None
+        allocs = allot(need, chosen) if chosen is not None else None
+        for one in hidden:
+            one.show()
+        for node, _ in nodes:
+            node.kept_gpus, node.most_gpus = 0, MANY
+        if allocs is not None:
+            self._hold(demand, allocs)
+        return allocs
+
+    def give(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
+        """Take from now on what a job gets that was not looked for here."""
+        self._free.give(allocs)
+        self._hold(demand, allocs)
+
+    def _hold(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
+        """Take from now on what a job gets that starts, or that preempts others for it."""
+        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        tenant = demand.tenant._replace(partition=demand.partition.name)
+        self._timeline.hold(tenant, allocs, end_us)
+        self._free.count(allocs)
+        self._company.add(tenant, allocs, end_us)
+        self._uneven.took(demand)
+        self._licenses.take(demand, self._now_us)
+
+    def planned_nodes(self, reservations: Promises) -> PlannedNodes:
+        """Return the nodes of every reservation, by job id; of an array's first."""
+        jobs, numbers = reservations.job_ids[:], self._reserved[:]
+        return PlacedNodes(jobs, numbers, self._timeline.grid.all_placed(), self.hardware.order)
+
+    # Trials: room for several jobs at once, or none at all --------------------------------------
+
+    def begin_trial(self) -> None:
+        """From here on all that is taken or started can be given back."""
+        self._timeline.deepen()
+        self._before = len(self._reserved), self._company.count()
+        for part in self._parts():
+            part.begin_trial()
+
+    def keep(self) -> None:
+        """End the trial; what it has taken stays taken."""
+        for part in self._parts():
+            part.keep()
+
+    def roll_back(self) -> None:
+        """End the trial as if it had never been."""
+        for part in self._parts():
+            part.roll_back()
+        reserved, newcomers = self._before
+        del self._reserved[reserved:]
+        self._company.cut(newcomers)
+
+    def _parts(self) -> Iterable[_Trying]:
+        timeline = self._timeline
+        return timeline.grid, timeline.shared_gpus, self._uneven, self._free, self._licenses

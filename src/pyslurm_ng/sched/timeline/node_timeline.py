@@ -1,0 +1,353 @@
+"""Free resources of every node over time: the kernel's grid, and what is entered into it.
+
+The grid (`_select.Grid`) finds the first slot at which enough nodes have enough; this file tells
+it what nodes have, who holds it until when, and what enough is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pyslurm_ng._select import Grid
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.reservation import NodePart, part_of
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.sharing import TOPO, Tenant
+from pyslurm_ng.sched.reservation.reserved import OUTSIDE, Closed, closed_times
+from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.timeline.company import Company
+from pyslurm_ng.sched.timeline.nearness import Nearness
+from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
+from pyslurm_ng.sched.timeline.pools import SOON_US
+from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Hardware, Variant
+from pyslurm_ng.sched.timeline.shared_gpus import SharedGpus
+from pyslurm_ng.sched.timeline.slots import boundaries
+
+# Beyond these many different amounts, planes are shared and rows decide.
+_MOST_PLANES = {CPUS: 24, MEM: 12}
+_MOST_OTHER_PLANES = 8
+_MOST_CELLS = 40_000_000  # of rows, four bytes each
+
+Threshold = tuple[int, ...]
+
+
+class Timeline:
+    """The grid of one pass after another.
+
+    It has a single slot, now, until somebody has to wait; then it is made anew for the window.
+    """
+
+    grid: Grid
+    is_deep: bool
+
+    def __init__(self, hardware: Hardware, nearness: Nearness, company: Company) -> None:
+        self._hardware = hardware
+        self._nearness = nearness
+        self._company = company
+        self.shared_gpus = SharedGpus(hardware)
+        self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
+        self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
+
+    def begin(self, snapshot: Snapshot, demands: list[Demand], window_s: int) -> None:
+        """Enter what is free now; later moments only once some job has to wait.
+
+        Args:
+            demands: those that may be looked for in this pass.
+        """
+        self._snapshot = snapshot
+        self._window_s = window_s
+        self._wanted = demands
+        self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
+        self._shared: dict[int, Held] = {}
+        if may_share_cores(snapshot):
+            self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
+        self.shared_gpus.begin(snapshot)
+        self._closed = closed_times(snapshot.reservations, OUTSIDE)
+        self._enter([snapshot.now_us])
+        self.is_deep = False
+        if self._closed:
+            self.deepen()
+
+    def deepen(self) -> None:
+        """Plan over the whole window from here on, unless that is so already."""
+        if self.is_deep:
+            return
+        hardware = self._hardware
+        rows = max(1, len(hardware.order)) * 2
+        rows += sum(
+            1 for kind in hardware.kind_of for amount in hardware.totals[kind][2:] if amount
+        )
+        self._enter(self._times(max(64, min(4000, _MOST_CELLS // rows))))
+        self.is_deep = True
+
+    def _times(self, most: int) -> list[int]:
+        """Return the boundaries of slots; those of reservations and the next ends are exact."""
+        moments = {time_us for closed in self._closed for time_us in closed[:2]}
+        # Where jobs inside end kept cores begin to count: no slot may count both.
+        moments |= {
+            end_us
+            for closed in self._closed
+            for node_id in closed.parts
+            for end_us, _ in self._holders(closed, node_id)
+            if end_us < closed.end_us
+        }
+        ends = {item.end_us for item in self._snapshot.running}
+        ends |= {end_us for _, end_us in self._started}
+        moments.discard(NO_END_US)  # nothing opens again then
+        return boundaries(self._snapshot.now_us, self._window_s, most, moments, ends)
+
+    def _enter(self, times: list[int]) -> None:
+        """Make the grid for these slots, with running jobs and what has started in this pass."""
+        hardware, tree = self._hardware, self._nearness.tree
+        self.grid = grid = Grid(
+            times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
+        )
+        self._company.enter(grid, times)
+        if tree is not None:
+            grid.set_leaves(tree.unit_of)
+            grid.set_switches(tree.trees())
+        for resource in range(hardware.resources):
+            of_kind = [totals[resource] for totals in hardware.totals]
+            grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
+        self._hold_running()
+        self.shared_gpus.enter(grid, times)
+        for held, end_us in self._started:
+            grid.hold(held, end_us)
+        self._kinds: dict[int, list[tuple[int, Variant]]] = {}
+        self._open_kinds: dict[tuple[object, ...], int] = {}
+        self._masks: dict[bytes, int] = {}
+        self._shapes: dict[tuple[object, ...], int] = {}
+        for demand in self._wanted:
+            demand.kind = -1
+        self._add_planes()
+        self._close_reserved()  # planes are made of what only grows; this they must see
+
+    # What is held -------------------------------------------------------------------------------
+
+    def _hold_running(self) -> None:
+        """Enter running jobs; what each holds is worked out once in its life."""
+        known, now_us = self._held, self._snapshot.now_us
+        held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
+        hold = self.grid.hold
+        shared = self._shared
+        for job_id, end_us, allocs, _, is_suspended, *_, tenant in self._snapshot.running:
+            if job_id in shared:
+                (end_us, allocs), is_suspended = shared[job_id], False
+            held = known.get(job_id)
+            if held is None or held[0] != (allocs, is_suspended):
+                held = (allocs, is_suspended), self._flat(allocs, is_suspended, tenant)
+            held_now[job_id] = held
+            hold(held[1], end_us if end_us > now_us else now_us + SOON_US)
+        self._held = held_now
+
+    def hold(self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int) -> None:
+        """Take from now on what a job gets that starts in this pass."""
+        now_us, take = self._snapshot.now_us, self.grid.take
+        flat = self._flat(allocs, False, tenant)
+        for at in range(0, len(flat), 3):
+            place, resource, amount = flat[at : at + 3]
+            take(place, resource, amount, now_us, end_us)
+        self.shared_gpus.hold(allocs, end_us)
+        if not self.is_deep:
+            self._started.append((flat, end_us))
+
+    def keep_apart(self, demand: Demand, places: list[int], start_us: int, end_us: int) -> None:
+        """Take the rest of the units of the network that a job at some places has for itself."""
+        order, position = self._hardware.order, self._hardware.position
+        node_ids = [order[place] for place in places]
+        for node_id in self._company.beside(demand.tenant, node_ids):
+            place = position[node_id]
+            self.grid.take(place, CPUS, self._hardware.all_cpus(place), start_us, end_us)
+
+    def _flat(
+        self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
+    ) -> tuple[int, ...]:
+        """Return position, resource, amount; position ... of what a job holds."""
+        flat: list[int] = []
+        position = self._hardware.position
+        for alloc in allocs:
+            for resource, amount in self._amounts(alloc, tenant):
+                if resource != CPUS or not is_suspended:
+                    flat += (position[alloc.node_id], resource, amount)
+        if tenant.sharing == TOPO and not is_suspended:
+            for node_id in self._company.beside(tenant, [alloc.node_id for alloc in allocs]):
+                flat += (position[node_id], CPUS, self._hardware.all_cpus(position[node_id]))
+        return tuple(flat)
+
+    def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:
+        """Return (resource, amount) of what a job holds on a node."""
+        hardware = self._hardware
+        held = [(CPUS, alloc.cpus)]
+        if tenant.sharing:
+            held = [(CPUS, hardware.all_cpus(hardware.position[alloc.node_id]))]
+        cap = hardware.caps.get(tenant.partition)
+        if cap is not None:
+            held.append((cap, alloc.cpus))
+        if hardware.without_gpus and all(item.name != "gpu" for item in alloc.gres):
+            held.append((hardware.without_gpus, alloc.cpus))
+        if alloc.mem_mib:
+            held.append((MEM, alloc.mem_mib))
+        for item in alloc.gres:
+            held += [(one, item.count) for one in hardware.counting(item.name, item.type)]
+            if hardware.units:
+                place = hardware.position[alloc.node_id]
+                units = hardware.units_taken(place, item.name, item.count)
+                held.append((hardware.units, units))
+        return held
+
+    # Reservations of administrators -------------------------------------------------------------
+
+    def _close_reserved(self) -> None:
+        """Keep the nodes of reservations from jobs outside at their times."""
+        hardware = self._hardware
+        for closed in self._closed:
+            for node_id in closed.node_ids:
+                place = hardware.position.get(node_id)
+                if place is not None and node_id in closed.parts:
+                    self._close_part(closed, node_id, place)
+                elif place is not None:
+                    cpus = hardware.all_cpus(place)
+                    self.grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
+
+    def _close_part(self, closed: Closed, node_id: int, place: int) -> None:
+        """Keep some of a node; for as long as jobs hold that it counts already."""
+        at_us = closed.begin_us
+        held = self._holders(closed, node_id)
+        ends = {end_us for end_us, _ in held if at_us < end_us < closed.end_us}
+        for until_us in sorted({*ends, closed.end_us}):
+            left = closed.parts[node_id]
+            for end_us, part in held:
+                if end_us >= until_us:
+                    left = left.without(part)
+            for resource, amount in self._amounts_of(left, node_id):
+                if amount:
+                    self.grid.take(place, resource, amount, at_us, until_us)
+            at_us = until_us
+
+    def _amounts_of(self, part: NodePart, node_id: int) -> list[tuple[int, int]]:
+        """Return (resource, amount) of a part of a node."""
+        amounts = [(CPUS, part.cores.bit_count() * self._threads_of(node_id))]
+        for key, mask in part.devices.items():
+            name, _, kind = key.partition(":")
+            counting = self._hardware.counting(name, kind)
+            amounts += [(resource, mask.bit_count()) for resource in counting]
+        return amounts
+
+    def _holders(self, closed: Closed, node_id: int) -> list[tuple[int, NodePart]]:
+        """Return until when jobs hold what of the part that is kept of a node."""
+        kept, soon_us = closed.parts[node_id], self._snapshot.now_us + SOON_US
+        return [
+            (max(item.end_us, soon_us), part)
+            for item in self._snapshot.running
+            if not item.is_suspended
+            for alloc in item.nodes
+            if alloc.node_id == node_id and (part := part_of(alloc)).meets(kept)
+        ]
+
+    def _threads_of(self, node_id: int) -> int:
+        spec = self._snapshot.specs[node_id]
+        return spec.threads_per_core if spec is not None else 1
+
+    # What is asked for --------------------------------------------------------------------------
+
+    def kinds(self, demand: Demand) -> list[tuple[int, Variant]]:
+        """Return the grid's kinds for a demand, one for each way to place its jobs."""
+        kinds = self._kinds.get(id(demand))
+        if kinds is None:
+            kinds = self._kinds[id(demand)] = [
+                (self._add_kind(demand, variant), variant) for variant in self._variants_of(demand)
+            ]
+        return kinds
+
+    def open_kind(self, demand: Demand, variant: Variant) -> int:
+        """Return a kind of which who asks chooses the nodes."""
+        key = id(demand), variant.resources, variant.amounts
+        kind = self._open_kinds.get(key)
+        if kind is None:
+            kind = self._open_kinds[key] = self._add_kind(demand, variant)
+            self.grid.leave_open(kind)
+        return kind
+
+    def _add_kind(self, demand: Demand, variant: Variant) -> int:
+        key = (variant.resources, variant.amounts)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._add_shape(variant)
+        required = self._mask_number(variant.required) if variant.required else -1
+        mask = self._mask_number(variant.mask)
+        kind = self.grid.add_kind(shape, mask, variant.nodes, demand.duration_us, required)
+        if self._nearness.is_open(demand, variant.nodes):
+            self.grid.leave_open(kind)
+        return kind
+
+    def add_exact_kind(self, demand: Demand, variant: Variant) -> int:
+        """Return a new kind of one node whose amounts are looked up without planes."""
+        rows = [list(row) for row in variant.amounts]
+        shape = self.grid.add_shape(variant.resources, [], rows, len(variant.resources))
+        return self.grid.add_kind(shape, self._mask_number(variant.mask), 1, demand.duration_us)
+
+    def _mask_number(self, mask: bytes) -> int:
+        number = self._masks.get(mask)
+        if number is None:
+            number = self._masks[mask] = self.grid.add_mask(mask)
+        return number
+
+    def _variants_of(self, demand: Demand) -> list[Variant]:
+        found = self._variants.get(id(demand))
+        if found is None or found[0] is not demand:
+            found = self._variants[id(demand)] = (demand, self._hardware.variants(demand))
+        return found[1]
+
+    def _add_shape(self, variant: Variant) -> int:
+        """Return a shape; resources that no plane tells exactly come first."""
+        exact: list[int] = []
+        inexact: list[int] = []
+        used: list[int] = []
+        for resource, threshold in variant.thresholds:
+            best = max(
+                (item for item in self._planes[resource] if _is_below(item[0], threshold)),
+                key=lambda item: sum(item[0]),
+                default=None,
+            )
+            if best is not None:
+                used.append(best[1])
+            (exact if best is not None and best[0] == threshold else inexact).append(resource)
+        resources = inexact + exact
+        places = [variant.resources.index(resource) for resource in resources]
+        rows = [[row[place] for place in places] for row in variant.amounts]
+        return self.grid.add_shape(resources, used, rows, len(inexact))
+
+    def _add_planes(self) -> None:
+        """Add planes for the amounts asked for."""
+        asked: dict[int, Counter[Threshold]] = {}
+        for demand in self._wanted:
+            for variant in self._variants_of(demand):
+                for resource, threshold in variant.thresholds:
+                    asked.setdefault(resource, Counter())[threshold] += 1
+        self._planes: dict[int, list[tuple[Threshold, int]]] = {
+            resource: [
+                (threshold, self.grid.add_plane(resource, threshold))
+                for threshold in _pick_planes(resource, thresholds)
+            ]
+            for resource, thresholds in asked.items()
+        }
+
+
+def _is_below(low: Threshold, high: Threshold) -> bool:
+    return all(first <= second for first, second in zip(low, high, strict=True))
+
+
+def _pick_planes(resource: int, asked: Counter[Threshold]) -> list[Threshold]:
+    """Return the thresholds to keep planes for: all, or a spread of those asked for most."""
+    most = _MOST_PLANES.get(resource, _MOST_OTHER_PLANES)
+    ordered = sorted(asked, key=lambda threshold: (sum(threshold), threshold))
+    if len(ordered) <= most:
+        return ordered
+    total, seen = sum(asked.values()), 0
+    kept = [ordered[0]]
+    for threshold in ordered[1:]:
+        before = seen * (most - 1) // total
+        seen += asked[threshold]
+        if seen * (most - 1) // total > before:
+            kept.append(threshold)
+    return kept

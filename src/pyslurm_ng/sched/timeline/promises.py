@@ -1,0 +1,45 @@
+"""Starts that a pass has promised: reservations in time, of jobs and not of administrators."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from pyslurm_ng.sched.request.demand import Demand
+
+
+class Promises:
+    """What a pass has promised: job ids, demands and starts side by side, in order of promise."""
+
+    __slots__ = ("demands", "job_ids", "starts_us")
+
+    def __init__(self) -> None:
+        self.job_ids: array[int] = array("q")
+        self.demands: list[Demand] = []
+        self.starts_us: array[int] = array("q")
+
+    def append(self, job_id: int, demand: Demand, start_us: int) -> None:
+        """Add one promise."""
+        self.job_ids.append(job_id)
+        self.demands.append(demand)
+        self.starts_us.append(start_us)
+
+    def extend(
+        self, job_ids: Sequence[int], demands: Sequence[Demand], starts_us: Sequence[int]
+    ) -> None:
+        """Add many."""
+        self.job_ids.extend(job_ids)
+        self.demands.extend(demands)
+        self.starts_us.extend(starts_us)
+
+    def pop(self) -> None:
+        """Take the last promise back."""
+        self.job_ids.pop()
+        self.demands.pop()
+        self.starts_us.pop()
+
+    def __iter__(self) -> Iterator[tuple[int, Demand, int]]:
+        return zip(self.job_ids, self.demands, self.starts_us, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.job_ids)

@@ -1,0 +1,184 @@
+"""Backfill scenarios on four nodes that jobs take whole."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+
+WHOLE_NODES = r"""
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters=CR_Core
+PriorityType=priority/basic
+Licenses=matlab:2
+NodeName=n[1-4] CPUs=2 RealMemory=1000
+PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSIVE
+"""
+MINUTE_US = 60_000_000
+
+
+def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy | None = None) -> Plan:
+    """Plan, dispatch and apply one pass."""
+    outcome = Planner()(snapshot(cluster, now_us), rules or policy(conf_of(WHOLE_NODES)))
+    for start in outcome.starts:
+        events = dispatch(cluster, start, now_us)
+        assert events, start
+        apply_all(cluster, events)
+    assert check(cluster) == []
+    return outcome
+
+
+def job(cluster: Cluster, nodes: int, minutes: int, licenses: str = "") -> int:
+    """Submit a job for whole nodes."""
+    request = JobRequest(nodes_min=nodes, nodes_max=nodes, licenses=licenses)
+    return submit(cluster, request, time_limit_min=minutes)
+
+
+def running(cluster: Cluster) -> set[int]:
+    """Return the ids of running jobs."""
+    return {job.job_id for job in cluster.jobs.values() if job.state == JobState.RUNNING}
+
+
+def test_short_job_fills_the_hole_before_a_reservation() -> None:
+    """It ends before the blocked job starts; the long one would be in the way and waits."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    first = job(cluster, 3, 60)
+    wide = job(cluster, 4, 60)
+    long = job(cluster, 1, 61)
+    short = job(cluster, 1, 60)
+    plan = run_pass(cluster)
+    assert running(cluster) == {first, short}
+    assert plan.expected_start_us == {
+        wide: START_US + 60 * MINUTE_US,
+        long: START_US + 120 * MINUTE_US,
+    }
+    assert plan.waits[wide].reason == Reason.Resources
+    assert plan.waits[long].reason == Reason.Priority
+    assert plan.planned_nodes[wide] == (0, 1, 2, 3)
+    assert [start.scheduler for start in plan.starts] == ["Main", "Backfill"]
+
+
+def test_reserve_depth_protects_the_first_waiting_job_only() -> None:
+    """With bf_reserve_depth=1 a job may delay any but the first of those before it."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    job(cluster, 3, 60)
+    first = job(cluster, 2, 60)
+    wide = job(cluster, 4, 60)
+    late = job(cluster, 1, 600)
+    rules = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_reserve_depth=1\n"))
+    deep, shallow = Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES))), None
+    assert late not in {start.job_id for start in deep.starts}
+    shallow = run_pass(cluster, rules=rules)
+    assert late in running(cluster)
+    assert shallow.expected_start_us[first] == START_US + 60 * MINUTE_US
+    assert shallow.expected_start_us[wide] == START_US + 120 * MINUTE_US
+
+
+def test_licences_are_planned_in_time() -> None:
+    """A job that must wait for licences is promised them for when they come back."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    first = job(cluster, 1, 30, "matlab:2")
+    second = job(cluster, 1, 30, "matlab:1")
+    other = job(cluster, 1, 30)
+    plan = run_pass(cluster)
+    assert running(cluster) == {first, other}
+    assert plan.expected_start_us[second] == START_US + 30 * MINUTE_US
+    assert plan.waits[second].reason == Reason.Licenses
+
+
+def test_array_tasks_start_and_reserve_in_place() -> None:
+    """Four tasks start, the others are promised what comes free."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    head = submit(cluster, JobRequest(), ranges=((0, 9, 1),), time_limit_min=10)
+    plan = run_pass(cluster)
+    assert len(plan.starts) == 4
+    assert plan.expected_start_us[head] == START_US + 10 * MINUTE_US
+    assert plan.waits[head].reason == Reason.Resources
+
+
+@settings(deadline=None)
+@given(
+    jobs=st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 5, 7, 60])), max_size=30),
+    steps=st.integers(1, 12),
+)
+def test_nobody_waits_longer_than_first_promised(jobs: list[tuple[int, int]], steps: int) -> None:
+    """Jobs that end on time keep every promise of the pass before: none is ever delayed."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    for nodes, minutes in jobs:
+        job(cluster, nodes, minutes)
+    now_us = START_US
+    promised: dict[int, int] = {}
+    for _ in range(steps):
+        plan = run_pass(cluster, now_us)
+        for job_id, start_us in plan.expected_start_us.items():
+            assert start_us <= promised.get(job_id, start_us)
+        promised = dict(plan.expected_start_us)
+        ends = {
+            item.start_us + item.time_limit_min * MINUTE_US: None
+            for item in cluster.jobs.values()
+            if item.state == JobState.RUNNING
+        }
+        if not ends:
+            break
+        now_us = min(ends)
+        _end_due(cluster, now_us)
+
+
+def _end_due(cluster: Cluster, now_us: int) -> None:
+    from pyslurm_ng.ctld.rules import job_end
+
+    for item in list(cluster.jobs.values()):
+        if (
+            item.state == JobState.RUNNING
+            and item.start_us + item.time_limit_min * MINUTE_US == now_us
+        ):
+            nodes = frozenset(alloc.node_id for alloc in item.nodes)
+            events: list[ev.AnyEvent] = list(
+                job_end.complete(
+                    cluster, item, JobState.COMPLETED, now_us, exit_code=0, clean_nodes=nodes
+                )
+            )
+            apply_all(cluster, events)
+
+
+def test_same_snapshot_same_plan() -> None:
+    """A pass is a function of its snapshot."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    for nodes in (3, 2, 4, 1, 1, 2):
+        job(cluster, nodes, 10 * nodes)
+    view, rules = snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES))
+    first, second = Planner()(view, rules), Planner()(view, rules)
+    assert (first.starts, first.expected_start_us, first.waits) == (
+        second.starts,
+        second.expected_start_us,
+        second.waits,
+    )
+
+
+def test_jobs_alike_without_room_say_the_same() -> None:
+    """Behind jobs without a limit there is no room in the window; another sort still has some."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    endless = [submit(cluster, JobRequest(nodes_min=3, nodes_max=3)) for _ in range(1)]
+    for job_id in endless:
+        cluster.jobs[job_id].time_limit_min = 4294967295
+    run_pass(cluster)
+    wide = [job(cluster, 2, 60) for _ in range(3)]
+    narrow = job(cluster, 1, 60)
+    plan = run_pass(cluster, START_US + MINUTE_US)
+    assert len({plan.waits[one] for one in wide}) == 1
+    assert not set(wide) & set(plan.expected_start_us)
+    assert [start.job_id for start in plan.starts] == [narrow]

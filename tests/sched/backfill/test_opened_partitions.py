@@ -1,0 +1,81 @@
+"""QOS flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes lift limits of partitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.assoc import Association, Qos, UserRecord
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.partition import Partition, opened
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill.planner import Planner
+from tests.ctld.rules.reservation_room import ALICE, HOUR_US, PlanFunction, Room
+from tests.model.clusters import START_US
+
+FLAGS = ("PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes")
+SMALL = "PartitionName=small Nodes=n[1-4] MaxTime=60 MinNodes=2 MaxNodes=2"
+
+
+def site(plan: PlanFunction, more: str = "") -> Room:
+    """Return a small partition, a QOS that opens it and one that does not."""
+    room = Room(f"AccountingStorageEnforce=associations,qos\n{SMALL}\n{more}", plan=plan)
+    normal, free = Qos(1, "normal"), Qos(2, "free", flags=FLAGS)
+    alice = Association(
+        2, "physics", "alice", parent_id=1, is_default=True, qos=("normal", "free"),
+        default_qos="normal",
+    )  # fmt: skip
+    room.apply([ev.QosChanged(room.now_us, changed=(normal, free), replace=True)])
+    users = (UserRecord("alice", default_account="physics"),)
+    root = Association(1, "root")
+    room.apply([ev.AssocChanged(room.now_us, changed=(root, alice), users=users, replace=True)])
+    return room
+
+
+@pytest.mark.parametrize("plan", [first_fit.plan, Planner()])
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"time_limit_min": 90, "nodes_min": 2}, Reason.PartitionTimeLimit),
+        ({"time_limit_min": 10, "nodes_min": 3}, Reason.PartitionNodeLimit),
+        ({"time_limit_min": 10, "nodes_min": 1, "nodes_max": 1}, Reason.PartitionNodeLimit),
+    ],
+)
+def test_only_the_qos_with_the_flag_goes_beyond(
+    plan: PlanFunction, request_: dict[str, int], reason: Reason
+) -> None:
+    """The same request waits in one QOS and starts in the other."""
+    room = site(plan)
+    bound = room.job(ALICE, partition="small", qos="normal", **request_)
+    free = room.job(ALICE, partition="small", qos="free", **request_)
+    found = room.run_pass()
+    assert found.waits[bound.job_id].reason == reason
+    assert (bound.state, free.state) == (JobState.PENDING, JobState.RUNNING)
+
+
+def test_it_is_not_refused_at_submission_either() -> None:
+    """EnforcePartLimits=ALL refuses the one and takes the other."""
+    room = site(Planner(), "EnforcePartLimits=ALL")
+    want = {"partition": "small", "time_limit_min": 90, "nodes_min": 2}
+    assert isinstance(room.submit(ALICE, qos="normal", **want), int)
+    assert room.job(ALICE, qos="free", **want).time_limit_min == 90
+
+
+def test_the_whole_of_a_long_run_is_planned() -> None:
+    """Its end counts, not the partition's limit: it does not run into a reservation."""
+    room = site(Planner())
+    room.make(nodes="n[1-4]", starttime=START_US + 2 * HOUR_US)
+    want = {"partition": "small", "qos": "free", "nodes_min": 2}
+    long = room.job(ALICE, time_limit_min=180, **want)
+    short = room.job(ALICE, time_limit_min=110, **want)
+    room.run_pass()
+    assert (long.state, short.state) == (JobState.PENDING, JobState.RUNNING)
+
+
+def test_who_asks_for_no_time_gets_the_partitions() -> None:
+    """The flag lifts what may be asked for, not what is given unasked."""
+    partition = Partition("small", max_time_min=60)
+    free = opened(partition, Qos(2, "free", flags=FLAGS))
+    assert (partition.default_time_min, free.default_time_min) == (NO_VAL, 60)
+    assert opened(partition, None) is opened(partition, Qos(1, "normal")) is partition

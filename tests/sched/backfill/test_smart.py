@@ -1,0 +1,260 @@
+"""bf_smart: short work first, foreseen from each user's own jobs, and nobody waits too long."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.history import History
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import Snapshot, Views, snapshot
+from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
+from pyslurm_ng.sim.workload import TraceJob
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
+from tests.sched.backfill.test_backfill import WHOLE_NODES
+from tests.sched.request.test_het import queues
+
+MINUTE_US = 60_000_000
+SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))
+
+
+def ended(uid: int, limit_min: int, ran_min: int) -> Job:
+    """Return a job that has ended."""
+    return Job(
+        job_id=1,
+        request=JobRequest(),
+        uid=uid,
+        gid=uid,
+        user_name="user",
+        group_name="users",
+        submit_us=START_US,
+        account="acct",
+        qos="normal",
+        assoc_id=1,
+        partition="main",
+        time_limit_min=limit_min,
+        start_us=START_US,
+        end_us=START_US + ran_min * MINUTE_US,
+    )
+
+
+def test_a_users_share_is_the_sum_of_time_used_over_the_sum_asked_for() -> None:
+    """Two jobs that used a quarter and all of their limits, weighed by the limits."""
+    history = History()
+    history.ended(ended(7, 400, 100))
+    history.ended(ended(7, 100, 100))
+    found = history.foreseen_us(ended(7, 60, 0)) / MINUTE_US
+    assert 0.39 * 60 < found < 0.41 * 60
+
+
+def test_a_user_without_history_is_taken_at_their_word() -> None:
+    """And so is everybody before the first job has ended; no limit, no foresight."""
+    history = History()
+    history.ended(ended(7, 400, 1))
+    assert history.foreseen_us(ended(8, 60, 0)) == 60 * MINUTE_US
+    assert history.foreseen_us(ended(7, NO_VAL, 0)) == 0
+
+
+def test_failing_at_once_makes_a_users_jobs_cheap() -> None:
+    """Half of the user's jobs end after a minute; another user's like ones do not."""
+    history = History()
+    for ran_min in (1, 600, 1, 600):
+        history.ended(ended(7, 600, ran_min))
+        history.ended(ended(8, 600, 600))
+    assert history.cost(ended(7, 600, 0)) < history.cost(ended(8, 600, 0)) / 10
+
+
+def test_cost_is_learned_from_the_users_own_jobs() -> None:
+    """Of another user nothing is known but the limit: its square, in seconds."""
+    history = History()
+    history.ended(ended(7, 600, 1))
+    assert history.cost(ended(8, 600, 0)) == 36_000.0**2
+    assert history.cost(ended(7, 600, 0)) < 36_000.0**2
+    assert history.cost(ended(7, NO_VAL, 0)) == 0
+
+
+def test_runs_with_the_same_limit_count_more() -> None:
+    """The user's short jobs ask for an hour, the long ones for ten."""
+    history = History()
+    for _ in range(5):
+        history.ended(ended(7, 60, 1))
+        history.ended(ended(7, 600, 600))
+    like, unlike = history.cost(ended(7, 60, 0)), history.cost(ended(7, 61, 0))
+    assert like < unlike
+
+
+def waiting_world(*jobs: tuple[int, int, int, int]) -> Snapshot:
+    """Return four idle nodes and jobs: nodes, limit, foreseen, submitted (all minutes, ago)."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    for nodes, limit_min, _, _ in jobs:
+        request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=nodes)
+        submit(cluster, request, time_limit_min=limit_min)
+    view = snapshot(cluster, START_US)
+    waiting = [
+        replace(
+            record,
+            foreseen_us=foreseen * MINUTE_US,
+            submit_us=START_US - ago * MINUTE_US,
+            accrue_us=START_US - ago * MINUTE_US,
+        )
+        for record, (_, _, foreseen, ago) in zip(view.waiting, jobs, strict=True)
+    ]
+    return replace(view, waiting=waiting)
+
+
+def after_a_long_wait() -> Planner:
+    """Return a planner whose shadow has seen a job wait for ten hours."""
+    planner = Planner()
+    planner(waiting_world((4, 60, 60, 0), (4, 60, 60, 600)), SMART)
+    return planner
+
+
+def test_the_cheapest_job_comes_first_while_nobody_is_late() -> None:
+    """Both want all nodes; the later one asked for more but will be short."""
+    plan = after_a_long_wait()(waiting_world((4, 60, 60, 10), (4, 120, 2, 5)), SMART)
+    assert [start.job_id for start in plan.starts] == [2]
+
+
+def test_late_jobs_come_in_order_of_submission() -> None:
+    """They have waited for seven of ten hours; the shortest and smallest no longer passes."""
+    world = waiting_world((4, 60, 60, 420), (4, 60, 1, 419), (4, 60, 60, 410))
+    planner = after_a_long_wait()
+    assert [start.job_id for start in planner(world, SMART).starts] == [1]
+    expected = planner(world, SMART).expected_start_us
+    assert expected[2] < expected[3]
+
+
+def test_the_oldest_wide_job_is_promised_room_early() -> None:
+    """After three of ten hours the wide one has its promise, a narrow one would not yet."""
+    world = waiting_world((3, 60, 60, 180), (1, 600, 600, 1), (1, 10, 1, 1), (1, 10, 1, 1))
+    plan = after_a_long_wait()(world, SMART)
+    assert 1 in {start.job_id for start in plan.starts}
+    world = waiting_world((2, 60, 60, 180), (1, 10, 1, 1), (1, 10, 1, 1), (1, 10, 1, 1))
+    plan = after_a_long_wait()(world, SMART)
+    assert 1 not in {start.job_id for start in plan.starts}
+
+
+def test_a_restart_keeps_the_order_of_submission_until_waits_are_known() -> None:
+    """Nothing has been seen yet, so nobody may wait longer for another's sake."""
+    plan = Planner()(waiting_world((4, 60, 60, 10), (4, 120, 2, 5)), SMART)
+    assert [start.job_id for start in plan.starts] == [1]
+
+
+def test_priority_by_hand_goes_before() -> None:
+    """What an operator decided stands above any order of ours."""
+    world = waiting_world((4, 60, 60, 10), (4, 120, 2, 5))
+    first = replace(world.waiting[0], priority=4_294_901_761)
+    plan = Planner()(replace(world, waiting=[first, world.waiting[1]]), SMART)
+    assert [start.job_id for start in plan.starts] == [1]
+
+
+def test_an_old_job_is_not_passed_for_ever() -> None:
+    """A wide job meets a stream of short ones: it starts within the wait foreseen at its start."""
+    chance = random.Random(1)
+    jobs = [TraceJob(1, 0, 3600, 4, 3600, 1), TraceJob(2, 1, 7200, 4, 7200, 2)]
+    jobs += [
+        TraceJob(number, 2 + number * 60, 120, chance.choice((1, 2)), 600, 3)
+        for number in range(3, 600)
+    ]
+    outcome = run(jobs, 4, "bf_smart")
+    assert outcome.max_wait_s < 24 * 3600
+    assert outcome.jobs == len(jobs)
+
+
+def run(jobs: list[TraceJob], processors: int, parameters: str) -> Outcome:
+    """Simulate a workload."""
+    conf = trace_conf(processors, [f"SchedulerParameters={parameters}"])
+    return TraceRun(jobs, conf, Planner()).run()
+
+
+def sessions(seed: int, count: int, processors: int) -> list[TraceJob]:
+    """Return users who submit alike jobs in a row and ask for more than they need."""
+    chance = random.Random(seed)
+    users = [(chance.lognormvariate(7, 1.5), chance.randint(0, 4), chance.uniform(1, 6))
+             for _ in range(12)]  # fmt: skip
+    jobs: list[TraceJob] = []
+    time_s = 0.0
+    while len(jobs) < count:
+        user = chance.randrange(len(users))
+        run_s, width, over = users[user]
+        for _ in range(chance.randint(1, 6)):
+            ran_s = max(1, int(min(run_s, 20_000) * chance.lognormvariate(0, 0.5)))
+            jobs.append(
+                TraceJob(len(jobs) + 1, int(time_s), ran_s, min(processors, 2**width),
+                         max(60, int(ran_s * over)), user)
+            )  # fmt: skip
+            time_s += chance.expovariate(1 / 400)
+    return jobs
+
+
+def campaigns(count: int) -> list[TraceJob]:
+    """Return thirty wide jobs of two hours every other day, and one user's that fail at once."""
+    chance = random.Random(1)
+    drawn = [
+        (day * 86400 + chance.randint(0, 3600), 7200, 8, 7200, 1)
+        for day in range(0, 2 * count, 2)
+        for _ in range(30)
+    ]
+    drawn += [(at * 1200, chance.randint(1, 30), 1, 36_000, 2) for at in range(count * 144)]
+    return [
+        TraceJob(number, submit_s, run_s, processors, limit_s, user)
+        for number, (submit_s, run_s, processors, limit_s, user) in enumerate(sorted(drawn), 1)
+    ]
+
+
+def test_slowdown_falls_and_the_longest_wait_stays() -> None:
+    """Against EASY: whose jobs are known to fail at once need not wait for days to see it."""
+    jobs = campaigns(4)
+    easy, smart = run(jobs, 16, "bf_reserve_depth=1"), run(jobs, 16, "bf_smart")
+    assert smart.jobs == easy.jobs
+    assert smart.mean_bounded_slowdown < 0.85 * easy.mean_bounded_slowdown
+    assert smart.max_wait_s < 1.1 * easy.max_wait_s
+
+
+def test_the_same_workload_gives_the_same_outcome() -> None:
+    """Twice: nothing depends on anything but the workload."""
+    jobs = sessions(5, 200, 16)
+    first, second = run(jobs, 16, "bf_smart"), run(jobs, 16, "bf_smart")
+    assert replace(first, seconds=0) == replace(second, seconds=0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(first=queues, second=queues, arrays=st.integers(0, 2))
+def test_every_start_can_be_made_and_every_job_has_a_reason(
+    first: list[tuple[list[JobRequest], int]],
+    second: list[tuple[list[JobRequest], int]],
+    arrays: int,
+) -> None:
+    """Mixed requests, two partitions, arrays and heterogeneous jobs on shared nodes."""
+    conf = conf_of(FOUR_NODES + "Licenses=matlab:3\nSchedulerParameters=bf_smart\n")
+    cluster, rules, planner = cluster_of(conf), policy(conf), Planner()
+    history = History()
+    history.ended(ended(1001, 600, 10))
+    for queue in (first, second):
+        for parts, limit in queue:
+            if len(parts) == 1:
+                submit(cluster, parts[0], time_limit_min=limit)
+            else:
+                submit_het(cluster, *parts, time_limit_min=limit)
+        for _ in range(arrays):
+            submit(cluster, JobRequest(ntasks=8), ranges=((0, 5, 1),))
+        views = Views()
+        views.foresee(history)
+        pending = set(cluster.pending)
+        plan = planner(snapshot(cluster, START_US, views), rules)
+        assert {start.job_id for start in plan.starts} | set(plan.waits) == pending
+        for start in plan.starts:
+            if start.het_job_id:
+                continue  # all of them at once, see test_het
+            events = dispatch(cluster, start, START_US)
+            assert events, start
+            apply_all(cluster, events)
+        assert check(cluster) == []

@@ -1,0 +1,186 @@
+"""Jobs that share cores in rows, and take turns there with PreemptMode=GANG."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules import gang
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE, SUSPENDED_BY_GANG
+from pyslurm_ng.model.rows import Load, row_count
+from pyslurm_ng.model.states import JobState
+from tests.sched.preemption.test_preempt import BASE, MINUTE_US, SECOND_US, START_US, Site
+from tests.sched.preemption.test_preempt_suspend import end
+
+ROWS = (
+    BASE
+    + r"""
+%s
+PartitionName=twice Nodes=n[1-4] Default=YES OverSubscribe=FORCE:2 DefMemPerCPU=100 MaxTime=600
+PartitionName=ask Nodes=n[1-4] OverSubscribe=YES:3 DefMemPerCPU=100 MaxTime=600
+PartitionName=alone Nodes=n[1-4] OverSubscribe=NO DefMemPerCPU=100 MaxTime=600
+"""
+)
+GANG = "PreemptMode=GANG\nSchedulerTimeSlice=30\n"
+
+
+def cores(site: Site, job_id: int) -> list[tuple[int, bytes]]:
+    return [(alloc.node_id, alloc.cores) for alloc in site.cluster.jobs[job_id].nodes]
+
+
+def test_force_lets_two_jobs_have_a_core_and_no_third() -> None:
+    site = Site(ROWS % "")
+    first = [site.job("twice", 4) for _ in range(4)]
+    site.run()
+    assert len({tuple(cores(site, job_id)) for job_id in first}) == 4  # idle cores come first
+    second = [site.job("twice", 4) for _ in range(4)]
+    third = site.job("twice", 4)
+    plan = site.run()
+    assert site.states(*first, *second, third) == ["RUNNING"] * 8 + ["PENDING"]
+    assert sorted(cores(site, job_id) for job_id in second) == sorted(
+        cores(site, job_id) for job_id in first
+    )
+    assert plan.expected_start_us[third] >= START_US + 60 * MINUTE_US
+    assert [site.cluster.use[node_id].cpus for node_id in range(4)] == [4] * 4
+
+
+def test_yes_shares_among_those_who_ask() -> None:
+    site = Site(ROWS % "")
+    asks = REQ_OVERSUBSCRIBE
+    plain = [site.job("ask", 4) for _ in range(2)]
+    open_jobs = [site.job("ask", 4, flags=asks) for _ in range(6)]
+    site.run()
+    more = [site.job("ask", 4, flags=asks), site.job("ask", 4), site.job("ask", 1, flags=asks)]
+    site.run()
+    assert site.states(*plain, *open_jobs) == ["RUNNING"] * 8
+    assert site.states(*more) == ["PENDING"] * 3
+    assert len({tuple(cores(site, job_id)) for job_id in open_jobs}) == 2
+
+
+def test_partitions_do_not_mix_on_a_core() -> None:
+    site = Site(ROWS % "")
+    for _ in range(4):
+        site.job("twice", 4)
+    site.run()
+    others = [site.job("alone", 1), site.job("ask", 1, flags=REQ_OVERSUBSCRIBE)]
+    others.append(site.job("twice", 4, nodes=1, flags=REQ_EXCLUSIVE))
+    site.run()
+    assert site.states(*others) == ["PENDING"] * 3
+
+
+def test_memory_is_never_shared() -> None:
+    site = Site(ROWS % "")
+    first = [site.job("twice", 4, mem_per_cpu_mib=900) for _ in range(4)]
+    site.run()
+    second = site.job("twice", 4, mem_per_cpu_mib=900)
+    small = site.job("twice", 4, mem_per_cpu_mib=100)
+    site.run()
+    assert site.states(*first, second, small) == ["RUNNING"] * 4 + ["PENDING", "RUNNING"]
+
+
+def test_array_tasks_share_too() -> None:
+    site = Site(ROWS % "")
+    head = site.job("twice", 4, ranges=((0, 9, 1),))
+    site.run()
+    assert sum(job.state == JobState.RUNNING for job in site.cluster.jobs.values()) == 8
+    assert site.cluster.jobs[head].array_pending == ((8, 9, 1),)
+
+
+def test_turns() -> None:
+    """Of two rows one runs, the other for the next slice; who is alone on its cores just runs."""
+    site = Site(ROWS % GANG)
+    first = site.job("twice", 4, nodes=2)
+    second = site.job("twice", 4, nodes=4)
+    alone = site.job("alone", 1)
+    site.run()
+    seen = []
+    for _ in range(4):
+        site.apply(gang.turns(site.cluster, 30, site.now_us))
+        site.check()
+        seen.append((site.state(first).name, site.state(second).name))
+        assert gang.turns(site.cluster, 30, site.now_us) == []
+        site.wait(30)
+    assert set(seen) == {("RUNNING", "SUSPENDED"), ("SUSPENDED", "RUNNING")}
+    assert all(one != other for one, other in pairwise(seen))
+    assert site.state(alone) in (JobState.PENDING, JobState.RUNNING)
+    job = next(job for job in site.cluster.jobs.values() if job.state == JobState.SUSPENDED)
+    assert job.suspended_by == SUSPENDED_BY_GANG and job.suspended_us >= 30 * SECOND_US
+
+
+def test_last_one_left_runs_at_once() -> None:
+    site = Site(ROWS % GANG)
+    jobs = [site.job("twice", 4, nodes=4) for _ in range(2)]
+    site.run()
+    site.apply(gang.turns(site.cluster, 30, site.now_us))
+    runs, waits = sorted(jobs, key=site.state)
+    assert (site.state(runs), site.state(waits)) == (JobState.RUNNING, JobState.SUSPENDED)
+    end(site, runs)
+    site.apply(gang.turns(site.cluster, 30, site.now_us))
+    assert site.state(waits) == JobState.RUNNING
+
+
+def test_cores_of_those_who_wait_for_their_turn_are_not_free() -> None:
+    site = Site(ROWS % GANG)
+    for _ in range(2):
+        site.job("twice", 4, nodes=4)
+    site.run()
+    site.apply(gang.turns(site.cluster, 30, site.now_us))
+    late = [site.job("alone", 1), site.job("twice", 1)]
+    site.run()
+    assert site.states(*late) == ["PENDING"] * 2
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    jobs=st.lists(
+        st.tuples(st.sampled_from(["twice", "ask", "ask+", "alone"]), st.integers(1, 4),
+                  st.integers(0, 4), st.sampled_from([1, 60])),
+        max_size=16,
+    ),
+    mode=st.sampled_from(["", GANG]),
+)  # fmt: skip
+def test_no_core_has_more_jobs_than_its_rows(
+    jobs: list[tuple[str, int, int, int]], mode: str
+) -> None:
+    """Whatever comes: rows are kept to, turns collide nowhere, and everybody ends."""
+    site = Site(ROWS % mode)
+    for partition, cpus, nodes, minutes in jobs:
+        flags = REQ_OVERSUBSCRIBE if partition.endswith("+") else 0
+        site.job(partition.strip("+"), cpus, nodes=nodes, minutes=minutes, flags=flags)
+        site.run()
+        site.wait(31)
+        loads: dict[tuple[int, str], Load] = {}
+        busy: dict[int, int] = {}
+        for job_id in site.cluster.active:
+            job = site.cluster.jobs[job_id]
+            for alloc in job.nodes:
+                mask = int.from_bytes(alloc.cores, "little")
+                group = job.partition if job.rows > 1 else f"job {job_id}"
+                loads.setdefault((alloc.node_id, group), Load()).add(mask)
+                if mode and job.state == JobState.RUNNING and not job.flags:
+                    assert not busy.get(alloc.node_id, 0) & mask
+                    busy[alloc.node_id] = busy.get(alloc.node_id, 0) | mask
+        for (node_id, group), load in loads.items():
+            partition_record = site.cluster.partitions.get(group)
+            rows = row_count(partition_record) if partition_record is not None else 1
+            assert not load.with_jobs(rows + 1)
+            for (other_id, other_group), other in loads.items():
+                if other_id == node_id and other_group != group:
+                    assert not load.with_jobs(1) & other.with_jobs(1)
+        site.clean_up()
+
+
+def test_load_counts() -> None:
+    load = Load()
+    for mask in (0b1100, 0b0110, 0b0100):
+        load.add(mask)
+    assert [load.with_jobs(count) for count in (1, 2, 3, 4)] == [0b1110, 0b0100, 0b0100, 0]
+
+
+def test_partition_rows() -> None:
+    partition = Site(ROWS % "").cluster.partitions["twice"]
+    counts = {"NO": 1, "YES:3": 3, "FORCE:1": 1, "FORCE:7": 7}
+    for word, count in counts.items():
+        assert row_count(msgspec.structs.replace(partition, oversubscribe=word)) == count

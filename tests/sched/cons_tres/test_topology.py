@@ -1,0 +1,337 @@
+"""Placement in trees and blocks, against exhaustive search."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.events import NodeRegistered
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeState
+from pyslurm_ng.model.topology import Block, Switch, Topology
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.cons_tres.topology import Layout, Place, bits, choose_shares
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, conf_of, submit
+from tests.oracle import topology as oracle
+
+
+def tree_of(widths: list[list[int]]) -> Topology:
+    """Return a tree of two levels above the nodes: leaf sizes by spine, all below one top."""
+    switches: list[Switch] = []
+    spines, node = [], 0
+    for number, leaves in enumerate(widths):
+        names, first = [], node
+        for leaf, width in enumerate(leaves):
+            names.append(f"leaf{number}x{leaf}")
+            members = tuple(range(node, node + width))
+            switches.append(Switch(names[-1], 0, members, (), f"spine{number}"))
+            node += width
+        spines.append(Switch(f"spine{number}", 1, tuple(range(first, node)), tuple(names), "top"))
+    switches += spines
+    names = [spine.name for spine in spines]
+    return Topology("t", "tree", (*switches, Switch("top", 2, tuple(range(node)), tuple(names))))
+
+
+def blocks_of(widths: list[int], sizes: tuple[int, ...]) -> Topology:
+    """Return blocks of consecutive nodes."""
+    blocks, node = [], 0
+    for number, width in enumerate(widths):
+        blocks.append(Block(f"b{number}", tuple(range(node, node + width))))
+        node += width
+    return Topology("b", "block", (), tuple(blocks), sizes)
+
+
+def layout_of(topology: Topology, weights: tuple[int, ...] = ()) -> Layout:
+    """Number the nodes as they are named."""
+    total = 1 + max(
+        node
+        for unit in (*topology.switches, *topology.blocks)
+        for node in unit.node_ids  # type: ignore[attr-defined]
+    )
+    return Layout(topology, {node: node for node in range(total)}, weights)
+
+
+def plain(topology: Topology) -> oracle.Tree:
+    """Return a tree in the oracle's form."""
+    return [(switch.level, frozenset(switch.node_ids)) for switch in topology.switches]
+
+
+def mask(nodes: set[int] | frozenset[int] | list[int]) -> int:
+    """Return a set of positions as an integer."""
+    return sum(1 << node for node in nodes)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int, frozenset[int]]:
+    """Draw a small tree, the nodes that fit, a count, and some required ones."""
+    widths = draw(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1,
+                           max_size=3))  # fmt: skip
+    total = sum(map(sum, widths))
+    fits = draw(st.frozensets(st.integers(0, total - 1), max_size=11))
+    count = draw(st.integers(1, 6))
+    required = draw(st.frozensets(st.sampled_from(sorted(fits)), max_size=2)) if fits else fits
+    return tree_of(widths), fits, count, required
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees())
+def test_no_choice_uses_fewer_leaves_or_a_lower_switch(
+    case: tuple[Topology, frozenset[int], int, frozenset[int]],
+) -> None:
+    """Of all subsets none is better."""
+    topology, fits, count, required = case
+    found = layout_of(topology).pick(mask(fits), Place(count, mask(required)))
+    best = oracle.best_in_tree(plain(topology), fits, count, required)
+    if best is None:
+        assert found is None
+        return
+    assert found is not None
+    chosen = frozenset(bits(found))
+    assert required <= chosen <= fits and len(chosen) == count
+    tree = plain(topology)
+    assert (oracle.leaves_used(tree, chosen), oracle.lowest_level(tree, chosen)) == best
+
+
+def fewest_leaves(counts: list[int], nodes: int) -> int:
+    """Return how many leaves hold some nodes, the fullest taken first."""
+    used = 0
+    for count in sorted(counts, reverse=True):
+        if nodes <= 0:
+            break
+        nodes -= count
+        used += 1
+    return used
+
+
+def test_fragmented_trees_use_no_leaf_too_many() -> None:
+    """1,000 random states of 512 nodes below 32 leaves."""
+    topology = tree_of([[16] * 8] * 4)
+    layout, tree = layout_of(topology), plain(topology)
+    source = random.Random(20250101)
+    for _ in range(1000):
+        free = {node for node in range(512) if source.random() < source.choice((0.1, 0.4, 0.8))}
+        count = source.randint(1, 64)
+        found = layout.pick(mask(free), Place(count))
+        if len(free) < count:
+            assert found is None
+            continue
+        assert found is not None
+        counts = [len(below & free) for level, below in tree if not level]
+        assert oracle.leaves_used(tree, bits(found)) == fewest_leaves(counts, count)
+
+
+def test_the_tightest_leaf_that_holds_all_is_taken() -> None:
+    """Larger ones stay free for larger jobs."""
+    layout = layout_of(tree_of([[4, 4], [4]]))
+    assert layout.pick(mask({0, 1, 2, 4, 5, 8, 9, 10, 11}), Place(2)) == mask({4, 5})
+
+
+def test_lighter_nodes_come_first() -> None:
+    """A heavier node on the same leaf is no reason to take it."""
+    layout = layout_of(tree_of([[2, 2]]), (1, 1, 1, 5))
+    assert layout.pick(0b1111, Place(2)) == 0b0011
+    assert layout.pick(0b1101, Place(2)) == 0b0101
+
+
+def test_a_job_may_limit_its_leaf_switches() -> None:
+    """`--switches`: none rather than too many."""
+    layout = layout_of(tree_of([[2, 2]]))
+    assert layout.pick(0b0101, Place(2, most_leaves=1)) is None
+    assert layout.pick(0b0111, Place(2, most_leaves=1)) == 0b0011
+
+
+def test_trees_without_a_common_switch_do_not_share_a_job() -> None:
+    """Nor do nodes outside of all switches and those inside."""
+    parts = Topology("t", "tree", (Switch("a", 0, (0, 1)), Switch("b", 0, (2, 3))))
+    layout = Layout(parts, {node: node for node in range(6)})
+    assert layout.pick(0b111111, Place(3)) is None
+    assert layout.pick(0b111101, Place(2)) is not None
+    assert layout.pick(0b110101, Place(2)) == 0b110000
+
+
+@st.composite
+def block_cases(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int]:
+    """Draw blocks, the nodes that fit, and a count."""
+    base = draw(st.integers(1, 4))
+    steps = draw(st.sampled_from([(1,), (1, 2), (1, 4), (1, 2, 4)]))
+    widths = draw(st.lists(st.integers(base, base + 1), min_size=1, max_size=6))
+    total = sum(widths)
+    fits = draw(st.frozensets(st.integers(0, total - 1)))
+    count = draw(st.integers(1, 14))
+    return blocks_of(widths, tuple(base * step for step in steps)), fits, count
+
+
+@settings(max_examples=400, deadline=None)
+@given(block_cases())
+def test_jobs_in_blocks_fit_exactly_when_the_rule_allows(
+    case: tuple[Topology, frozenset[int], int],
+) -> None:
+    """Found when possible, and in as few blocks of the next size as are needed."""
+    topology, fits, count = case
+    blocks = [frozenset(block.node_ids) for block in topology.blocks]
+    found = layout_of(topology).pick(mask(fits), Place(count))
+    assert (found is not None) == oracle.block_possible(blocks, topology.block_sizes, fits, count)
+    if found is None:
+        return
+    chosen = frozenset(bits(found))
+    assert chosen <= fits and len(chosen) == count
+    if count <= topology.block_sizes[0]:
+        assert sum(1 for block in blocks if block & chosen) == 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(block_cases(), st.integers(1, 4), st.integers(1, 4))
+def test_a_segment_is_never_split(
+    case: tuple[Topology, frozenset[int], int], size: int, segments: int
+) -> None:
+    """Every segment in one block; placed whenever the free nodes allow."""
+    topology, fits, _ = case
+    size = min(size, topology.block_sizes[0])
+    blocks = [frozenset(block.node_ids) for block in topology.blocks]
+    found = layout_of(topology).pick(mask(fits), Place(size * segments, segment=size))
+    assert (found is not None) == oracle.segments_possible(blocks, fits, segments, size)
+    if found is not None:
+        chosen = frozenset(bits(found))
+        assert chosen <= fits and len(chosen) == size * segments
+        assert all(len(block & chosen) % size == 0 for block in blocks)
+
+
+def test_blocks_stay_whole_where_a_smaller_remainder_serves() -> None:
+    """The tightest block that holds a job, and whole blocks but for the rest."""
+    layout = layout_of(blocks_of([4, 4, 4, 4], (4, 8)))
+    assert layout.pick(mask({0, 1, 2, 3, 4, 5, 12, 13, 14, 15}), Place(2)) == mask({4, 5})
+    found = layout.pick(mask({0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}), Place(6))
+    assert found == mask({0, 1, 2, 3, 4, 5})
+
+
+def test_required_nodes_of_segments_are_placed_first() -> None:
+    """Each in a segment of its own block."""
+    layout = layout_of(blocks_of([4, 4], (4,)))
+    found = layout.pick(0xFF, Place(4, required=mask({1, 6}), segment=2))
+    assert found is not None and found & mask({1, 6}) == mask({1, 6})
+    assert (found & 0x0F).bit_count() == 2
+    assert layout.pick(0xFF, Place(4, required=mask({1, 6}))) is None
+
+
+@pytest.mark.parametrize(("tasks", "expected"), [(3, [0, 1]), (4, [0, 1]), (5, [2, 3])])
+def test_tasks_choose_the_node_count(tasks: int, expected: list[int]) -> None:
+    """Fewest nodes that hold the tasks, on one leaf if one leaf can."""
+    layout = layout_of(tree_of([[2, 2]]))
+    fits = [(0, 2), (1, 2), (2, 3), (3, 3)]
+    shares = choose_shares(layout, fits, tasks, 4, Place(2))
+    assert shares is not None
+    assert [place for place, _ in shares] == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees())
+def test_the_kernel_places_wide_jobs_as_its_twin(
+    case: tuple[Topology, frozenset[int], int, frozenset[int]],
+) -> None:
+    """As many leaves, as low a switch."""
+    topology, fits, count, _ = case
+    layout, tree = layout_of(topology), plain(topology)
+    total = len(layout.unit_of)
+    count = max(2, count)
+    grid = Grid([0, 10], [0] * total, 1, 1)
+    grid.set_amounts(0, [1] * total)
+    grid.set_leaves(layout.unit_of)
+    grid.set_switches(layout.trees())
+    shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
+    mask_number = grid.add_mask(bytes(node in fits for node in range(total)))
+    kind = grid.add_kind(shape, mask_number, count, 5)
+    expected = layout.pick(mask(fits), Place(count))
+    if expected is None:
+        assert grid.find(kind) == NEVER
+        return
+    assert grid.find(kind) == 0
+    found = grid.found()
+    assert len(set(found)) == count and fits.issuperset(found)
+    for judge in (oracle.leaves_used, oracle.lowest_level):
+        assert judge(tree, found) == judge(tree, bits(expected))
+
+
+def test_the_kernel_joins_no_separate_trees() -> None:
+    """A job waits until one of them has room."""
+    grid = Grid([0, 10], [0] * 4, 1, 1)
+    grid.set_amounts(0, [1] * 4)
+    grid.hold([1, 0, 1, 3, 0, 1], 10)
+    grid.set_leaves([0, 0, 1, 1])
+    grid.set_switches([])
+    shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
+    kind = grid.add_kind(shape, grid.add_mask(b"\1" * 4), 2, 5)
+    assert grid.find(kind) == 10
+
+
+def test_the_caller_of_an_open_kind_chooses() -> None:
+    """What fits is told, what was chosen is held."""
+    grid = Grid([0, 10], [0] * 4, 1, 1)
+    grid.set_amounts(0, [1] * 4)
+    shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
+    kind = grid.add_kind(shape, grid.add_mask(b"\1\1\0\1"), 2, 5)
+    grid.leave_open(kind)
+    assert grid.find(kind) == 0
+    assert int.from_bytes(grid.fitting(), "little") == 0b1011
+    with pytest.raises(IndexError):
+        grid.choose(kind, [1, 2])
+    grid.choose(kind, [1, 3])
+    assert grid.placed(grid.take_found(kind)) == [1, 3]
+    assert [grid.free_at(node, 0)[0] for node in range(4)] == [1, 0, 1, 0]
+    assert grid.find(kind) == 10
+
+
+def test_lighter_nodes_are_used_first_below_a_tree() -> None:
+    """Two leaves of two nodes: the one of lighter nodes, though the other comes first."""
+    conf = conf_of()
+    names = tuple(node.name for node in conf.nodes)
+    tree = parse_topology_conf(
+        "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\n"
+        "SwitchName=spine Switches=leaf[1-2]\n",
+        names,
+    )
+    cluster = Cluster()
+    apply_all(cluster, configure(cluster, conf, START_US, (tree,)))
+    for node in cluster.living_nodes():
+        apply(cluster, NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    submit(cluster, JobRequest(nodes_min=2, nodes_max=2))
+    (start,) = Planner()(snapshot(cluster, START_US), policy(conf)).starts
+    assert [cluster.node(alloc.node_id).spec.name for alloc in start.nodes] == ["n3", "n4"]
+
+
+def test_consolidated_segments_share_an_aggregated_block() -> None:
+    """Three blocks of two have room for a segment each, but only two of one pair of blocks do."""
+    layout = layout_of(blocks_of([2, 2, 2, 2], (2, 4)))
+    fits = mask({0, 1, 4, 5, 6, 7})
+    both = layout.pick(fits, Place(4, segment=2, consolidates=True))
+    assert both == mask({4, 5, 6, 7})
+    assert layout.pick(mask({0, 1, 4, 5}), Place(4, segment=2, consolidates=True)) is None
+    assert layout.pick(mask({0, 1, 4, 5}), Place(4, segment=2)) is not None
+
+
+def test_spread_segments_are_in_different_blocks() -> None:
+    """A block has room for two segments; one of them has to go elsewhere."""
+    layout = layout_of(blocks_of([4, 4], (4, 8)))
+    found = layout.pick(0xFF, Place(4, segment=2, spreads=True))
+    assert found is not None
+    assert (found & 0xF).bit_count() == 2
+    assert layout.pick(0xF, Place(4, segment=2, spreads=True)) is None
+    required = Place(4, required=mask({0, 1, 2}), segment=2, spreads=True)
+    assert layout.pick(0xFF, required) is None
+
+
+def test_too_few_light_nodes_are_all_taken_before_a_leaf_is_chosen() -> None:
+    """A weight counts more than one leaf switch less, as users of Slurm know it."""
+    layout = layout_of(tree_of([[2, 2]]), weights=(1, 10, 10, 10))
+    assert layout.pick(0b1111, Place(2)) == 0b0011
+    assert layout.pick(0b1101, Place(2)) == 0b0101
+    assert layout.pick(0b1101, Place(2, most_leaves=1)) == 0b1100

@@ -1,0 +1,348 @@
+"""Every limit of associations and QOS, one by one: the reason it gives, and what it lets pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given as given_by, settings, strategies as st
+
+from pyslurm_ng.model.assoc import Association, Limits, Qos
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.limits.measures import Ask
+from pyslurm_ng.sched.limits.quotas import Quotas
+from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
+from pyslurm_ng.sched.snapshot import Waiting, snapshot
+from tests.model.clusters import START_US, cluster_of, conf_of
+from tests.sched.backfill.test_backfill import WHOLE_NODES, job
+
+NO = Limits()
+MAIN = Partition("main")
+GPU = "gres/gpu"
+# What each job takes: ten of all that can be counted, on two nodes, for 60 minutes.
+AMOUNTS = {
+    "cpu": 10, "mem": 10, "node": 2, "billing": 10, GPU: 10, "license/abaqus": 10,
+    "energy": 10, "bb/cray": 10, "fs/lustre": 10,
+}  # fmt: skip
+WORDS = {
+    "cpu": "Cpu", "mem": "Mem", "node": "Node", "billing": "Billing", GPU: "GRES",
+    "license/abaqus": "License", "energy": "Energy", "bb/cray": "BB", "fs/lustre": "Unknown",
+}  # fmt: skip
+
+
+def waiting(user: str = "ann", account: str = "physics", qos: str = "normal") -> Waiting:
+    """Return a job of a user."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    job(cluster, 1, 60)
+    (one,) = snapshot(cluster, START_US).waiting
+    uid = {"ann": 1, "bob": 2}[user]
+    assoc_id = {"physics": 10, "maths": 20}[account] + uid
+    return replace(one, user_name=user, uid=uid, account=account, qos=qos, assoc_id=assoc_id)
+
+
+ANN = waiting()
+
+
+def limits_of(
+    own: Limits = NO,
+    parent: Limits = NO,
+    quality: Qos | None = None,
+    of_partition: Qos | None = None,
+    spent: dict[OwnerKey, Spent] | None = None,
+    *,
+    is_safe: bool = False,
+) -> Quotas:
+    """Return limits over ann and bob in physics and maths."""
+    associations = {
+        1: Association(1, "root"),
+        10: Association(10, "physics", parent_id=1, limits=parent),
+        20: Association(20, "maths", parent_id=1),
+        11: Association(11, "physics", "ann", parent_id=10, limits=own),
+        12: Association(12, "physics", "bob", parent_id=10),
+        21: Association(21, "maths", "ann", parent_id=20),
+    }
+    qos = {"normal": quality or Qos(1, "normal")}
+    if of_partition is not None:
+        qos[of_partition.name] = of_partition
+    used = spent or {}
+    return Quotas(associations, qos, lambda owner: used.get(owner, Spent()), is_safe=is_safe)
+
+
+def ask(limit_min: int = 60, nodes: tuple[int, ...] = (), qos: str = "") -> Ask:
+    """Return what a job wants."""
+    return Ask(AMOUNTS, replace_qos(qos), limit_min, nodes)
+
+
+def replace_qos(name: str) -> Partition:
+    return Partition("main", qos=name)
+
+
+def reason_of(limits: Quotas, job: Waiting = ANN, wanted: Ask | None = None) -> Reason | None:
+    """Return why a job may not start."""
+    wait = limits.may_start(job, wanted or ask(), START_US)
+    assert wait is None or any(letter.isdigit() for letter in wait.text), wait
+    return None if wait is None else wait.reason
+
+
+def names(kind: str, tres: str) -> tuple[str, str]:
+    """Return the reasons of an association and of a QOS, written down by hand."""
+    word = WORDS[tres]
+    qos_word = {"Mem": "Memory"}.get(word, word)
+    is_core = tres in ("cpu", "node")
+    if kind == "grp_tres":
+        end = "Limit" if tres in ("cpu", "mem", "node") else ""
+        return f"AssocGrp{word}{end}", f"QOSGrp{word}{end}"
+    if kind in ("grp_tres_mins", "grp_tres_run_mins"):
+        run = "Run" if "run" in kind else ""
+        if tres == "cpu":
+            return f"AssocGrpCPU{run}MinutesLimit", f"QOSGrpCPU{run}MinutesLimit"
+        return f"AssocGrp{word}{run}Minutes", f"QOSGrp{qos_word}{run}Minutes"
+    if kind == "max_tres_per_job":
+        end = "Limit" if is_core else ""
+        return f"AssocMax{word}PerJob{end}", f"QOSMax{qos_word}PerJob{end}"
+    if kind == "max_tres_per_node":
+        return f"AssocMax{word}PerNode", f"QOSMax{qos_word}PerNode"
+    assert kind == "max_tres_mins_per_job"
+    end = "Limit" if tres == "cpu" else ""
+    return f"AssocMax{word}MinutesPerJob{end}", f"QOSMax{qos_word}MinutesPerJob{end}"
+
+
+# By limit: what one job of AMOUNTS may just have, if it is alone.
+ENOUGH = {
+    "grp_tres": lambda amount: amount,
+    "grp_tres_run_mins": lambda amount: amount * 60,
+    "max_tres_per_job": lambda amount: amount,
+    "max_tres_per_node": lambda amount: -(-amount // 2),
+    "max_tres_mins_per_job": lambda amount: amount * 60,
+}
+NO_SUCH_REASON = {
+    ("max_tres_per_node", "node"), ("max_tres_per_node", "license/abaqus"),
+    ("max_tres_per_node", "bb/cray"), ("max_tres_mins_per_job", "bb/cray"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "tres"),
+    [(kind, tres) for kind in ENOUGH for tres in AMOUNTS if (kind, tres) not in NO_SUCH_REASON],
+)
+def test_a_limit_on_a_tres(kind: str, tres: str) -> None:
+    """Exactly what it allows passes; one less is in the way, with Slurm's reason."""
+    enough = ENOUGH[kind](AMOUNTS[tres])
+    of_assoc, of_qos = names(kind, tres)
+    for most, is_over in ((enough, False), (enough - 1, True)):
+        limits = Limits(**{kind: {tres: most}})
+        expected = {name: Reason[name] if is_over else None for name in (of_assoc, of_qos)}
+        assert reason_of(limits_of(parent=limits)) is expected[of_assoc]
+        assert reason_of(limits_of(own=limits)) is expected[of_assoc]
+        assert reason_of(limits_of(quality=Qos(1, "normal", limits=limits))) is expected[of_qos]
+
+
+@pytest.mark.parametrize("kind", ["grp_tres", "grp_tres_run_mins"])
+def test_groups_count_all_that_run_in_them(kind: str) -> None:
+    """Bob's job counts in the account and the QOS, not in ann's association."""
+    limits = Limits(**{kind: {"cpu": 2 * ENOUGH[kind](10) - 1}})
+    bob = waiting("bob")
+    for found, is_over in (
+        (limits_of(parent=limits), True),
+        (limits_of(quality=Qos(1, "normal", limits=limits)), True),
+        (limits_of(own=limits), False),
+    ):
+        found.took(bob, ask(nodes=(1, 2)))
+        assert (reason_of(found) is not None) is is_over
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(max_jobs=1), Reason.QOSMaxJobsPerUserLimit),
+        (Limits(grp_jobs=1), Reason.QOSGrpJobsLimit),
+        (Limits(max_jobs_per_account=1), Reason.MaxJobsPerAccount),
+        (Limits(max_tres_per_user={"cpu": 19}), Reason.QOSMaxCpuPerUserLimit),
+        (Limits(max_tres_per_user={"mem": 19}), Reason.QOSMaxMemoryPerUser),
+        (Limits(max_tres_per_user={GPU: 19}), Reason.QOSMaxGRESPerUser),
+        (Limits(max_tres_per_user={"license/abaqus": 19}), Reason.QOSMaxLicensePerUser),
+        (Limits(max_tres_per_account={"cpu": 19}), Reason.MaxCpuPerAccount),
+        (Limits(max_tres_per_account={"mem": 19}), Reason.MaxMemoryPerAccount),
+        (Limits(max_tres_per_account={GPU: 19}), Reason.MaxGRESPerAccount),
+        (Limits(max_tres_run_mins_per_account={"cpu": 1199}), Reason.MaxCpuRunMinsPerAccount),
+        (Limits(max_tres_run_mins={"cpu": 1199}), Reason.MaxCpuRunMinsPerUser),
+    ],
+)
+def test_limits_of_a_qos_on_users_and_accounts(limits: Limits, reason: Reason) -> None:
+    """The second job of the same user, account or QOS is too much."""
+    found = limits_of(quality=Qos(1, "normal", limits=limits))
+    assert reason_of(found) is None
+    found.took(ANN, ask(nodes=(1, 2)))
+    assert reason_of(found) is reason
+    other = waiting(account="maths") if "Account" in reason.name else waiting("bob")
+    expected = reason if "Grp" in reason.name else None
+    assert reason_of(found, other) is expected
+
+
+@pytest.mark.parametrize(
+    ("tres", "reason"),
+    [
+        ("cpu", Reason.QOSMinCpuNotSatisfied),
+        ("mem", Reason.QOSMinMemory),
+        ("node", Reason.QOSMinNode),
+        (GPU, Reason.QOSMinGRES),
+        ("billing", Reason.QOSMinBilling),
+        ("license/abaqus", Reason.QOSMinLicense),
+    ],
+)
+def test_a_job_must_ask_for_enough(tres: str, reason: Reason) -> None:
+    enough = Qos(1, "normal", limits=Limits(min_tres_per_job={tres: AMOUNTS[tres]}))
+    more = Qos(1, "normal", limits=Limits(min_tres_per_job={tres: AMOUNTS[tres] + 1}))
+    assert reason_of(limits_of(quality=enough)) is None
+    assert reason_of(limits_of(quality=more)) is reason
+
+
+def test_wall_time() -> None:
+    """Of each job, and of all together that have run."""
+    limits = Limits(max_wall_min=59)
+    quality = Qos(1, "normal", limits=limits)
+    assert reason_of(limits_of(own=limits)) is Reason.AssocMaxWallDurationPerJobLimit
+    assert reason_of(limits_of(quality=quality)) is Reason.QOSMaxWallDurationPerJobLimit
+    assert reason_of(limits_of(own=limits), wanted=ask(59)) is None
+    assert reason_of(limits_of(own=limits), wanted=ask(INFINITE)) is not None
+    limits = Limits(grp_wall_min=100)
+    quality = Qos(1, "normal", limits=limits)
+    used: dict[OwnerKey, Spent] = {("assoc", 10): Spent(6000.0), ("qos", "normal"): Spent(5999.0)}
+    assert reason_of(limits_of(parent=limits, spent=used)) is Reason.AssocGrpWallLimit
+    assert reason_of(limits_of(quality=quality, spent=used)) is None
+    used["qos", "normal"] = Spent(6000.0)
+    assert reason_of(limits_of(quality=quality, spent=used)) is Reason.QOSGrpWallLimit
+
+
+@pytest.mark.parametrize("tres", [name for name in AMOUNTS if name != "bb/cray"])
+def test_minutes_of_a_group(tres: str) -> None:
+    """Without `safe` jobs start until all is used; with it none that could use too much."""
+    limits = Limits(grp_tres_mins={tres: 1000})
+    of_assoc, of_qos = (Reason[name] for name in names("grp_tres_mins", tres))
+    less: dict[OwnerKey, Spent] = {
+        ("assoc", 10): Spent(0, {tres: 59_990.0}), ("qos", "normal"): Spent(0, {tres: 59_990.0})
+    }  # fmt: skip
+    full = {owner: Spent(0, {tres: 60_000.0}) for owner in less}
+    quality = Qos(1, "normal", limits=limits)
+    assert reason_of(limits_of(parent=limits, spent=less)) is None
+    assert reason_of(limits_of(parent=limits, spent=full)) is of_assoc
+    assert reason_of(limits_of(quality=quality, spent=full)) is of_qos
+    assert reason_of(limits_of(parent=limits, spent=less, is_safe=True)) is of_assoc
+    found = limits_of(quality=quality, is_safe=True)
+    amount = AMOUNTS[tres]
+    assert reason_of(found, wanted=ask(1000 // amount)) is None
+    found.took(ANN, ask(500 // amount))
+    assert reason_of(found, wanted=ask(500 // amount)) is None
+    assert reason_of(found, wanted=ask(500 // amount + 1)) is of_qos
+
+
+def test_a_running_job_runs_out_of_minutes() -> None:
+    """Its own by how long it ran; those of groups by what was used."""
+    own = limits_of(own=Limits(max_tres_mins_per_job={"cpu": 100}))
+    assert own.run_out(ANN, ask(), 9.9) is None
+    wait = own.run_out(ANN, ask(), 10.0)
+    assert wait is not None
+    assert wait.reason is Reason.AssocMaxCpuMinutesPerJobLimit
+    spent: dict[OwnerKey, Spent] = {("assoc", 1): Spent(60.0)}
+    group = limits_of(parent=Limits(grp_wall_min=1), spent=spent)
+    assert group.run_out(ANN, ask(), 0.0) is None
+    spent["assoc", 10] = Spent(60.0)
+    assert group.run_out(ANN, ask(), 0.0) is not None
+
+
+def test_the_qos_of_the_partition_comes_first() -> None:
+    """What it sets counts; OverPartQOS turns that round; groups of both count."""
+    gate = Qos(2, "gate", limits=Limits(max_tres_per_job={"cpu": 5}))
+    wide = Qos(1, "normal", limits=Limits(max_tres_per_job={"cpu": 50}))
+    inside = ask(qos="gate")
+    found = limits_of(quality=wide, of_partition=gate)
+    assert reason_of(found, wanted=inside) is Reason.QOSMaxCpuPerJobLimit
+    assert reason_of(found, wanted=ask()) is None
+    over = Qos(1, "normal", flags=("OverPartQOS",), limits=wide.limits)
+    assert reason_of(limits_of(quality=over, of_partition=gate), wanted=inside) is None
+    roomy = Qos(2, "gate", limits=Limits(max_tres_per_job={"cpu": 50}))
+    own = Limits(max_tres_per_job={"cpu": 5, "mem": 5})
+    found = limits_of(own=own, of_partition=roomy)
+    assert reason_of(found, wanted=inside) is Reason.AssocMaxMemPerJob
+    assert reason_of(found) is Reason.AssocMaxCpuPerJobLimit
+    full = Qos(2, "gate", limits=Limits(grp_jobs=1))
+    found = limits_of(quality=over, of_partition=full)
+    found.took(waiting("bob"), inside)
+    assert reason_of(found, wanted=inside) is Reason.QOSGrpJobsLimit
+
+
+def test_nodes_that_jobs_share_count_once() -> None:
+    found = limits_of(parent=Limits(grp_tres={"node": 2}))
+    found.took(ANN, ask(nodes=(4, 5)))
+    assert reason_of(found, wanted=ask(nodes=(4, 5))) is None
+    assert reason_of(found, wanted=ask(nodes=(5, 6))) is Reason.AssocGrpNodeLimit
+    assert reason_of(found, wanted=ask()) is None  # it may land on nodes in use
+
+
+def test_factors_of_a_qos() -> None:
+    """UsageFactor scales minutes; LimitFactor what associations may hold."""
+    limits = Limits(grp_tres_run_mins={"cpu": 300})
+    half = Qos(1, "normal", usage_factor_millionths=500_000, limits=limits)
+    assert reason_of(limits_of(quality=half)) is None
+    double = Qos(1, "normal", limit_factor_millionths=2_000_000)
+    tight = Limits(grp_tres={"cpu": 5})
+    assert reason_of(limits_of(parent=tight)) is Reason.AssocGrpCpuLimit
+    assert reason_of(limits_of(parent=tight, quality=double)) is None
+
+
+def test_who_may_be_promised_room() -> None:
+    """Neither NoReserve nor a priority below MinPrioThreshold."""
+    assert limits_of().may_reserve(ANN, MAIN, 5)
+    assert not limits_of(quality=Qos(1, "normal", flags=("NoReserve",))).may_reserve(ANN, MAIN, 5)
+    least = limits_of(own=Limits(min_priority=10))
+    assert not least.may_reserve(ANN, MAIN, 9)
+    assert least.may_reserve(ANN, MAIN, 10)
+
+
+def test_several_starts_at_once_are_judged_as_a_sum() -> None:
+    """And nothing is counted by asking."""
+    found = limits_of(parent=Limits(grp_tres={"cpu": 25}))
+    for _ in range(2):
+        assert found.may_start_all([(ANN, ask()), (ANN, ask())], START_US) is None
+    wait = found.may_start_all([(ANN, ask())] * 3, START_US)
+    assert wait is not None
+    assert wait.reason is Reason.AssocGrpCpuLimit
+
+
+def test_usage_fades() -> None:
+    """Half is left after a half-life, all where it is not to fade."""
+    ledger = Ledger(half_life_s=1000)
+    ledger.add(("qos", "normal"), START_US, 100.0, {"cpu": 2})
+    later_us = START_US + 1000 * 1_000_000
+    faded = ledger.of(("qos", "normal"), later_us)
+    assert faded.wall_s == pytest.approx(50, rel=0.01)
+    assert faded.tres_s["cpu"] == pytest.approx(100, rel=0.01)
+    assert ledger.of(("qos", "normal"), later_us, fades=False).wall_s == 100
+    assert ledger.of(("qos", "other"), later_us).wall_s == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given_by(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["ann", "bob"])), max_size=12),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.integers(1, 4),
+)
+def test_no_limit_is_ever_exceeded(
+    jobs: list[tuple[int, str]], most: int, own: int, count: int
+) -> None:
+    """Whatever starts one after the other, all sums stay within."""
+    quality = Qos(1, "normal", limits=Limits(max_tres_per_user={"cpu": own}, max_jobs=count))
+    found = limits_of(parent=Limits(grp_tres={"cpu": most}), quality=quality)
+    held: dict[str, list[int]] = {"ann": [], "bob": []}
+    users = {"ann": ANN, "bob": waiting("bob")}
+    for cpus, user in jobs:
+        wanted = Ask({"cpu": cpus, "node": 1}, MAIN, 60)
+        fits = sum(held["ann"] + held["bob"]) + cpus <= most
+        fits = fits and sum(held[user]) + cpus <= own and len(held[user]) < count
+        assert (found.may_start(users[user], wanted, START_US) is None) is fits
+        if fits:
+            found.took(users[user], wanted)
+            held[user].append(cpus)

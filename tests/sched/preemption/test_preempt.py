@@ -1,0 +1,510 @@
+"""Preemption on small clusters: who leaves, who starts, and that nobody leaves in vain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import preempt, timers
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.duty import SIGNAL_PREEMPTED, DutyKind
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.limits.quotas import Quotas
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+
+BASE = r"""
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters=CR_Core_Memory
+PriorityType=priority/basic
+Licenses=matlab:2
+NodeName=n[1-4] CPUs=4 RealMemory=4000
+"""
+TIERS = (
+    BASE
+    + r"""
+PreemptType=preempt/partition_prio
+PreemptMode=%s
+PartitionName=low Nodes=n[1-4] Default=YES PriorityTier=1 DefMemPerCPU=1000 MaxTime=INFINITE
+PartitionName=mid Nodes=n[1-4] PriorityTier=5 DefMemPerCPU=1000 MaxTime=INFINITE
+PartitionName=high Nodes=n[1-4] PriorityTier=10 DefMemPerCPU=1000 MaxTime=INFINITE
+"""
+)
+BY_QOS = (
+    BASE
+    + r"""
+PreemptType=preempt/qos
+PreemptMode=%s
+PartitionName=main Nodes=n[1-4] Default=YES DefMemPerCPU=1000 MaxTime=INFINITE
+"""
+)
+SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+
+
+class Site:
+    """A cluster with its configuration and clock."""
+
+    def __init__(self, text: str) -> None:
+        self.conf: SlurmConf = conf_of(text)
+        self.policy = policy(self.conf)
+        self.cluster: Cluster = cluster_of(self.conf)
+        self.now_us = START_US
+        self.planner = Planner()
+        self.twin = Cluster.from_bytes(self.cluster.to_bytes())
+
+    def apply(self, events: list[ev.AnyEvent]) -> None:
+        """Apply events, and to a twin what the journal makes of them."""
+        apply_all(self.cluster, events)
+        apply_all(self.twin, ev.decode_batch(ev.encode_batch(events)))
+
+    def apply_one(self, event: ev.AnyEvent) -> None:
+        self.apply([event])
+
+    def check(self) -> None:
+        assert check(self.cluster) == []
+        assert self.cluster.digest() == self.twin.digest()
+
+    def job(
+        self,
+        partition: str,
+        cpus: int,
+        *,
+        nodes: int = 0,
+        minutes: int = 60,
+        qos: str = "",
+        requeue: bool = True,
+        ranges: tuple[tuple[int, int, int], ...] = (),
+        **wants: object,
+    ) -> int:
+        """Submit a job of single-CPU tasks; with `nodes` so many on each of them."""
+        if nodes:
+            request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=cpus * nodes,
+                                 ntasks_per_node=cpus, partition=partition)  # fmt: skip
+        else:
+            request = JobRequest(ntasks=cpus, nodes_min=1, nodes_max=1, partition=partition)
+        request = msgspec.structs.replace(request, **wants)
+        job_id = submit(self.cluster, request, self.now_us, time_limit_min=minutes,
+                        requeue=requeue, ranges=ranges)  # fmt: skip
+        self.twin = Cluster.from_bytes(self.cluster.to_bytes())
+        if qos:
+            self.apply([ev.JobUpdated(self.now_us, job_id, {"qos": qos})])
+        return job_id
+
+    def qos(self, *records: Qos) -> None:
+        self.apply([ev.QosChanged(self.now_us, changed=records, replace=True)])
+
+    def run(self) -> Plan:
+        """Plan and do one pass as the scheduler does."""
+        cluster, now_us = self.cluster, self.now_us
+        plan = self.planner(snapshot(cluster, now_us), self.policy)
+        self.apply(preempt.lost_claims(cluster, plan.lost_claims, now_us))
+        for item in plan.preemptions:
+            events, found = preempt.split(cluster, item, now_us)
+            self.apply(events)
+            assert found is not None
+            leave = preempt.preempt(cluster, found, self.policy, now_us)
+            assert leave is not None, item
+            self.apply(leave)
+            if not cluster.jobs[found.start.job_id].claim:
+                started = dispatch(cluster, found.start, now_us)
+                assert started, item
+                self.apply(started)
+        for start in plan.starts:
+            events = dispatch(cluster, start, now_us)
+            assert events, start
+            self.apply(events)
+        self.apply(preempt.resumed(cluster, now_us))
+        self.check()
+        return plan
+
+    def clean_up(self) -> None:
+        """Let all nodes report that they have cleaned up."""
+        from pyslurm_ng.ctld.rules import reports
+        from pyslurm_ng.wire import node_messages as nm
+
+        for node_id in list(self.cluster.duties):
+            for duty in list(self.cluster.duties.get(node_id, {}).values()):
+                if duty.kind == DutyKind.TERMINATE:
+                    report = nm.JobTerminated(duty.job_id, duty.attempt, duty.duty_id)
+                    events = reports.judge(self.cluster, node_id, report, self.conf, self.now_us)
+                    self.apply(events)
+        self.check()
+
+    def wait(self, seconds: int) -> None:
+        """Let time pass; every second is looked at."""
+        for _ in range(seconds):
+            self.now_us += SECOND_US
+            self.apply(timers.due(self.cluster, self.conf, {}, self.now_us))
+        self.check()
+
+    def state(self, job_id: int) -> JobState:
+        return JobState(self.cluster.jobs[job_id].state)
+
+    def states(self, *job_ids: int) -> list[str]:
+        return [self.state(job_id).name for job_id in job_ids]
+
+    def nodes(self, job_id: int) -> list[int]:
+        return [alloc.node_id for alloc in self.cluster.jobs[job_id].nodes]
+
+
+def test_higher_tier_cancels_and_then_starts() -> None:
+    """The victim is told why; the preemptor starts when it has gone, not before."""
+    site = Site(TIERS % "CANCEL")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    high = site.job("high", 4)
+    plan = site.run()
+    assert len(plan.preemptions) == 1
+    [(victim, mode)] = plan.preemptions[0].victims
+    assert mode == "CANCEL"
+    assert site.state(victim) == JobState.PREEMPTED
+    job = site.cluster.jobs[victim]
+    assert job.flags & JobFlag.COMPLETING and job.preempt_us == START_US
+    duties = [duty for of in site.cluster.duties.values() for duty in of.values()]
+    assert [d.flags for d in duties if d.kind == DutyKind.TERMINATE] == [SIGNAL_PREEMPTED]
+    assert site.state(high) == JobState.PENDING
+    assert plan.waits[high].reason == Reason.Resources
+    assert str(victim) in plan.waits[high].text
+    where = [alloc.node_id for alloc in job.nodes]
+    site.clean_up()
+    site.run()
+    assert site.state(high) == JobState.RUNNING and site.nodes(high) == where
+    assert site.states(*low).count("RUNNING") == 3
+    assert site.state(victim) == JobState.PREEMPTED and not site.cluster.jobs[victim].flags
+
+
+def test_nobody_steals_freed_nodes_and_no_new_victims_are_chosen() -> None:
+    """While victims clean up, passes leave the claim alone, even for jobs that would fit."""
+    site = Site(TIERS % "CANCEL")
+    for _ in range(4):
+        site.job("low", 4)
+    site.run()
+    high = site.job("high", 2)
+    site.run()
+    small = site.job("low", 2, minutes=1)
+    for _ in range(3):
+        plan = site.run()
+        assert plan.preemptions == [] and plan.starts == []
+    site.clean_up()
+    plan = site.run()
+    assert site.state(high) == JobState.RUNNING
+    # The claim is of two cores only; the other two are anybody's.
+    assert site.state(small) == JobState.RUNNING
+    assert site.nodes(small) == site.nodes(high)
+
+
+def test_requeue_and_its_fallback() -> None:
+    """A job that may not be requeued is cancelled instead."""
+    site = Site(TIERS % "REQUEUE")
+    low = [site.job("low", 4, requeue=number > 0) for number in range(4)]
+    site.run()
+    site.job("high", 4, nodes=4)
+    site.run()
+    site.clean_up()
+    assert site.states(*low) == ["PREEMPTED", "PENDING", "PENDING", "PENDING"]
+    again = site.cluster.jobs[low[1]]
+    assert again.attempt == 1 and again.reason == Reason.BeginTime
+
+
+def test_fewest_and_least_valuable_leave() -> None:
+    """The lowest tier goes first, of it as few as will do."""
+    site = Site(TIERS % "CANCEL")
+    mid = [site.job("mid", 4) for _ in range(2)]
+    low = [site.job("low", 1) for _ in range(4)]
+    large = site.job("low", 4)
+    site.run()
+    assert len(set(site.nodes(low[0]) + site.nodes(low[3]))) == 1
+    high = site.job("high", 4)
+    plan = site.run()
+    assert [victim for victim, _ in plan.preemptions[0].victims] == [large]
+    assert site.states(*mid, *low) == ["RUNNING"] * 6
+    del high
+
+
+def test_nobody_leaves_in_vain() -> None:
+    """A job that would not fit without all it may preempt preempts nobody."""
+    site = Site(TIERS % "CANCEL")
+    site.job("high", 1)
+    low = [site.job("low", 4) for _ in range(3)]
+    site.run()
+    wide = site.job("high", 4, nodes=4)
+    plan = site.run()
+    assert plan.preemptions == [] and site.states(*low) == ["RUNNING"] * 3
+    assert site.state(wide) == JobState.PENDING and plan.expected_start_us[wide] > START_US
+
+
+def test_mode_off_and_equal_tier_protect() -> None:
+    site = Site(
+        (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low PreemptMode=OFF")
+    )
+    low = [site.job("low", 4) for _ in range(3)]
+    high = site.job("high", 4)
+    site.run()
+    site.job("high", 4)
+    plan = site.run()
+    assert plan.preemptions == [] and site.states(*low, high) == ["RUNNING"] * 4
+
+
+def test_grace_time() -> None:
+    """A victim gets SIGCONT and SIGTERM at once and ends when its grace is over."""
+    site = Site((TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=30"))
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    high = site.job("high", 4)
+    [(victim, _)] = site.run().preemptions[0].victims
+    job = site.cluster.jobs[victim]
+    assert job.state == JobState.RUNNING and job.preempt_end_us == START_US + 30 * SECOND_US
+    duties = [duty for of in site.cluster.duties.values() for duty in of.values()]
+    assert [duty.signal for duty in duties if duty.kind == DutyKind.SIGNAL] == [18, 15]
+    site.wait(25)
+    assert site.run().preemptions == []
+    assert site.state(victim) == JobState.RUNNING
+    site.wait(10)
+    assert site.state(victim) == JobState.PREEMPTED
+    site.clean_up()
+    site.run()
+    assert site.state(high) == JobState.RUNNING and site.states(*low).count("RUNNING") == 3
+
+
+def test_exempt_time_holds_off_exactly() -> None:
+    """Nobody is preempted before its time, and the plan says when to look again."""
+    site = Site((TIERS % "CANCEL") + "PreemptExemptTime=00:05:00\n")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    site.job("high", 4)
+    plan = site.run()
+    assert plan.preemptions == [] and plan.retry_us == START_US + 5 * MINUTE_US
+    site.now_us = plan.retry_us - 1
+    assert site.run().preemptions == []
+    site.now_us += 1
+    assert len(site.run().preemptions) == 1
+    assert site.states(*low).count("PREEMPTED") == 1
+
+
+def test_youngest_first() -> None:
+    site = Site((TIERS % "CANCEL") + "PreemptParameters=youngest_first\n")
+    low = []
+    for _ in range(4):
+        low.append(site.job("low", 4))
+        site.run()
+        site.wait(10)
+    site.job("high", 4)
+    assert [victim for victim, _ in site.run().preemptions[0].victims] == [low[-1]]
+
+
+def test_priority_exempts() -> None:
+    site = Site((TIERS % "CANCEL") + "PreemptParameters=min_exempt_priority=1000\n")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    for job_id in low:
+        site.apply_one(ev.JobUpdated(START_US, job_id, {"priority": 1000}))
+    site.apply_one(ev.JobUpdated(START_US, low[2], {"priority": 999}))
+    site.job("high", 4)
+    assert [victim for victim, _ in site.run().preemptions[0].victims] == [low[2]]
+
+
+def test_licences_are_reclaimed_only_where_that_is_wanted() -> None:
+    for word, count in ((), 0), (("PreemptParameters=reclaim_licenses\n",), 1):
+        site = Site((TIERS % "CANCEL") + "".join(word))
+        site.job("low", 1, licenses="matlab:2")
+        site.run()
+        high = site.job("high", 1, licenses="matlab:1")
+        assert len(site.run().preemptions) == count
+        site.clean_up()
+        site.run()
+        assert (site.state(high) == JobState.RUNNING) == bool(count)
+
+
+def qos_site(mode: str = "REQUEUE", **urgent: object) -> Site:
+    site = Site(BY_QOS % mode)
+    site.qos(
+        Qos(1, "normal", priority=10),
+        Qos(2, "cheap", priority=1, grace_time_s=0),
+        msgspec.structs.replace(Qos(3, "urgent", priority=100, preempt=("cheap",)), **urgent),
+    )
+    return site
+
+
+def test_qos_preempts_only_what_it_lists() -> None:
+    site = qos_site()
+    normal = [site.job("main", 4, qos="normal") for _ in range(3)]
+    cheap = site.job("main", 4, qos="cheap")
+    site.run()
+    first, second = (site.job("main", 4, qos="urgent") for _ in range(2))
+    plan = site.run()
+    assert [item.victims for item in plan.preemptions] == [((cheap, "REQUEUE"),)]
+    assert plan.preemptions[0].start.job_id == first
+    assert site.states(*normal) == ["RUNNING"] * 3
+    site.clean_up()
+    site.run()
+    assert site.states(first, second, cheap) == ["RUNNING", "PENDING", "PENDING"]
+
+
+def test_qos_mode_and_exempt_time_come_before_the_clusters() -> None:
+    site = qos_site("CANCEL")
+    site.qos(
+        Qos(2, "cheap", preempt_mode="requeue", preempt_exempt_s=60),
+        Qos(3, "urgent", priority=100, preempt=("cheap",)),
+    )
+    site.job("main", 4, nodes=4, qos="cheap")
+    site.run()
+    site.job("main", 4, qos="urgent")
+    assert site.run().preemptions == []
+    site.wait(60)
+    [item] = site.run().preemptions
+    assert [mode for _, mode in item.victims] == ["REQUEUE"]
+
+
+def test_within_needs_a_higher_priority() -> None:
+    site = qos_site("CANCEL", preempt=(), preempt_mode="cancel,within")
+    first = site.job("main", 4, nodes=4, qos="urgent")
+    site.run()
+    second = site.job("main", 4, qos="urgent")
+    assert site.run().preemptions == []
+    site.apply_one(ev.JobUpdated(START_US, first, {"priority": 5}))
+    site.apply_one(ev.JobUpdated(START_US, second, {"priority": 6}))
+    [item] = site.run().preemptions
+    assert item.victims == ((first, "CANCEL"),)
+
+
+def test_who_can_preempt_is_looked_at_first() -> None:
+    """A job of a preempting QOS starts before jobs of higher priority that cannot preempt."""
+    site = qos_site()
+    plain = site.job("main", 4, nodes=4, qos="normal")
+    urgent = site.job("main", 4, nodes=4, qos="urgent")
+    site.run()
+    assert site.states(plain, urgent) == ["PENDING", "RUNNING"]
+
+
+def test_array_tasks_preempt_one_by_one_in_one_pass() -> None:
+    site = Site(TIERS % "CANCEL")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    head = site.job("high", 4, ranges=((0, 4, 1),))
+    plan = site.run()
+    assert len(plan.preemptions) == 4 and site.states(*low) == ["PREEMPTED"] * 4
+    site.clean_up()
+    site.run()
+    tasks = {job.array_task_id for job in site.cluster.jobs.values() if job.array_job_id == head
+             and job.state == JobState.RUNNING}  # fmt: skip
+    assert tasks == {0, 1, 2, 3}
+
+
+def test_claim_is_lost_with_its_node_and_made_anew() -> None:
+    site = Site(TIERS % "CANCEL")
+    for _ in range(4):
+        site.job("low", 4)
+    site.run()
+    high = site.job("high", 4)
+    site.run()
+    [alloc] = site.cluster.jobs[high].claim
+    from pyslurm_ng.ctld.rules.node_loss import nodes_down
+
+    site.apply(nodes_down(site.cluster, (alloc.node_id,), "test", site.now_us))
+    plan = site.run()
+    assert plan.lost_claims == [high] and not site.cluster.jobs[high].claim
+    site.run()
+    assert site.cluster.jobs[high].claim and site.cluster.jobs[high].claim != (alloc,)
+
+
+def test_claim_ends_when_its_job_is_held_or_changed() -> None:
+    site = Site(TIERS % "CANCEL")
+    for _ in range(4):
+        site.job("low", 4)
+    site.run()
+    high = site.job("high", 4)
+    site.run()
+    site.apply_one(ev.JobUpdated(site.now_us, high, {"priority": 0, "reason": 0}))
+    site.run()
+    assert not site.cluster.jobs[high].claim and not site.cluster.claims
+
+
+def test_job_starts_elsewhere_if_room_comes_first() -> None:
+    """A preemptor does not insist on its claim when it fits on other nodes meanwhile."""
+    site = Site(TIERS % "CANCEL")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    high = site.job("high", 4)
+    [(victim, _)] = site.run().preemptions[0].victims
+    other = next(job_id for job_id in low if job_id != victim)
+    where = site.nodes(other)
+    from pyslurm_ng.ctld.rules.node_loss import nodes_down
+
+    site.apply(nodes_down(site.cluster, tuple(where), "test", site.now_us))
+    site.apply_one(ev.NodesReturned(site.now_us, tuple(where)))
+    site.run()
+    assert site.state(high) == JobState.RUNNING and site.nodes(high) == where
+    assert not site.cluster.claims
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.sampled_from(["low", "mid", "high"]),
+        st.integers(1, 4),
+        st.integers(0, 4),
+        st.sampled_from([1, 10, 60]),
+    ),
+    max_size=14,
+)
+
+
+@settings(deadline=None, max_examples=120)
+@given(jobs=JOBS, steps=st.lists(st.sampled_from("pcw"), max_size=12),
+       mode=st.sampled_from(["CANCEL", "REQUEUE"]))  # fmt: skip
+def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], mode: str) -> None:
+    """Whatever is preempted was of a lower tier, and its preemptor starts once it has gone."""
+    site = Site(TIERS % mode)
+    todo = list(jobs)
+    for step in [*steps, *("pc" * 10)]:
+        if todo:
+            partition, cpus, nodes, minutes = todo.pop(0)
+            site.job(partition, cpus, nodes=nodes, minutes=minutes)
+        if step == "w":
+            site.wait(61)
+        elif step == "c":
+            site.clean_up()
+        plan = site.run()
+        tiers = site.cluster.partitions
+        for item in plan.preemptions:
+            own = tiers[item.start.partition].priority_tier
+            assert item.victims
+            for victim, _ in item.victims:
+                job = site.cluster.jobs[victim]
+                partition = job.partition if job.nodes else job.request.partition
+                assert tiers[partition].priority_tier < own
+        if plan.preemptions:
+            site.clean_up()
+            site.run()
+            for item in plan.preemptions:
+                assert site.state(item.start.job_id) == JobState.RUNNING
+
+
+def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
+    """It asks for one CPU and would get a whole node of four, which is more than it may have."""
+    for most, leaves in ((3, False), (4, True)):
+        site = Site(TIERS % "CANCEL")
+        for _ in range(4):
+            site.job("low", 4)
+        site.run()
+        job_id = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
+        tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": most}))
+        view = replace(snapshot(site.cluster, site.now_us), limits=Quotas({}, {"tight": tight}))
+        plan = Planner()(view, site.policy)
+        assert bool(plan.preemptions) is leaves
+        assert job_id in plan.waits

@@ -1,0 +1,160 @@
+"""Heterogeneous jobs preempt whole: all components get room, or nobody leaves."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules import preempt
+from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import submit_het
+from tests.sched.preemption.test_preempt import TIERS, Site
+
+
+class HetSite(Site):
+    """The same with heterogeneous jobs."""
+
+    def het(self, *parts: JobRequest, minutes: int = 60) -> list[int]:
+        """Submit a heterogeneous job; return its components."""
+        ids = submit_het(self.cluster, *parts, time_limit_min=minutes)
+        self.twin = Cluster.from_bytes(self.cluster.to_bytes())
+        return list(ids)
+
+    def run(self) -> Plan:
+        """Plan and do one pass as the scheduler does."""
+        cluster, now_us = self.cluster, self.now_us
+        plan = self.planner(snapshot(cluster, now_us), self.policy)
+        self.apply(preempt.lost_claims(cluster, plan.lost_claims, now_us))
+        for item in plan.preemptions:
+            leave = preempt.preempt(cluster, item, self.policy, now_us)
+            assert leave is not None, item
+            self.apply(leave)
+        keyed = groupby(plan.starts, key=lambda start: start.het_job_id or -start.job_id)
+        for _, group in keyed:
+            starts = list(group)
+            events: list[ev.AnyEvent] = (
+                dispatch_het(cluster, starts, now_us)
+                if starts[0].het_job_id
+                else dispatch(cluster, starts[0], now_us)
+            )
+            assert events, starts
+            self.apply(events)
+        self.check()
+        return plan
+
+
+def tasks(count: int, partition: str = "high") -> JobRequest:
+    """Return a component of one node."""
+    return JobRequest(ntasks=count, nodes_min=1, nodes_max=1, partition=partition)
+
+
+def test_all_components_start_when_all_victims_have_left() -> None:
+    """Two whole nodes are taken from two jobs, and nobody else gets them meanwhile."""
+    site = HetSite(TIERS % "CANCEL")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    parts = site.het(tasks(4), tasks(4))
+    plan = site.run()
+    assert [len(item.victims) for item in plan.preemptions] == [2]
+    assert site.states(*low).count("PREEMPTED") == 2
+    assert "have left" in plan.waits[parts[0]].text
+    late = site.job("mid", 1)
+    site.clean_up()
+    site.run()
+    assert site.states(*parts) == ["RUNNING", "RUNNING"]
+    assert site.state(late).name == "PENDING" or site.states(*low).count("PREEMPTED") == 3
+
+
+def test_what_is_free_is_used_first() -> None:
+    """One component fits beside the others; only the second one needs a victim."""
+    site = HetSite(TIERS % "REQUEUE")
+    low = [site.job("low", 4) for _ in range(3)]
+    site.run()
+    parts = site.het(tasks(4), tasks(4))
+    plan = site.run()
+    assert [len(item.victims) for item in plan.preemptions] == [1]
+    site.clean_up()
+    site.run()
+    assert site.states(*parts) == ["RUNNING", "RUNNING"]
+    assert site.states(*low).count("RUNNING") == 2
+
+
+def test_nobody_leaves_when_one_component_has_no_room() -> None:
+    """Four nodes, and one of them is held by a job of the same tier."""
+    site = HetSite(TIERS % "CANCEL")
+    site.job("high", 4)
+    low = [site.job("low", 4) for _ in range(3)]
+    site.run()
+    parts = site.het(tasks(4), tasks(4), tasks(4), tasks(4))
+    plan = site.run()
+    assert plan.preemptions == []
+    assert site.states(*low) == ["RUNNING"] * 3
+    assert site.states(*parts) == ["PENDING"] * 4
+    other = site.job("high", 4)
+    assert [item.start.job_id for item in site.run().preemptions] == [other]
+
+
+def test_components_of_lower_tiers_take_what_is_free() -> None:
+    """Only the component of the high tier may drive anybody out."""
+    site = HetSite(TIERS % "CANCEL")
+    low = [site.job("low", 4) for _ in range(3)]
+    site.run()
+    parts = site.het(tasks(4, "low"), tasks(4))
+    plan = site.run()
+    assert [len(item.victims) for item in plan.preemptions] == [1]
+    site.clean_up()
+    site.run()
+    assert site.states(*parts) == ["RUNNING", "RUNNING"]
+    assert site.states(*low).count("RUNNING") == 2
+
+
+def test_a_claim_that_lost_a_component_is_given_up() -> None:
+    """A component that is changed has no claim any more; neither have the others then."""
+    site = HetSite(TIERS % "CANCEL")
+    for _ in range(4):
+        site.job("low", 4)
+    site.run()
+    parts = site.het(tasks(4), tasks(4))
+    site.run()
+    site.apply(preempt.lost_claims(site.cluster, parts[1:], site.now_us))
+    plan = site.run()
+    assert plan.lost_claims == parts[:1]
+    assert not site.cluster.claims
+    site.clean_up()
+    site.run()
+    assert site.states(*parts) == ["RUNNING", "RUNNING"]
+
+
+SIZES = st.lists(st.integers(1, 4), min_size=2, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    low=st.lists(st.integers(1, 4), max_size=8),
+    mid=st.lists(st.integers(1, 4), max_size=4),
+    jobs=st.lists(SIZES, min_size=1, max_size=3),
+    mode=st.sampled_from(["CANCEL", "REQUEUE"]),
+)
+def test_never_in_vain(low: list[int], mid: list[int], jobs: list[list[int]], mode: str) -> None:
+    """Once victims have left, the job they left for starts, with all its components."""
+    site = HetSite(TIERS % mode)
+    for size in low:
+        site.job("low", size)
+    for size in mid:
+        site.job("mid", size)
+    site.run()
+    het = [site.het(*(tasks(size) for size in sizes)) for sizes in jobs]
+    plan = site.run()
+    awaited = {item.start.job_id for item in plan.preemptions}
+    site.clean_up()
+    site.run()
+    for ids in het:
+        if awaited.intersection(ids):
+            assert site.states(*ids) == ["RUNNING"] * len(ids)
+        assert len(set(site.states(*ids))) == 1

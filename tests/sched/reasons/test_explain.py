@@ -1,0 +1,390 @@
+"""Outlooks of waiting jobs on four nodes: start, holders, and what would let them start sooner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.limits.measures import given
+from pyslurm_ng.sched.limits.quotas import quotas
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.reasons.explain import Outlook, changes, outlook
+from pyslurm_ng.sched.snapshot import NO_END_US, Waiting, snapshot
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
+
+MINUTE_US = 60_000_000
+RULES = policy(conf_of(FOUR_NODES))
+
+
+def run_pass(cluster: Cluster) -> Plan:
+    outcome = Planner()(snapshot(cluster, START_US), RULES)
+    for start in outcome.starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    return outcome
+
+
+def look(cluster: Cluster, job_id: int, *partitions: str) -> Outlook:
+    found = outlook(snapshot(cluster, START_US), RULES, job_id, partitions)
+    assert found is not None
+    return found
+
+
+def whole(nodes: int, **more: object) -> JobRequest:
+    return JobRequest(nodes_min=nodes, nodes_max=nodes, flags=REQ_EXCLUSIVE, **more)  # type: ignore[arg-type]
+
+
+def full_but_one() -> Cluster:
+    """Two nodes are held for an hour, one for two; one is free."""
+    cluster = cluster_of()
+    submit(cluster, whole(2, node_list="n1,n2"), time_limit_min=60)
+    submit(cluster, whole(1, node_list="n3"), time_limit_min=120)
+    run_pass(cluster)
+    return cluster
+
+
+def test_the_outlook_is_what_the_pass_plans() -> None:
+    cluster = full_but_one()
+    wide = submit(cluster, whole(4), time_limit_min=60)
+    behind = submit(cluster, whole(2), time_limit_min=600)
+    plan = run_pass(cluster)
+    for job_id in (wide, behind):
+        found = look(cluster, job_id)
+        assert found.start_us == plan.expected_start_us[job_id]
+        assert found.node_ids == plan.planned_nodes[job_id]
+    assert (look(cluster, wide).ahead, look(cluster, behind).ahead) == (0, 1)
+
+
+def test_jobs_on_its_nodes_hold_it_until_their_limits() -> None:
+    cluster = full_but_one()
+    wide = submit(cluster, whole(4), time_limit_min=60)
+    held = look(cluster, wide).holders
+    assert [(item.kind, item.node_ids, item.until_us) for item in held] == [
+        ("job", (2,), START_US + 120 * MINUTE_US),
+        ("job", (0, 1), START_US + 60 * MINUTE_US),
+    ]
+
+
+def test_a_waiting_job_that_goes_first_is_named() -> None:
+    cluster = full_but_one()
+    wide = submit(cluster, whole(4), time_limit_min=60)
+    behind = submit(cluster, whole(4), time_limit_min=60)
+    planned = [item for item in look(cluster, behind).holders if item.kind == "planned"]
+    assert [item.job_id for item in planned] == [wide]
+
+
+def test_fewer_nodes_and_a_shorter_limit_are_tried_for_real() -> None:
+    """What is offered is what a pass would do with such a job, whatever it is."""
+    cluster = full_but_one()
+    submit(cluster, whole(4), time_limit_min=60)
+    behind = submit(cluster, whole(2), time_limit_min=600)
+    found = {item.text: item.start_us for item in look(cluster, behind).sooner}
+    assert "--nodes=1" not in found  # the free node is promised to the wide job
+    assert found["--time=1:00:00"] < look(cluster, behind).start_us
+
+
+def test_a_limit_that_lets_it_start_now_is_the_longest_such() -> None:
+    cluster = full_but_one()
+    submit(cluster, whole(4), time_limit_min=60)
+    late = submit(cluster, whole(1), time_limit_min=600)
+    best = look(cluster, late).sooner[0]
+    assert best.start_us == START_US
+    assert best.text == "--time=2:00:00"
+
+
+def test_another_partition_is_offered_only_when_its_user_may_use_it() -> None:
+    cluster = full_but_one()
+    job_id = submit(cluster, whole(1, partition="gpu"), time_limit_min=20)
+    assert not [item for item in look(cluster, job_id).sooner if "partition" in item.text]
+    (best,) = (item for item in look(cluster, job_id, "main").sooner if "partition" in item.text)
+    assert (best.text, best.start_us) == ("--partition=main", START_US)
+
+
+def test_a_reservation_on_its_nodes_is_named() -> None:
+    cluster = cluster_of()
+    begin_us = START_US + 30 * MINUTE_US
+    closed = Reservation(
+        "maint", begin_us, begin_us + 60 * MINUTE_US, (0, 1, 2, 3), users=("root",)
+    )
+    apply(cluster, ev.ReservationCreated(START_US, closed))
+    job_id = submit(cluster, whole(1), time_limit_min=60)
+    found = look(cluster, job_id)
+    assert found.start_us >= begin_us + 60 * MINUTE_US
+    assert ("reservation", "maint") in {(item.kind, item.name) for item in found.holders}
+    assert found.sooner[0].text == "--time=30:00"
+    assert found.sooner[0].start_us == START_US
+
+
+def test_a_job_nobody_plans_has_no_outlook() -> None:
+    cluster = full_but_one()
+    held = submit(cluster, whole(1), time_limit_min=60)
+    apply(cluster, ev.JobUpdated(START_US, held, {"priority": 0}))
+    assert outlook(snapshot(cluster, START_US), RULES, held) is None
+
+
+# What else may decide -------------------------------------------------------------------------
+
+
+def test_only_jobs_that_may_use_the_same_nodes_are_ahead() -> None:
+    cluster = full_but_one()
+    submit(cluster, whole(2, partition="gpu"), time_limit_min=60)
+    submit(cluster, whole(4), time_limit_min=60)
+    last = submit(cluster, whole(1, node_list="n4", exclude="n[1-3]"), time_limit_min=600)
+    found = look(cluster, last)
+    assert found.ahead == 1
+
+
+def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
+    """The same job with less may start now."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(ntasks=2), time_limit_min=60)
+    run_pass(cluster)
+    second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
+    qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4}))}
+    active = [cluster.jobs[job_id] for job_id in cluster.active]
+    running = [(one, given(one.nodes, "", None, 60)) for one in active]
+    view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
+    found = outlook(view, RULES, second)
+    assert found is not None and found.limit is not None
+    assert (found.start_us, found.ahead) == (0, -1)
+    assert [(item.text, item.start_us) for item in found.sooner] == [("--ntasks=2", START_US)]
+
+
+def test_a_component_starts_when_all_components_can() -> None:
+    cluster = full_but_one()
+    leader, other = submit_het(cluster, whole(1), whole(3), time_limit_min=30)
+    both = [look(cluster, job_id) for job_id in (leader, other)]
+    assert both[0].start_us == both[1].start_us > START_US
+    sooner = {item.text: item.start_us for item in both[1].sooner}["--nodes=2"]
+    assert START_US < sooner < both[1].start_us
+    cluster = full_but_one()
+    leader, other = submit_het(cluster, whole(1), whole(2, node_list="n4,n3"), time_limit_min=30)
+    assert look(cluster, other).start_us >= START_US + 120 * MINUTE_US
+
+
+def in_reservation(limit_min: int, begin_us: int = START_US) -> tuple[Cluster, int]:
+    """A job that waits in a reservation of n4 of two hours, where another runs for one."""
+    cluster = full_but_one()
+    kept = Reservation("r", begin_us, begin_us + 120 * MINUTE_US, (3,), users=("user1001",))
+    apply(cluster, ev.ReservationCreated(START_US, kept))
+    submit(cluster, whole(1, reservation="r"), time_limit_min=60)
+    run_pass(cluster)
+    return cluster, submit(cluster, whole(1, reservation="r"), time_limit_min=limit_min)
+
+
+def test_inside_a_reservation_its_own_nodes_count() -> None:
+    cluster, job_id = in_reservation(30)
+    found = look(cluster, job_id)
+    assert START_US + 60 * MINUTE_US <= found.start_us < START_US + 90 * MINUTE_US
+    assert found.node_ids == (3,)
+
+
+def test_inside_a_reservation_time_ends_with_it() -> None:
+    cluster, job_id = in_reservation(90)
+    found = look(cluster, job_id)
+    assert found.ahead == -1 and found.start_us > START_US + 1000 * MINUTE_US
+    sooner = {item.text: item.start_us for item in found.sooner}
+    (shorter,) = (start for text, start in sooner.items() if text.startswith("--time="))
+    assert START_US + 60 * MINUTE_US <= shorter < START_US + 120 * MINUTE_US
+    assert "without --reservation=r" in sooner
+
+
+def test_before_a_reservation_begins_the_others_may_be_sooner() -> None:
+    cluster, job_id = in_reservation(30, START_US + 600 * MINUTE_US)
+    found = look(cluster, job_id)
+    assert [(item.text, item.start_us) for item in found.sooner] == [
+        ("without --reservation=r", START_US)
+    ]
+
+
+def test_who_may_preempt_elsewhere_is_told_so() -> None:
+    conf = conf_of(
+        FOUR_NODES.replace("PartitionName=debug Nodes=n4", "PartitionName=debug Nodes=n[1-4]")
+        + "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n"
+    )
+    cluster, rules = cluster_of(conf), policy(conf)
+    victim = submit(cluster, whole(4), time_limit_min=600)
+    for start in Planner()(snapshot(cluster, START_US), rules).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    waiting = submit(cluster, whole(4), time_limit_min=20)
+    found = outlook(snapshot(cluster, START_US), rules, waiting, ["debug"])
+    assert found is not None
+    best = next(item for item in found.sooner if "debug" in item.text)
+    assert (best.start_us, best.victims) == (START_US, (victim,))
+
+
+def test_an_answer_that_is_due_says_what_was_not_tried() -> None:
+    cluster = full_but_one()
+    submit(cluster, whole(4), time_limit_min=60)
+    behind = submit(cluster, whole(2), time_limit_min=600)
+    found = outlook(snapshot(cluster, START_US), RULES, behind, is_late=lambda: True)
+    assert found is not None
+    assert found.start_us == look(cluster, behind).start_us
+    assert found.untried > 0 and not found.sooner
+
+
+def test_a_job_that_cannot_run_is_not_in_a_queue() -> None:
+    cluster = full_but_one()
+    job_id = submit(cluster, whole(2, partition="debug"), time_limit_min=10)
+    assert look(cluster, job_id).ahead == -1
+
+
+def test_without_backfill_no_start_is_told() -> None:
+    cluster = full_but_one()
+    job_id = submit(cluster, whole(4), time_limit_min=60)
+    rules = policy(conf_of(FOUR_NODES + "SchedulerType=sched/builtin\n"))
+    found = outlook(snapshot(cluster, START_US), rules, job_id)
+    assert found is not None
+    assert (found.start_us, found.ahead) == (0, -1) and "in order" in found.note
+
+
+# Claims and what then happens -----------------------------------------------------------------
+
+Size = tuple[int, int, int, bool]  # nodes, tasks of each, minutes, whole nodes
+SEEDS = 150
+# Jobs that start earlier than planned may by bad luck take nodes that leave less for another.
+UNLUCKY = 1
+
+
+def sizes_of(random: Random) -> list[Size]:
+    return [
+        (
+            random.randint(1, 4),
+            random.randint(1, 16),
+            random.choice([5, 30, 60, 120, 300]),
+            random.random() < 0.5,
+        )
+        for _ in range(random.randint(3, 10))
+    ]
+
+
+def request_of(size: Size) -> JobRequest:
+    nodes, tasks, _, is_whole = size
+    flags = REQ_EXCLUSIVE if is_whole else 0
+    return JobRequest(
+        nodes_min=nodes, nodes_max=nodes, ntasks=nodes * tasks, ntasks_per_node=tasks, flags=flags
+    )
+
+
+def queue_of(sizes: list[Size]) -> tuple[Cluster, list[int]]:
+    cluster = cluster_of()
+    ids = [
+        submit(cluster, request_of(size), START_US + place, time_limit_min=size[2])
+        for place, size in enumerate(sizes)
+    ]
+    return cluster, ids
+
+
+def start_of(cluster: Cluster, job_id: int) -> int:
+    """Let jobs run to their limits and passes happen when one ends; return when one starts."""
+    planner, now_us = Planner(), START_US + 1000
+    while not cluster.jobs[job_id].start_us:
+        for start in planner(snapshot(cluster, now_us), RULES).starts:
+            apply_all(cluster, dispatch(cluster, start, now_us))
+        if cluster.jobs[job_id].start_us:
+            break
+        ends = {one: ends_us(cluster, one) for one in cluster.active}
+        now_us = min(ends.values())
+        for one, end_us in ends.items():
+            if end_us == now_us:
+                job = cluster.jobs[one]
+                clean = frozenset(alloc.node_id for alloc in job.nodes)
+                apply_all(
+                    cluster,
+                    job_end.complete(cluster, job, JobState.COMPLETED, now_us, clean_nodes=clean),
+                )
+    return cluster.jobs[job_id].start_us
+
+
+def ends_us(cluster: Cluster, job_id: int) -> int:
+    job = cluster.jobs[job_id]
+    return job.start_us + job.time_limit_min * MINUTE_US
+
+
+def waiting_job(cluster: Cluster, job_id: int) -> Waiting:
+    view = snapshot(cluster, START_US + 1000)
+    return next(job for job in view.waiting if job.job_id == job_id)
+
+
+def test_the_promised_start_is_kept() -> None:
+    """When nothing else changes and jobs run to their limits, nobody starts later.
+
+    Jobs say how many tasks each node gets; else others may spread theirs in another way than
+    planned, and leave less on some node.
+    """
+    later = 0
+    for seed in range(SEEDS):
+        cluster, ids = queue_of(sizes_of(Random(seed)))
+        found = outlook(snapshot(cluster, START_US + 1000), RULES, ids[-1])
+        assert found is not None
+        later += start_of(cluster, ids[-1]) > found.start_us
+    assert later <= UNLUCKY
+
+
+def test_what_is_offered_holds() -> None:
+    """The job that asks for what was offered starts then or before."""
+    later = offers = 0
+    for seed in range(SEEDS):
+        random = Random(seed)
+        sizes = sizes_of(random)
+        cluster, ids = queue_of(sizes)
+        view = snapshot(cluster, START_US + 1000)
+        found = outlook(view, RULES, ids[-1])
+        assert found is not None
+        if not found.sooner:
+            continue
+        offer = random.choice(found.sooner)
+        own = waiting_job(cluster, ids[-1])
+        change = next(item for item in changes(own, view, ()) if item.text == offer.text)
+        cluster, ids = queue_of(sizes[:-1])
+        limit_min, at_us = change.job.time_limit_min, START_US + len(sizes) - 1
+        changed = submit(cluster, change.job.request, at_us, time_limit_min=limit_min)
+        offers += 1
+        later += start_of(cluster, changed) > offer.start_us
+    assert offers > SEEDS // 3
+    assert later <= UNLUCKY
+
+
+def test_another_qos_may_be_sooner() -> None:
+    """Where a limit of its own keeps it, or where another goes before all others."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(ntasks=2), time_limit_min=60)
+    run_pass(cluster)
+    second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
+    qos = {
+        "normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4})),
+        "high": Qos(2, "high"),
+    }
+    active = [cluster.jobs[job_id] for job_id in cluster.active]
+    running = [(one, given(one.nodes, "", None, 60)) for one in active]
+    view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
+    found = outlook(view, RULES, second, qos=("normal", "high"))
+    assert found is not None and found.limit is not None
+    assert ("--qos=high", START_US) in [(item.text, item.start_us) for item in found.sooner]
+
+
+def test_no_start_is_told_that_comes_after_the_deadline() -> None:
+    """Neither its own nor those of changes that would be as late."""
+    cluster = full_but_one()
+    deadline_us = START_US + 30 * MINUTE_US
+    job_id = submit(cluster, whole(2, deadline_us=deadline_us), time_limit_min=20)
+    found = look(cluster, job_id)
+    assert (found.start_us, found.ahead) == (NO_END_US, -1)
+    assert {item.text for item in found.sooner} == {"--nodes=1"}
+
+
+def test_the_end_of_its_own_reservation_is_told_once() -> None:
+    """It is no reservation of others."""
+    cluster, job_id = in_reservation(90)
+    kinds = [(item.kind, item.name) for item in look(cluster, job_id).holders]
+    assert kinds == [("end", "r")]

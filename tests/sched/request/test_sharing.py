@@ -1,0 +1,216 @@
+"""With whom jobs share nodes, and how many CPUs of a node a partition may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Tenant, may_share, tenant_of
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.sched.backfill.test_backfill import MINUTE_US, _end_due, run_pass
+
+CONF = r"""
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters=CR_Core
+PriorityType=priority/basic
+NodeName=n[1-4] CPUs=4 RealMemory=1000
+PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE
+PartitionName=own Nodes=n[1-4] MaxTime=INFINITE ExclusiveUser=YES
+PartitionName=capped Nodes=n[1-4] MaxTime=INFINITE MaxCPUsPerNode=3
+"""
+BUILTIN = CONF + "SchedulerType=sched/builtin\n"
+ALICE, BOB = 1001, 1002
+USERS = {"user": mj.REQ_EXCLUSIVE_USER, "": 0}
+
+
+@pytest.fixture(params=["backfill", "builtin"])
+def conf(request: pytest.FixtureRequest) -> str:
+    """The same cluster under both schedulers."""
+    return CONF if request.param == "backfill" else BUILTIN
+
+
+def _job(cluster: Cluster, uid: int = ALICE, minutes: int = 10, **fields: Any) -> int:
+    fields.setdefault("nodes_max", fields.get("nodes_min", 0))
+    request = JobRequest(**fields)
+    return submit(cluster, request, uid=uid, time_limit_min=minutes)
+
+
+def _plan(cluster: Cluster, conf: str = CONF, now_us: int = START_US) -> Plan:
+    return run_pass(cluster, now_us, policy(conf_of(conf)))
+
+
+def _nodes(cluster: Cluster, job_id: int) -> list[int]:
+    return [alloc.node_id + 1 for alloc in cluster.jobs[job_id].nodes]
+
+
+def test_who_may_share() -> None:
+    """One particular job on a node is enough to keep others away."""
+    plain, own, other = Tenant(1), Tenant(1, USER), Tenant(2, USER)
+    assert may_share(plain, Tenant(2))
+    assert may_share(plain, own)
+    assert not may_share(plain, other)
+    assert not may_share(own, other)
+    assert may_share(Tenant(1, MCS, "a"), Tenant(2, "", "a"))
+    assert not may_share(Tenant(1, MCS, "a"), Tenant(1, MCS, "b"))
+    assert not may_share(Tenant(1, TOPO), Tenant(1))
+
+
+@pytest.mark.parametrize("how", ["option", "partition"])
+def test_exclusive_user_shares_with_the_same_user_only(conf: str, how: str) -> None:
+    """Two jobs of a user go together, those of another keep away, in either direction."""
+    cluster = cluster_of(conf_of(conf))
+    fields: dict[str, Any] = {"partition": "own"}
+    if how == "option":
+        fields = {"flags": mj.REQ_EXCLUSIVE_USER}
+    first = _job(cluster, ALICE, **fields)
+    second = _job(cluster, ALICE, **fields)
+    other = _job(cluster, BOB)
+    theirs = _job(cluster, BOB, **fields)
+    _plan(cluster, conf)
+    assert _nodes(cluster, first) == _nodes(cluster, second) == [1]
+    assert _nodes(cluster, other) == [2]
+    assert _nodes(cluster, theirs)[0] != 1
+    assert cluster.jobs[first].nodes[0].cpus == 1
+
+
+def test_exclusive_user_joins_across_nodes(conf: str) -> None:
+    """A job of several nodes takes its user's node and empty ones."""
+    cluster = cluster_of(conf_of(conf))
+    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER)
+    _job(cluster, BOB, cpus_per_task=4)
+    _plan(cluster, conf)
+    wide = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, nodes_min=3)
+    _plan(cluster, conf)
+    assert _nodes(cluster, wide) == [1, 3, 4]
+
+
+def test_exclusive_user_does_not_take_what_was_promised() -> None:
+    """A node of its own that another job has been promised later is not kept beyond that."""
+    cluster = cluster_of(conf_of(CONF))
+    _job(cluster, ALICE, 10, flags=mj.REQ_EXCLUSIVE_USER)
+    _plan(cluster)
+    wide = _job(cluster, BOB, 10, nodes_min=4, cpus_per_task=4)
+    short = _job(cluster, ALICE, 10, flags=mj.REQ_EXCLUSIVE_USER)
+    long = _job(cluster, ALICE, 60, flags=mj.REQ_EXCLUSIVE_USER)
+    plan = _plan(cluster)
+    assert wide in plan.expected_start_us
+    assert _nodes(cluster, short) == [1]
+    assert not _nodes(cluster, long)
+    assert plan.expected_start_us[long] > plan.expected_start_us[wide]
+
+
+def test_mcs_shares_with_the_same_label(conf: str) -> None:
+    """Users do not matter then."""
+    cluster = cluster_of(conf_of(conf))
+    fields: dict[str, Any] = {"flags": mj.REQ_EXCLUSIVE_MCS}
+    first = _job(cluster, ALICE, mcs_label="red", **fields)
+    second = _job(cluster, BOB, mcs_label="red", **fields)
+    third = _job(cluster, ALICE, mcs_label="blue", **fields)
+    _plan(cluster, conf)
+    assert [_nodes(cluster, one) for one in (first, second, third)] == [[1], [1], [2]]
+
+
+def test_a_partition_has_so_many_cpus_of_a_node(conf: str) -> None:
+    """Three of four; the other partition gets the rest, and a fourth job waits."""
+    cluster = cluster_of(conf_of(conf))
+    capped = [_job(cluster, partition="capped", node_list="n1") for _ in range(3)]
+    rest = _job(cluster, node_list="n1")
+    capped.append(_job(cluster, partition="capped", node_list="n1"))
+    _plan(cluster, conf)
+    assert [bool(_nodes(cluster, one)) for one in capped] == [True, True, True, False]
+    assert _nodes(cluster, rest) == [1]
+    cluster = cluster_of(conf_of(conf))
+    wide = _job(cluster, partition="capped", ntasks=6)
+    _plan(cluster, conf)
+    assert max(alloc.cpus for alloc in cluster.jobs[wide].nodes) <= 3
+
+
+def test_sockets_have_caps_of_their_own() -> None:
+    """MaxCPUsPerSocket=1 on two sockets: one core of each, however free the first one is."""
+    conf = (
+        "ClusterName=c\nSlurmctldHost=c\nAuthType=auth/slurm\nCredType=cred/slurm\n"
+        "SelectTypeParameters=CR_Core\nNodeName=n1 CPUs=8 Sockets=2 CoresPerSocket=4\n"
+        "PartitionName=main Nodes=n1 Default=YES MaxTime=INFINITE\n"
+        "PartitionName=few Nodes=n1 MaxTime=INFINITE MaxCPUsPerSocket=1\n"
+    )
+    cluster = cluster_of(conf_of(conf))
+    few = [_job(cluster, minutes=10, partition="few") for _ in range(3)]
+    many = _job(cluster, minutes=10, cpus_per_task=4)
+    plan = _plan(cluster, conf)
+    held = [int.from_bytes(cluster.jobs[one].nodes[0].cores, "little") for one in few[:2]]
+    assert sorted(held) == [0b0000_0001, 0b0001_0000]
+    assert not _nodes(cluster, few[2]) and _nodes(cluster, many)
+    assert 10 <= (plan.expected_start_us[few[2]] - START_US) / MINUTE_US < 12
+
+
+def test_caps_hold_over_time() -> None:
+    """The fourth job of the partition waits for one of the three, though a CPU is free."""
+    cluster = cluster_of(conf_of(CONF))
+    for _ in range(3):
+        _job(cluster, minutes=10, partition="capped", node_list="n1")
+    waits = _job(cluster, minutes=10, partition="capped", node_list="n1")
+    plan = _plan(cluster)
+    assert 10 <= (plan.expected_start_us[waits] - START_US) / MINUTE_US < 12
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    jobs=st.lists(
+        st.tuples(
+            st.sampled_from([ALICE, BOB]),
+            st.sampled_from(["user", ""]),
+            st.sampled_from(["main", "own", "capped"]),
+            st.integers(1, 3),
+            st.integers(1, 3),
+            st.sampled_from([2, 10, 60]),
+        ),
+        max_size=14,
+    ),
+    steps=st.integers(1, 5),
+)
+def test_strangers_never_meet(jobs: list[tuple[int, str, str, int, int, int]], steps: int) -> None:
+    """Whatever waits and runs: nobody shares with whom it may not, and caps are kept."""
+    cluster = cluster_of(conf_of(CONF))
+    for uid, how, partition, nodes, cpus, minutes in jobs:
+        _job(
+            cluster, uid, minutes, flags=USERS[how], partition=partition, nodes_min=nodes,
+            cpus_per_task=cpus,
+        )  # fmt: skip
+    now_us = START_US
+    for _ in range(steps):
+        _plan(cluster, CONF, now_us)
+        _judge(cluster)
+        ends = [
+            cluster.jobs[one].start_us + cluster.jobs[one].time_limit_min * MINUTE_US
+            for one in cluster.active
+        ]
+        if not ends:
+            break
+        now_us = min(ends)
+        _end_due(cluster, now_us)
+
+
+def _judge(cluster: Cluster) -> None:
+    for node_id in range(4):
+        here = [
+            (job, alloc)
+            for job in (cluster.jobs[one] for one in cluster.active)
+            for alloc in job.nodes
+            if alloc.node_id == node_id
+        ]
+        tenants = [
+            tenant_of(job.request, cluster.partitions[job.partition], job.uid) for job, _ in here
+        ]
+        for place, one in enumerate(tenants):
+            assert all(may_share(one, other) for other in tenants[:place])
+        assert sum(alloc.cpus for job, alloc in here if job.partition == "capped") <= 3

@@ -1,0 +1,283 @@
+"""Whole passes over clusters with a network: who starts where, and who waits why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.conf.topology_yaml import topologies_of
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeState, Reason
+from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, conf_of, submit
+
+CONF = """
+ClusterName=net
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters=CR_Core
+NodeName=n[1-8] CPUs=4 RealMemory=1000
+PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0 DefaultTime=60
+"""
+TREE = "SwitchName=s1 Nodes=n[1-4]\nSwitchName=s2 Nodes=n[5-8]\nSwitchName=top Switches=s[1-2]\n"
+BLOCKS = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes=4,8\n"
+Pass = Callable[..., Plan]
+PASSES = pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "firstfit"])
+
+
+def cluster_with(topology: str) -> Cluster:
+    """Return a cluster of eight idle nodes of four CPUs."""
+    conf, cluster = conf_of(CONF), Cluster()
+    apply_all(cluster, configure(cluster, conf, START_US, [parse_topology_conf(topology)]))
+    for node in cluster.living_nodes():
+        apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    return cluster
+
+
+def whole(nodes: int, **more: object) -> JobRequest:
+    """Return a request for whole nodes."""
+    request = JobRequest(
+        nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=mj.REQ_EXCLUSIVE, partition="main"
+    )
+    return msgspec.structs.replace(request, **more)
+
+
+def run(cluster: Cluster, plan: Pass, now_us: int = START_US) -> Plan:
+    """Run a pass and let its starts happen."""
+    outcome = plan(snapshot(cluster, now_us), Policy())
+    for start in outcome.starts:
+        apply_all(cluster, dispatch(cluster, start, now_us))
+    return outcome
+
+
+def names(cluster: Cluster, job_id: int) -> list[str]:
+    """Return the nodes of a job in the order of its ranks."""
+    return cluster.node_names([alloc.node_id for alloc in cluster.jobs[job_id].nodes])
+
+
+@PASSES
+def test_a_job_stays_below_one_leaf(plan: Pass) -> None:
+    """Three nodes fit below s2 only, though the first three free ones are elsewhere."""
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(2, node_list="n[1-2]"))
+    run(cluster, plan)
+    job_id = submit(cluster, whole(3))
+    run(cluster, plan)
+    assert names(cluster, job_id) == ["n5", "n6", "n7"]
+    small = submit(cluster, whole(1))
+    pair = submit(cluster, whole(2))
+    run(cluster, plan)
+    assert names(cluster, small) in (["n3"], ["n8"])
+    assert len(names(cluster, pair)) == 2
+
+
+@PASSES
+def test_a_job_waits_for_few_switches_as_long_as_it_said(plan: Pass) -> None:
+    """--switches=1@10:00 is put off while two leaves would be needed, then starts anyway."""
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(4, node_list="n[3-6]"))
+    run(cluster, plan)
+    job_id = submit(cluster, whole(3, switches=1, switches_wait_s=600))
+    outcome = run(cluster, plan)
+    assert outcome.waits[job_id].reason == Reason.No_suitable_topology_unit_found
+    assert "below 1 leaf switch" in outcome.waits[job_id].text
+    run(cluster, plan, START_US + 599_000_000)
+    assert not names(cluster, job_id)
+    run(cluster, plan, START_US + 600_000_000)
+    assert names(cluster, job_id) == ["n1", "n2", "n7"]
+
+
+def test_the_end_of_patience_is_planned() -> None:
+    """A job that waits for one switch is promised any nodes for when it would take them."""
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(4, node_list="n[3-6]"))
+    run(cluster, Planner())
+    job_id = submit(cluster, whole(3, switches=1, switches_wait_s=600))
+    long = submit(cluster, whole(2), time_limit_min=30)
+    short = submit(cluster, whole(2), time_limit_min=5)
+    outcome = run(cluster, Planner())
+    after_us = outcome.expected_start_us[job_id] - START_US
+    assert 600_000_000 <= after_us <= 720_000_000  # the timeline's steps are as wide as that
+    assert outcome.waits[job_id].reason == Reason.No_suitable_topology_unit_found
+    assert not names(cluster, long)
+    assert len(names(cluster, short)) == 2
+    assert len(outcome.planned_nodes[job_id]) == 3
+    # Those that run end before its patience does: one leaf serves it sooner.
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(4, node_list="n[3-6]"), time_limit_min=5)
+    run(cluster, Planner())
+    job_id = submit(cluster, whole(3, switches=1, switches_wait_s=600))
+    outcome = run(cluster, Planner())
+    assert 300_000_000 <= outcome.expected_start_us[job_id] - START_US < 400_000_000
+
+
+@PASSES
+def test_a_job_is_not_split_over_blocks(plan: Pass) -> None:
+    """Four free nodes in two blocks do not serve a job of a block."""
+    cluster = cluster_with(BLOCKS)
+    submit(cluster, whole(4, node_list="n[1-2,5-6]", segment=2))
+    run(cluster, plan)
+    job_id = submit(cluster, whole(4))
+    parts = submit(cluster, whole(4, segment=2))
+    outcome = run(cluster, plan)
+    assert outcome.waits[job_id].reason == Reason.No_suitable_topology_unit_found
+    if plan is not first_fit.plan:  # that one lets nobody pass
+        assert names(cluster, parts) == ["n3", "n4", "n7", "n8"]
+
+
+def test_a_waiting_job_is_planned_where_it_may_be() -> None:
+    """The reservation is a whole block at the time when one is free."""
+    cluster = cluster_with(BLOCKS)
+    planner = Planner()
+    submit(cluster, whole(2, node_list="n[1-2]"), time_limit_min=30)
+    submit(cluster, whole(2, node_list="n[5-6]"), time_limit_min=60)
+    run(cluster, planner)
+    job_id = submit(cluster, whole(4))
+    outcome = run(cluster, planner)
+    assert outcome.expected_start_us[job_id] >= START_US + 30 * 60_000_000
+    assert outcome.expected_start_us[job_id] < START_US + 45 * 60_000_000
+    assert sorted(outcome.planned_nodes[job_id]) == [0, 1, 2, 3]
+
+
+@PASSES
+def test_tasks_without_a_node_count_stay_together(plan: Pass) -> None:
+    """Ten tasks of a CPU take three nodes of one leaf, also when the first leaf has fewer left."""
+    cluster = cluster_with(TREE)
+    submit(cluster, whole(2, node_list="n[1-2]"))
+    run(cluster, plan)
+    job_id = submit(cluster, JobRequest(ntasks=10, partition="main"))
+    run(cluster, plan)
+    assert names(cluster, job_id) == ["n5", "n6", "n7"]
+
+
+@PASSES
+def test_ranks_follow_the_topology(plan: Pass) -> None:
+    """Nodes of one leaf are side by side, whatever their names."""
+    cluster = cluster_with(
+        "SwitchName=s1 Nodes=n[2,4,6,8]\nSwitchName=s2 Nodes=n[1,3,5,7]\n"
+        "SwitchName=top Switches=s[1-2]\n"
+    )
+    job_id = submit(cluster, whole(6))
+    run(cluster, plan)
+    assert names(cluster, job_id) in (
+        ["n2", "n4", "n6", "n8", "n1", "n3"],
+        ["n2", "n4", "n1", "n3", "n5", "n7"],
+    )
+
+
+@PASSES
+def test_a_small_job_leaves_the_largest_block_whole(plan: Pass) -> None:
+    """One node comes from the block that is in use already."""
+    cluster = cluster_with(BLOCKS)
+    submit(cluster, whole(2, node_list="n[5-6]"))
+    run(cluster, plan)
+    small, large = submit(cluster, whole(1)), submit(cluster, whole(4))
+    run(cluster, plan)
+    assert names(cluster, small) == ["n7"]
+    assert names(cluster, large) == ["n1", "n2", "n3", "n4"]
+
+
+@PASSES
+@pytest.mark.parametrize("topology", [TREE, BLOCKS], ids=["tree", "block"])
+def test_exclusive_topo_has_units_for_itself(plan: Pass, topology: str) -> None:
+    """Nobody else comes into its leaf switch or block, and it goes into none with others."""
+    cluster = cluster_with(topology)
+    small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
+    alone = msgspec.structs.replace(small, flags=mj.REQ_EXCLUSIVE_TOPO)
+    first = submit(cluster, alone)
+    other = submit(cluster, small)
+    again = submit(cluster, alone)
+    outcome = run(cluster, plan)
+    units = {
+        one: {alloc.node_id // 4 for alloc in cluster.jobs[one].nodes} for one in (first, other)
+    }
+    assert len(units[first] | units[other]) == 2
+    assert not cluster.jobs[again].nodes
+    assert again in outcome.waits
+    more = submit(cluster, small)
+    run(cluster, plan)
+    if cluster.jobs[more].nodes:
+        assert cluster.jobs[more].nodes[0].node_id // 4 in units[other]
+
+
+def test_exclusive_topo_is_planned_in_time() -> None:
+    """It waits until all jobs of a unit are over, and those behind it for its own end."""
+    cluster = cluster_with(BLOCKS)
+    small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
+    for node, minutes in (("n1", 10), ("n5", 20)):
+        submit(cluster, msgspec.structs.replace(small, node_list=node), time_limit_min=minutes)
+    run(cluster, Planner())
+    alone = submit(cluster, msgspec.structs.replace(small, flags=mj.REQ_EXCLUSIVE_TOPO))
+    wide = submit(cluster, whole(3))
+    outcome = run(cluster, Planner())
+    start_us = outcome.expected_start_us[alone]
+    assert 10 <= (start_us - START_US) / 60_000_000 < 12
+    assert set(outcome.planned_nodes[alone]) <= {0, 1, 2, 3}
+    assert {alloc.node_id for alloc in cluster.jobs[wide].nodes} <= {4, 5, 6, 7}
+
+
+SEVERAL = """
+NodeName=n[1-8] CPUs=4 RealMemory=1000
+PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0 DefaultTime=60
+PartitionName=nvl Nodes=n[1-8] MaxTime=1-0 DefaultTime=60 Topology=nvl
+PartitionName=any Nodes=n[1-8] MaxTime=1-0 DefaultTime=60 Topology=none
+"""
+
+
+@PASSES
+def test_each_partition_has_its_own_topology(plan: Pass) -> None:
+    """What is one leaf switch to one partition is two halves of blocks to another."""
+    nodes = tuple(f"n{number}" for number in range(1, 9))
+    network = topologies_of(
+        [
+            {
+                "topology": "net",
+                "cluster_default": True,
+                "tree": {
+                    "switches": [
+                        {"switch": "s1", "nodes": "n[1-4]"},
+                        {"switch": "s2", "nodes": "n[5-8]"},
+                    ]
+                },
+            },
+            {
+                "topology": "nvl",
+                "block": {
+                    "block_sizes": [4],
+                    "blocks": [
+                        {"block": "b1", "nodes": "n[1-2,5-6]"},
+                        {"block": "b2", "nodes": "n[3-4,7-8]"},
+                    ],
+                },
+            },
+            {"topology": "none", "flat": True},
+        ],
+        "topology.yaml",
+        nodes,
+    )
+    conf, cluster = conf_of(CONF[: CONF.index("NodeName")] + SEVERAL), Cluster()
+    apply_all(cluster, configure(cluster, conf, START_US, list(network)))
+    for node in cluster.living_nodes():
+        apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    tree = submit(cluster, whole(3, exclude="n1"))
+    block = submit(cluster, whole(3, partition="nvl"))
+    run(cluster, plan)
+    assert {alloc.node_id for alloc in cluster.jobs[tree].nodes} == {1, 2, 3}
+    assert {alloc.node_id for alloc in cluster.jobs[block].nodes} == {0, 4, 5}
+    split = submit(cluster, whole(2, partition="nvl", node_list="n7"))
+    run(cluster, plan)
+    assert {alloc.node_id for alloc in cluster.jobs[split].nodes} == {6, 7}
