@@ -259,6 +259,7 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         part.array_pending = event.tasks
         cluster.jobs[part.job_id] = part
         cluster.user_jobs[part.uid][part.job_id] = None
+        cluster.count_array(master)
         cluster.index_job_state(part)
         cluster.index_dependencies(part)
     if not event.tasks:

@@ -176,6 +176,8 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "ended",
         "arrays",
         "array_active",
+        "array_waiting",
+        "unsplit_tasks",
         "dependents",
         "singletons",
         "assoc_by_key",

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import gres_parts
+from . import gres_parts, task_ranges
 from .assoc import Association, Qos, UserRecord
 from .duty import Duty
 from .job import NO_STEPS, Job, NodeAlloc
@@ -219,7 +219,8 @@ class Cluster:
         self.assoc_by_key: dict[tuple[str, str, str], int] = {}
         self.user_jobs: dict[int, dict[int, None]] = {}
         self.reserved: dict[int, str] = {}  # node in an active reservation -> its name
-        self.array_heads: dict[int, None] = {}  # pending records that may hold several tasks
+        self.array_waiting: dict[int, int] = {}  # tasks that wait in each record of an array
+        self.unsplit_tasks = 0  # all of them but one for each record
         # Answers that follow from nodes and partitions alone; emptied when one of them changes.
         self.memo: dict[object, object] = {}
         self._requests: Known = {}
@@ -363,7 +364,8 @@ class Cluster:
             "arrays",
         ):
             setattr(self, name, {})
-        self.array_active, self.array_heads, self.memo = {}, {}, {}
+        self.array_active, self.array_waiting, self.memo = {}, {}, {}
+        self.unsplit_tasks = 0
         self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
         self.index_assocs()
         self.index_reservations()
@@ -442,7 +444,7 @@ class Cluster:
         job_id = job.job_id
         for index in (self.pending, self.ineligible, self.active, self.ended, self.suspended):
             index.pop(job_id, None)
-        self.array_heads.pop(job_id, None)
+        self.count_array(job)
         self.with_deadline.pop(job_id, None)
         self.claims.pop(job_id, None)
         self.leaving.pop(job_id, None)
@@ -452,8 +454,6 @@ class Cluster:
             self.pending[job_id] = None
             if job.claim:
                 self.claims[job_id] = None
-            if job.array_pending:
-                self.array_heads[job_id] = None
             if not job.eligible_us and (job.priority or job.dependencies):
                 self.ineligible[job_id] = None
         elif job.state in TERMINAL_STATES and not is_completing(job):
@@ -464,6 +464,14 @@ class Cluster:
                 self.leaving[job_id] = None
             if job.state == JobState.SUSPENDED or (is_completing(job) and job.suspended_by):
                 self.suspended[job_id] = None
+
+    def count_array(self, job: Job) -> None:
+        """Count the tasks that wait in the record of an array."""
+        before = self.array_waiting.pop(job.job_id, 1)
+        now = task_ranges.count(job.array_pending) if job.state == JobState.PENDING else 0
+        if now:
+            self.array_waiting[job.job_id] = now
+        self.unsplit_tasks += max(now, 1) - before
 
     def take_licenses(self, job: Job, sign: int) -> None:
         """Count (sign 1) or give back (sign -1) the licences a job holds."""
@@ -581,10 +589,10 @@ def license_counts(text: str) -> list[tuple[str, int]]:
     return counts
 
 
-def node_state(cluster: Cluster, node: Node) -> tuple[NodeState, NodeFlag]:
-    """Return a node's base state, with ALLOCATED and MIXED derived, and its flags."""
+def node_state(cluster: Cluster, node: Node) -> tuple[NodeState, int]:
+    """Return a node's base state, with ALLOCATED and MIXED derived, and its `NodeFlag` bits."""
     use = cluster.use[node.node_id]
-    flags = NodeFlag(node.flags)
+    flags = node.flags
     base = NodeState(node.state)
     if use.completing:
         flags |= NodeFlag.COMPLETING

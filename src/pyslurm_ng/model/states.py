@@ -1,6 +1,6 @@
 """State and reason names, their numbers and short forms, as Slurm shows them."""
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 
 
 class JobState(IntEnum):
@@ -20,8 +20,11 @@ class JobState(IntEnum):
     OUT_OF_MEMORY = 11
 
 
-class JobFlag(IntFlag):
-    """Flags beside the base state; bit values are those of Slurm's state word."""
+class JobFlag(IntEnum):
+    """Flags beside the base state; bit values are those of Slurm's state word.
+
+    Not an IntFlag: its operators are Python and run for every job of every pass.
+    """
 
     NONE = 0
     LAUNCH_FAILED = 1 << 8
@@ -89,7 +92,7 @@ class NodeState(IntEnum):
     FUTURE = 6
 
 
-class NodeFlag(IntFlag):
+class NodeFlag(IntEnum):
     """Flags beside a node's base state; bit values are Slurm's."""
 
     NONE = 0

@@ -17,7 +17,6 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import node_state
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.model.states import NodeFlag
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy, policy
@@ -112,7 +111,7 @@ class Room:
             reservation = self.cluster.reservations[reservation]
         return self.cluster.node_names(reservation.node_ids)
 
-    def flags(self, name: str) -> NodeFlag:
+    def flags(self, name: str) -> int:
         """Return a node's flags."""
         node = self.cluster.node(self.cluster.node_by_name[name])
         return node_state(self.cluster, node)[1]

@@ -187,7 +187,7 @@ def show_diagnostics(
         "jobs_completed": jobs.completed,
         "jobs_canceled": jobs.cancelled,
         "jobs_failed": jobs.failed,
-        "jobs_pending": _pending_tasks(cluster),
+        "jobs_pending": len(cluster.pending) + cluster.unsplit_tasks,
         "jobs_running": running,
         "schedule_last_us": passes.last_us,
         "schedule_max_us": passes.longest_us,
@@ -219,11 +219,3 @@ def show_diagnostics(
             for uid, call in soft.callers.items()
         ],
     )
-
-
-def _pending_tasks(cluster: Cluster) -> int:
-    total = 0
-    for job_id in cluster.pending:
-        waiting = cluster.jobs[job_id].array_pending
-        total += sum((last - first) // step + 1 for first, last, step in waiting) or 1
-    return total

@@ -43,7 +43,7 @@ def _registered(
     cluster: Cluster, conf: SlurmConf, node: Node, facts: NodeFacts, rebooted: bool, now_us: int
 ) -> ev.NodeRegistered:
     """Return the node's new state by its hardware and ReturnToService."""
-    flags = NodeFlag(node.flags) & ~(NodeFlag.NOT_RESPONDING | NodeFlag.POWERING_UP)
+    flags = node.flags & ~(NodeFlag.NOT_RESPONDING | NodeFlag.POWERING_UP)
     state, reason = NodeState(node.state), node.reason
     expected_reboot = bool(flags & (NodeFlag.REBOOT_ISSUED | NodeFlag.REBOOT_REQUESTED))
     if flags & NodeFlag.REBOOT_ISSUED and rebooted:

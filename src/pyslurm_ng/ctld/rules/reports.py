@@ -158,8 +158,8 @@ def _end_us(job: Job, reported_us: int, now_us: int) -> int:
     return min(max(reported_us, job.start_us), now_us)
 
 
-def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> JobFlag:
-    """Return the flags that RequeueExit and RequeueExitHold ask for, or a lost supervisor."""
+def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> int:
+    """Return `JobFlag` bits as RequeueExit and RequeueExitHold ask for, or a lost supervisor."""
     if state == JobState.NODE_FAIL:
         return JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE
     if status & 0x7F:
@@ -246,7 +246,7 @@ def _launch_failed(
     events = _drain(cluster, node_id, report.drain, now_us) if report.drain else []
     if is_completing(job):
         return events + _settle(cluster, node_id, report.duty_id, now_us)
-    flags = JobFlag.NONE
+    flags = 0
     if job.script_hash:
         flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
         if not has_option(conf.scheduler_parameters, "nohold_on_prolog_fail"):

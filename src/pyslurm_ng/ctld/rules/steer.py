@@ -193,7 +193,7 @@ def waiting_reason(job: Job, now_us: int) -> Reason:
 def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> Decision | Reject:
     """requeue and requeuehold of running, suspended and finished batch jobs."""
     steering = Steering(cluster, context)
-    flags = JobFlag.NONE
+    flags = 0
     if request.special_exit:
         flags = SPECIAL_EXIT_FLAGS
     elif request.hold:

@@ -20,7 +20,7 @@ from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.reservations import check_requested
 from pyslurm_ng.ctld.rules.submit_account import Standing, standing_of
 from pyslurm_ng.ctld.rules.submit_place import check_names, check_partitions
-from pyslurm_ng.model import events as ev, job as mj, task_ranges
+from pyslurm_ng.model import events as ev, job as mj
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
@@ -265,13 +265,8 @@ def _array(
             conf.scheduler_parameters, "max_array_tasks", conf.max_array_size
         ):
             return Reject(Errno.ESLURM_INVALID_ARRAY)
-    waiting = sum(
-        task_ranges.count(cluster.jobs[head].array_pending) - 1
-        for head in cluster.array_heads
-        if cluster.jobs[head].array_pending
-    )
     more = array.count if array is not None else components
-    if len(cluster.jobs) + waiting + more > conf.max_job_count:
+    if len(cluster.jobs) + cluster.unsplit_tasks + more > conf.max_job_count:
         return Reject(_TRY_AGAIN)
     return array
 
