@@ -11,6 +11,7 @@ from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, parse_array
 from pyslurm_ng.ctld.rules.submit import submit_job
+from pyslurm_ng.ctld.rules.update_job import update_job
 from pyslurm_ng.model import events as ev, job as mj, task_ranges
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
@@ -20,6 +21,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.job_messages import SubmitJob
+from pyslurm_ng.wire.query_messages import UpdateJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 ALICE = Caller(uid=1001, gid=1001, user_name="alice", group_name="alice", groups=("alice", "hpc"))
@@ -477,6 +479,93 @@ def test_what_is_met_already_is_not_waited_for() -> None:
     assert room.refused(dependency="afterok:4000") == Errno.ESLURM_DEPENDENCY
 
 
+def _follow_task(room: Room, array: Job, task_id: int, state: JobState) -> None:
+    """Let one waiting task of an array go its own way and end."""
+    job_id = room.cluster.next_job_id
+    is_last = sum(1 for _ in task_ranges.tasks(array.array_pending)) == 1
+    job_id = array.job_id if is_last else job_id
+    apply_all(room.cluster, [ev.ArrayTaskSplit(room.now_us, array.job_id, task_id, job_id)])
+    room.end(room.cluster.jobs[job_id], state)
+
+
+def _by_task(room: Room, array_job_id: int) -> dict[int, tuple[str, str, bool]]:
+    """Return state, reason and whether it is eligible of each task of its own record."""
+    found = {}
+    for task_id, job_id in room.cluster.arrays.get(array_job_id, {}).items():
+        job = room.cluster.jobs[job_id]
+        found[task_id] = (JobState(job.state).name, Reason(job.reason).name, bool(job.eligible_us))
+    return found
+
+
+RUNS = ("PENDING", "NONE", True)
+NEVER = ("PENDING", "DependencyNeverSatisfied", False)
+KILLED = ("CANCELLED", "DependencyNeverSatisfied", False)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_each_task_follows_the_one_of_its_index(is_late: bool) -> None:
+    """A task that has no counterpart follows all of the other array, as in Slurm."""
+    room = Room()
+    first = room.job(array="1-3")
+    text = f"aftercorr:{first.job_id}"
+
+    def followers() -> list[Job]:
+        return [
+            room.job(array="1-4", dependency=text),
+            room.job(array="1-4", dependency=text, flags=mj.REQ_KILL_INVALID_DEP),
+        ]
+
+    jobs = [] if is_late else followers()
+    for task_id in (1, 2, 3):
+        state = JobState.FAILED if task_id == 2 else JobState.COMPLETED
+        _follow_task(room, first, task_id, state)
+    jobs = jobs or followers()
+    stays, goes = (_by_task(room, job.job_id) for job in jobs)
+    assert stays == {1: RUNS, 2: NEVER, 3: RUNS, 4: NEVER}
+    assert goes == {1: RUNS, 2: KILLED, 3: RUNS, 4: KILLED}
+
+
+def test_a_chain_of_arrays_ends_task_by_task() -> None:
+    room = Room()
+    first = room.job(array="1-3")
+    second, third = (
+        room.job(array="1-3", dependency=f"aftercorr:{job_id}", flags=mj.REQ_KILL_INVALID_DEP)
+        for job_id in (first.job_id, first.job_id + 1)
+    )
+    _follow_task(room, first, 2, JobState.FAILED)
+    assert _by_task(room, second.job_id) == {2: KILLED}
+    assert _by_task(room, third.job_id) == {2: KILLED}
+
+
+def test_an_array_that_follows_one_long_over_stays_one_record() -> None:
+    room = Room()
+    first = room.job(array="1-3")
+    for task_id in (1, 2, 3):
+        _follow_task(room, first, task_id, JobState.COMPLETED)
+    job = room.job(array="1-3", dependency=f"aftercorr:{first.job_id}")
+    assert (job.reason, job.eligible_us, job.dependencies) == (Reason.NONE, START_US, ())
+    assert job.array_pending
+
+
+def test_an_array_that_is_cancelled_whole_is_over() -> None:
+    room = Room()
+    first = room.job(array="1-3")
+    one = room.job(dependency=f"afterany:{first.job_id}_2")
+    whole = room.job(dependency=f"afterany:{first.job_id}")
+    room.end(first, JobState.CANCELLED)
+    assert one.eligible_us and whole.eligible_us
+
+
+def test_indexes_in_brackets_are_so_many_terms() -> None:
+    room = Room()
+    first = room.job(array="1-9")
+    job = room.job(dependency=f"afterok:{first.job_id}_[1-2,7]:{first.job_id}_9,singleton")
+    assert [(term.kind, term.task_id) for term in job.dependencies if term.job_id] == [
+        ("afterok", 1), ("afterok", 2), ("afterok", 7), ("afterok", 9)
+    ]  # fmt: skip
+    assert room.refused(dependency=f"afterok:{first.job_id}_[8-10]") == Errno.ESLURM_DEPENDENCY
+
+
 def test_singleton_runs_one_at_a_time_per_name() -> None:
     room = Room()
     first = room.job(name="one", dependency="singleton")
@@ -513,6 +602,22 @@ def test_dependency_texts() -> None:
         ("after", plain.job_id, NO_VAL, 5),
         ("afterany", array.job_id, NO_VAL, 0),
     ]  # fmt: skip
+
+
+def test_an_update_to_what_is_over_is_not_waited_for() -> None:
+    """`scontrol update Dependency=` judges the terms at once: nothing else would ever do it."""
+    room = Room()
+    good, bad = room.job(), room.job()
+    room.end(good)
+    room.end(bad, JobState.FAILED)
+    job = room.job(dependency=f"afterok:{room.job().job_id}")
+    for other, reason in ((good, Reason.NONE), (bad, Reason.DependencyNeverSatisfied)):
+        settings = {"dependency": f"afterok:{other.job_id}"}
+        message = UpdateJob(bytes(16), settings, [str(job.job_id)])
+        outcome = update_job(room.cluster, message, Context(room.conf, room.now_us, ROOT))
+        assert isinstance(outcome, Decision), outcome
+        apply_all(room.cluster, list(outcome.events))
+        assert (job.reason, bool(job.dependencies)) == (reason, reason != Reason.NONE)
 
 
 def test_updates_cannot_close_a_circle() -> None:

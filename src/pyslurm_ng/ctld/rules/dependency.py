@@ -5,12 +5,15 @@ Source: the dependency forms of the sbatch manual; what is refused follows a run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set as AbstractSet
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from msgspec import structs
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
 from pyslurm_ng.model.ids import NO_VAL
@@ -21,8 +24,25 @@ OPEN, MET, NEVER = 0, 1, 2
 _MINUTE_US = 60_000_000
 _KINDS = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer")
 _MAX_DIGITS = 10
+_MOST_TASKS = 1000  # of one id with brackets
+# Separators, but for those inside the brackets of an array's indexes.
+_OUTSIDE_ALL, _OUTSIDE_ANY, _OUTSIDE_IDS = (
+    re.compile(rf"{sign}(?![^\[]*\])") for sign in (",", r"\?", ":")
+)
 Parsed: TypeAlias = "tuple[tuple[Dependency, ...], bool]"
 """Terms, and whether any one of them is enough."""
+
+
+@dataclass(slots=True)
+class Ends:
+    """What has ended but is not applied yet: states by job id, and tasks split off to end.
+
+    `taken` are the job ids that events not yet applied give out.
+    """
+
+    states: dict[int, JobState] = field(default_factory=dict)
+    tasks: dict[tuple[int, int], Job] = field(default_factory=dict)  # by array and index
+    taken: set[int] = field(default_factory=set)
 
 
 def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
@@ -36,7 +56,7 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
         return Reject(Errno.ESLURM_DEPENDENCY)
     terms: list[Dependency] = []
     is_met = False
-    for word in text.split("?" if is_any else ","):
+    for word in _OUTSIDE_ANY.split(text) if is_any else _OUTSIDE_ALL.split(text):
         found = _parse_word(word.strip())
         if found is None:
             return Reject(Errno.ESLURM_DEPENDENCY)
@@ -62,21 +82,40 @@ def _parse_word(word: str) -> list[Dependency] | None:
         kind, ids = "afterany", kind
     if kind not in _KINDS or not ids:
         return None
-    terms = [_parse_id(kind, text) for text in ids.split(":")]
-    return None if None in terms else [term for term in terms if term is not None]
+    terms: list[Dependency] = []
+    for text in _OUTSIDE_IDS.split(ids):
+        found = _parse_id(kind, text)
+        if found is None:
+            return None
+        terms += found
+    return terms
 
 
-def _parse_id(kind: str, text: str) -> Dependency | None:
+def _parse_id(kind: str, text: str) -> list[Dependency] | None:
+    """Return the terms of `12`, `12+5`, `12_3`, `12_*` or `12_[1-3,7]`; None if not one of them."""
     id_text, plus, delay = text.partition("+")
     job_text, underline, task = id_text.partition("_")
     if plus and (kind != "after" or not _is_number(delay)):
         return None
     if not _is_number(job_text) or not int(job_text):
         return None
-    if underline and task != "*" and not _is_number(task):
+    tasks: Iterable[int] = (NO_VAL,)
+    if underline and task != "*":
+        ranges = _task_ranges(task)
+        if ranges is None:
+            return None
+        tasks = task_ranges.tasks(ranges)
+    delay_min = int(delay) if plus else 0
+    return [Dependency(kind, int(job_text), task_id, delay_min) for task_id in tasks]
+
+
+def _task_ranges(text: str) -> task_ranges.TaskRanges | None:
+    """Return the indexes of `3` or `[1-3,7]`; None if they cannot be read or are too many."""
+    try:
+        found = parse_job_id(f"1_{text}").tasks
+    except JobIdError:
         return None
-    task_id = int(task) if underline and task != "*" else NO_VAL
-    return Dependency(kind, int(job_text), task_id, int(delay) if plus else 0)
+    return found if 0 < task_ranges.count(found) <= _MOST_TASKS else None
 
 
 def _is_number(text: str) -> bool:
@@ -128,10 +167,14 @@ def _reaches(cluster: Cluster, terms: tuple[Dependency, ...], ours: set[int]) ->
 
 
 def judge(
-    cluster: Cluster, job: Job, settled: dict[int, JobState], now_us: int
+    cluster: Cluster, job: Job, ends: Ends, now_us: int, task_id: int = NO_VAL
 ) -> tuple[tuple[Dependency, ...], bool]:
-    """Return the terms of `job` that are left, and whether they can never be met."""
-    states = [term_state(cluster, job, term, settled, now_us) for term in job.dependencies]
+    """Return the terms of `job` that are left, and whether they can never be met.
+
+    Args:
+        task_id: of an array's waiting tasks, the one that is judged.
+    """
+    states = [term_state(cluster, job, term, ends, now_us, task_id) for term in job.dependencies]
     if job.dependency_any:
         is_never = bool(states) and all(state == NEVER for state in states)
         return (() if MET in states else job.dependencies), is_never
@@ -162,25 +205,39 @@ def after_ends(
 
     One that waited for several of them must be judged with all of them known.
     """
-    settled = {job.job_id: state for job, state in ended_jobs}
+    ends = Ends({job.job_id: state for job, state in ended_jobs})
     events: list[ev.AnyEvent] = []
     judged: set[int] = set()
-    taken: set[int] = set()  # ids that events not yet applied give out
     queue = [job for job, _ in ended_jobs]
     while queue:
         ended = queue.pop(0)
         for waiting in _dependents(cluster, ended):
             is_plain = not waiting.array_pending
-            if waiting.job_id in settled or (is_plain and waiting.job_id in judged):
+            if waiting.job_id in ends.states or (is_plain and waiting.job_id in judged):
                 continue
             judged.add(waiting.job_id)
-            found = _settle(cluster, waiting, settled, now_us, ended, taken)
+            found = settle(cluster, waiting, ends, now_us, ended)
             events += found
-            taken.update(event.job_id for event in found if isinstance(event, ev.ArrayTaskSplit))
-            if found and isinstance(found[-1], ev.JobEnded):
-                settled[waiting.job_id] = JobState.CANCELLED
-                queue.append(waiting)
+            queue += _ended_by(waiting, found, ends)
     return events
+
+
+def _ended_by(job: Job, events: list[ev.AnyEvent], ends: Ends) -> list[Job]:
+    """Note which of a job's tasks, or whether all of it, these events end; return them."""
+    ended = []
+    splits = {event.job_id: event for event in events if isinstance(event, ev.ArrayTaskSplit)}
+    for event in events:
+        if not isinstance(event, ev.JobEnded):
+            continue
+        ends.states[event.job_id] = JobState.CANCELLED
+        over, split = job, splits.get(event.job_id)
+        if split is not None:
+            over = structs.replace(
+                job, job_id=event.job_id, array_task_id=split.task_id, array_pending=()
+            )
+            ends.tasks[split.array_job_id, split.task_id] = over
+        ended.append(over)
+    return ended
 
 
 def after_start(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
@@ -188,18 +245,37 @@ def after_start(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
     events: list[ev.AnyEvent] = []
     for waiting in _dependents(cluster, job):
         if any(term.kind == "after" for term in waiting.dependencies):
-            events += _settle(cluster, waiting, {job.job_id: JobState.RUNNING}, now_us, job)
+            events += settle(cluster, waiting, Ends({job.job_id: JobState.RUNNING}), now_us, job)
     return events
 
 
 def due(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
-    """Return what the passing of time alone has settled: `after:ID+minutes`."""
+    """Return what the passing of time alone has settled: `after:ID+minutes`.
+
+    Arrays that were given a term about another one that is over are judged here as well.
+    """
     events: list[ev.AnyEvent] = []
     for job_id in cluster.ineligible:
         job = cluster.jobs[job_id]
-        if any(term.kind == "after" and term.delay_min for term in job.dependencies):
-            events += _settle(cluster, job, {}, now_us, None)
+        if any(
+            (term.kind == "after" and term.delay_min)
+            or (job.array_pending and term.kind == "aftercorr" and not _has_open(cluster, term, 0))
+            for term in job.dependencies
+        ):
+            events += settle(cluster, job, Ends(), now_us, None)
     return events
+
+
+def _has_open(cluster: Cluster, term: Dependency, ending: int) -> bool:
+    """Return whether an array surely is not over, found without a look at each task.
+
+    Args:
+        ending: how many of its tasks end in events not applied yet, at most.
+    """
+    head = cluster.jobs.get(term.job_id)
+    if head is not None and head.array_pending and head.state == JobState.PENDING:
+        return True
+    return cluster.array_active.get(term.job_id, 0) > ending
 
 
 def _dependents(cluster: Cluster, job: Job) -> list[Job]:
@@ -214,35 +290,91 @@ def _dependents(cluster: Cluster, job: Job) -> list[Job]:
     ]
 
 
-def _settle(
-    cluster: Cluster,
-    job: Job,
-    settled: dict[int, JobState],
-    now_us: int,
-    cause: Job | None,
-    taken: AbstractSet[int] = frozenset(),
+def settle(
+    cluster: Cluster, job: Job, ends: Ends, now_us: int, cause: Job | None
 ) -> list[ev.AnyEvent]:
-    """Judge all terms of `job` again and return the events if anything changed."""
-    if cause is not None and cause.array_task_id != NO_VAL and job.array_pending:
-        split = _split_corresponding(cluster, job, cause, settled, now_us, taken)
-        if split is not None:
-            return split
-    left, is_never = judge(cluster, job, settled, now_us)
-    if is_never and job.request.flags & REQ_KILL_INVALID_DEP:
-        return [
-            *_changed(job, job.job_id, left, now_us, True),
-            ev.JobEnded(
-                time_us=now_us,
-                job_id=job.job_id,
-                state=JobState.CANCELLED,
-                reason=Reason.DependencyNeverSatisfied,
-            ),
-        ]
+    """Judge all terms of `job` again and return the events if anything changed.
+
+    Args:
+        job: it may be one that is not applied yet.
+        cause: the job whose start or end may have changed something; None: look at all.
+    """
+    if job.reason == Reason.DependencyNeverSatisfied:
+        return []
+    if job.array_pending and any(term.kind == "aftercorr" for term in job.dependencies):
+        return _settle_tasks(cluster, job, ends, now_us, cause)
+    return _follow(job, job.job_id, judge(cluster, job, ends, now_us), now_us)
+
+
+def _follow(
+    job: Job, job_id: int, found: tuple[tuple[Dependency, ...], bool], now_us: int
+) -> list[ev.AnyEvent]:
+    """Return what becomes of a record whose terms have been judged.
+
+    Args:
+        job_id: of `job`, or of a task that is split off from it.
+    """
+    left, is_never = found
     if left == job.dependencies and not is_never:
         return []
-    if is_never and job.reason == Reason.DependencyNeverSatisfied:
-        return []
-    return _changed(job, job.job_id, left, now_us, is_never)
+    events = _changed(job, job_id, left, now_us, is_never)
+    if is_never and job.request.flags & REQ_KILL_INVALID_DEP:
+        events.append(
+            ev.JobEnded(
+                time_us=now_us,
+                job_id=job_id,
+                state=JobState.CANCELLED,
+                reason=Reason.DependencyNeverSatisfied,
+            )
+        )
+    return events
+
+
+def _settle_tasks(
+    cluster: Cluster, job: Job, ends: Ends, now_us: int, cause: Job | None
+) -> list[ev.AnyEvent]:
+    """Judge an array's tasks one by one (`aftercorr`): each that is decided goes its own way.
+
+    All together stay one record if the same has become of them.
+    """
+    tasks = list(_concerned(cluster, job, ends, cause))
+    found = {task_id: judge(cluster, job, ends, now_us, task_id) for task_id in tasks}
+    decided = {
+        task_id: result
+        for task_id, result in found.items()
+        if result[1] or result[0] != job.dependencies
+    }
+    count = task_ranges.count(job.array_pending)
+    results = list(decided.values())
+    if len(decided) == count > 1 and all(result == results[0] for result in results):
+        return _follow(job, job.job_id, results[0], now_us)
+    events: list[ev.AnyEvent] = []
+    for task_id, result in decided.items():
+        job_id = job.job_id  # the last task keeps the record
+        if count > 1:
+            job_id = free_job_id(cluster, ends.taken)
+            ends.taken.add(job_id)
+        count -= 1
+        events.append(ev.ArrayTaskSplit(now_us, job.job_id, task_id, job_id))
+        events += _follow(job, job_id, result, now_us)
+    return events
+
+
+def _concerned(cluster: Cluster, job: Job, ends: Ends, cause: Job | None) -> Iterable[int]:
+    """Return which of an array's waiting tasks the end of another job may have decided."""
+    if cause is not None and cause.array_task_id != NO_VAL:
+        is_theirs = [
+            term.kind == "aftercorr" and term.job_id == cause.array_job_id
+            for term in job.dependencies
+        ]
+        if any(is_theirs) and any(
+            _has_open(cluster, term, len(ends.states))
+            for term, theirs in zip(job.dependencies, is_theirs, strict=True)
+            if theirs
+        ):
+            is_waiting = task_ranges.contains(job.array_pending, cause.array_task_id)
+            return (cause.array_task_id,) if is_waiting else ()
+    return task_ranges.tasks(job.array_pending)
 
 
 def _changed(
@@ -262,61 +394,33 @@ def _changed(
     return events
 
 
-def _split_corresponding(
-    cluster: Cluster,
-    job: Job,
-    cause: Job,
-    settled: dict[int, JobState],
-    now_us: int,
-    taken: AbstractSet[int],
-) -> list[ev.AnyEvent] | None:
-    """Let the task of a waiting array go that corresponds (`aftercorr`) to the one that ended."""
-    task_id = cause.array_task_id
-    terms = [
-        term
-        for term in job.dependencies
-        if term.kind == "aftercorr" and term.job_id == cause.array_job_id
-    ]
-    if not terms or not task_ranges.contains(job.array_pending, task_id):
-        return None
-    if settled.get(cause.job_id, cause.state) != JobState.COMPLETED:
-        return None
-    left = tuple(term for term in job.dependencies if term not in terms)
-    job_id = job.job_id
-    if task_ranges.count(job.array_pending) > 1:
-        job_id = free_job_id(cluster, taken)
-    split = ev.ArrayTaskSplit(now_us, job.job_id, task_id, job_id)
-    return [split, *_changed(job, job_id, left, now_us, False)]
-
-
 def term_state(
-    cluster: Cluster, job: Job, term: Dependency, settled: dict[int, JobState], now_us: int
+    cluster: Cluster, job: Job, term: Dependency, ends: Ends, now_us: int, task_id: int = NO_VAL
 ) -> int:
-    """Return whether one term of `job` is OPEN, MET or can NEVER be met."""
+    """Return whether one term of `job`, or of one of its tasks, is OPEN, MET or can NEVER be."""
     if term.kind == "singleton":
-        return _singleton_state(cluster, job, settled)
-    targets = _targets(cluster, term)
+        return _singleton_state(cluster, job, ends)
+    if term.kind == "aftercorr":
+        term = _corresponding(cluster, term, job.array_task_id if task_id == NO_VAL else task_id)
+        if job.array_pending and task_id == NO_VAL:
+            return OPEN  # each task is judged alone
+    targets = _targets(cluster, term, ends)
     if targets is None:
         return OPEN  # tasks of the array still wait to be split off
     if not targets:
         # Gone from memory: it ended long ago. Only its success is no longer known.
-        return NEVER if term.kind in ("afterok", "afternotok", "aftercorr") else MET
-    states = [settled.get(target.job_id, JobState(target.state)) for target in targets]
+        return NEVER if term.kind in ("afterok", "afternotok") else MET
+    states = [ends.states.get(target.job_id, JobState(target.state)) for target in targets]
     if term.kind == "after":
         return _started_state(targets, states, term, now_us)
     is_over = [
-        state in TERMINAL_STATES and (target.job_id in settled or not is_completing(target))
+        state in TERMINAL_STATES and (target.job_id in ends.states or not is_completing(target))
         for target, state in zip(targets, states, strict=True)
     ]
-    if term.kind == "afterok" or term.kind == "aftercorr":
-        bad = [
-            over and state != JobState.COMPLETED
-            for over, state in zip(is_over, states, strict=True)
-        ]
-        if term.kind == "aftercorr" and job.array_pending:
-            return OPEN  # each task is judged alone when it is split off
-        if any(bad):
-            return NEVER
+    if term.kind == "afterok" and any(
+        over and state != JobState.COMPLETED for over, state in zip(is_over, states, strict=True)
+    ):
+        return NEVER
     if not all(is_over):
         return OPEN
     if term.kind == "afternotok":
@@ -325,19 +429,35 @@ def term_state(
     return MET
 
 
-def _targets(cluster: Cluster, term: Dependency) -> list[Job] | None:
+def _corresponding(cluster: Cluster, term: Dependency, task_id: int) -> Dependency:
+    """Return what `aftercorr` means for a task: success of the one of the same index.
+
+    Where the other array has none, and for what is no task, success of all of it.
+    """
+    alone = structs.replace(term, kind="afterok", task_id=task_id)
+    if term.task_id == NO_VAL and task_id != NO_VAL and _exists(cluster, alone):
+        return alone
+    return structs.replace(term, kind="afterok")
+
+
+def _targets(cluster: Cluster, term: Dependency, ends: Ends) -> list[Job] | None:
     """Return the jobs a term speaks of; None while some of its tasks only exist as a range."""
+    head = cluster.jobs.get(term.job_id)
     if term.task_id != NO_VAL:
         job_id = cluster.arrays.get(term.job_id, {}).get(term.task_id)
-        if job_id is not None:
-            return [cluster.jobs[job_id]]
-        head = cluster.jobs.get(term.job_id)
+        alone = ends.tasks.get((term.job_id, term.task_id))
+        if alone is None and job_id is not None:
+            alone = cluster.jobs[job_id]
+        if alone is not None:
+            return [alone]
+        if head is not None and task_ranges.contains(head.array_pending, term.task_id):
+            return [head]
         return None if head is not None and head.array_pending else []
-    head = cluster.jobs.get(term.job_id)
     tasks = cluster.arrays.get(term.job_id)
     found = [cluster.jobs[job_id] for job_id in tasks.values()] if tasks else []
     if head is not None:
-        if head.array_pending and head.state == JobState.PENDING:
+        is_over = head.state != JobState.PENDING or head.job_id in ends.states
+        if head.array_pending and not is_over:
             return None
         if head not in found:
             found.append(head)
@@ -356,13 +476,13 @@ def _started_state(
     return MET
 
 
-def _singleton_state(cluster: Cluster, job: Job, settled: dict[int, JobState]) -> int:
+def _singleton_state(cluster: Cluster, job: Job, ends: Ends) -> int:
     """Met when no earlier job of this user and name is left."""
     for other_id in cluster.user_jobs.get(job.uid, {}):
         other = cluster.jobs[other_id]
         if other.request.name != job.request.name or other_id >= job.job_id:
             continue
-        if other_id in settled and settled[other_id] in TERMINAL_STATES:
+        if ends.states.get(other_id) in TERMINAL_STATES:
             continue
         if other.state not in TERMINAL_STATES or is_completing(other):
             return OPEN

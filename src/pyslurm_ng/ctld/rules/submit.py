@@ -316,7 +316,8 @@ def _decide(
     request, caller, now_us = found.request, context.caller, context.now_us
     job_id = sum(het) or free_job_id(cluster)
     begin_us = request.begin_us if request.begin_us > now_us else 0
-    terms, is_never = _terms_left(cluster, found, context, job_id)
+    probe = _probe(found, context, job_id, begin_us)
+    terms, is_never = dependency.judge(cluster, probe, dependency.Ends(), now_us)
     is_held = bool(request.flags & mj.REQ_HOLD) or request.priority == 0
     if is_held:
         reason = Reason.JobHeldUser
@@ -365,6 +366,11 @@ def _decide(
                 reason=Reason.DependencyNeverSatisfied,
             )
         )
+    elif terms and probe.array_pending:
+        # Of an array that this one follows task by task, some may be over already.
+        probe.dependencies = terms
+        ends = dependency.Ends(taken={job_id})
+        events += dependency.settle(cluster, probe, ends, now_us, None)
     return Decision(events=events, reply=JobAccepted(job_id))
 
 
@@ -374,13 +380,10 @@ def _may_requeue(request: JobRequest, context: Context) -> bool:
     return context.conf.job_requeue
 
 
-def _terms_left(
-    cluster: Cluster, found: Accepted, context: Context, job_id: int
-) -> tuple[tuple[Dependency, ...], bool]:
-    """Return the dependencies not met already, and whether they can never be met."""
-    if not found.dependencies:
-        return (), False
-    probe = Job(
+def _probe(found: Accepted, context: Context, job_id: int, begin_us: int) -> Job:
+    """Return the job as far as what its dependencies mean for it needs that."""
+    array = found.array
+    return Job(
         job_id=job_id,
         request=found.request,
         uid=context.caller.uid,
@@ -393,11 +396,12 @@ def _terms_left(
         assoc_id=found.standing.assoc_id,
         partition=found.partitions[0].name,
         time_limit_min=min(found.time_limit_min, INFINITE),
-        array_pending=found.array.ranges if found.array is not None else (),
+        begin_us=begin_us,
+        array_job_id=job_id if array is not None else 0,
+        array_pending=array.ranges if array is not None else (),
         dependencies=found.dependencies,
         dependency_any=found.dependency_any,
     )
-    return dependency.judge(cluster, probe, {}, context.now_us)
 
 
 __all__ = ["Accepted", "allocate_job", "check", "digest_of", "script_limit", "submit_job"]

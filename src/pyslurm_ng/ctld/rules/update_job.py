@@ -490,13 +490,19 @@ def _dependency(change: Change, value: str) -> int:
     if isinstance(found, Reject):
         return found.code
     terms, is_any = found
+    renewed = msgspec.structs.replace(
+        change.job, dependencies=terms, dependency_any=is_any, reason=0
+    )
+    now_us = change.context.now_us
+    terms, is_never = dependency.judge(change.cluster, renewed, dependency.Ends(), now_us)
     change.fields["dependencies"] = msgspec.to_builtins(terms)
     change.fields["dependency_any"] = is_any
     change.request["dependency"] = value
     if change.job.priority == 0:
         return 0
     if terms:
-        change.fields.update(eligible_us=0, accrue_us=0, reason=int(Reason.Dependency))
+        why = Reason.DependencyNeverSatisfied if is_never else Reason.Dependency
+        change.fields.update(eligible_us=0, accrue_us=0, reason=int(why))
     elif change.job.reason in (Reason.Dependency, Reason.DependencyNeverSatisfied):
         later = change.job.begin_us > change.context.now_us
         change.fields["reason"] = int(Reason.BeginTime if later else Reason.NONE)
