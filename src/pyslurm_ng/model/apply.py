@@ -259,9 +259,9 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         part.array_pending = event.tasks
         cluster.jobs[part.job_id] = part
         cluster.user_jobs[part.uid][part.job_id] = None
-        cluster.count_array(master)
         cluster.index_job_state(part)
         cluster.index_dependencies(part)
+    cluster.count_array(master)
     if not event.tasks:
         part.array_task_id = event.task_id
         cluster.arrays.setdefault(master.array_job_id, {})[event.task_id] = part.job_id
