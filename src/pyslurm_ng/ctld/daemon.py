@@ -186,6 +186,7 @@ class Daemon:
         parts.soft.expect(cluster, now_us)
         limited = parts.limits.due(conf, now_us)
         run_out = parts.usage.run_out(now_us) if parts.scheduler.policy.stops_jobs else ()
+        parts.writer.record(parts.usage.due(now_us, LOCAL))  # before its jobs are purged
         parts.writer.record(
             timers.due(cluster, conf, parts.soft.last_seen_us, now_us, limited, run_out)
         )

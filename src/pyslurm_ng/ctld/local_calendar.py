@@ -24,5 +24,14 @@ class LocalCalendar(Calendar):
         """Return 0 for Monday to 6 for Sunday."""
         return time.localtime(when_us // _SECOND_US).tm_wday
 
+    def date(self, when_us: int) -> tuple[int, int, int]:
+        """Return year, month and day."""
+        day = time.localtime(when_us // _SECOND_US)
+        return day.tm_year, day.tm_mon, day.tm_mday
+
+    def midnight_us(self, year: int, month: int, day: int) -> int:
+        """Return when a day begins; months and days beyond the last run on."""
+        return int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))) * _SECOND_US
+
 
 LOCAL = LocalCalendar()

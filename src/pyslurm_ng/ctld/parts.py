@@ -109,7 +109,7 @@ class Parts:
         self._allocations.inactive_limit_s = conf.inactive_limit
         self.scheduler.prepare = preparation(conf)
         self.scheduler.policy = fresh.policy
-        self.usage.decay(conf.priority_decay_half_life)
+        self.usage.adopt(conf)
         self.identities.forget()
 
     def show(self, configuration: Configuration) -> None:
@@ -152,7 +152,7 @@ class Parts:
     def _build_scheduler(self) -> None:
         conf = self.configuration.conf
         self._edges = LoopEdges(self.clock, self._pass_failed)
-        self.usage = UsageIndex(self.writer.cluster, conf.priority_decay_half_life)
+        self.usage = UsageIndex(self.writer.cluster, conf)
         self.scheduler = Scheduler(
             self.writer,
             self.soft,

@@ -59,6 +59,7 @@ _MAKES_DUE = (
     ev.ReservationDeleted,
     ev.QosChanged,
     ev.AssocChanged,
+    ev.UsageReset,
 )
 
 

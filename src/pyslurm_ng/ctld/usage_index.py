@@ -1,15 +1,20 @@
 """What associations and QOS have used, for limits on minutes; and which running jobs are to stop.
 
-Soft state of this controller: runs that ended while it looked on, those that the Cluster still
-remembers at its begin, and what runs now. `past` adds what somebody else knows of earlier times.
+The Cluster has what was used up to some moment (`UsageKept`), and the jobs that ended since or run
+now. This adds them up as events come, and says when to write the sums down anew: often enough that
+no job is purged before its usage is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import usage_reset
+from pyslurm_ng.ctld.rules.calendar import Calendar
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.assoc import Qos
+from pyslurm_ng.model.assoc import OwnerUsage, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
@@ -21,38 +26,109 @@ from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 
 _SECOND_US = 1_000_000
 _CHECK_US = 10 * _SECOND_US  # how often running jobs are looked at
+_STEP_S = 300  # how often sums are written down where nothing else is said
+_MOST = (1 << 63) - 1  # what a journal can hold
+
+
+class _Held(NamedTuple):
+    """What a running job is charged for, and whom."""
+
+    start_us: int
+    owners: tuple[OwnerKey, ...]
+    amounts: Amounts
 
 
 class UsageIndex:
     """Usage kept by the events it is shown; sums are made when asked for."""
 
-    def __init__(self, cluster: Cluster, half_life_s: int = 0) -> None:
+    def __init__(self, cluster: Cluster, conf: SlurmConf | None = None) -> None:
         """Count what the Cluster remembers."""
         self._cluster = cluster
-        self._ledger = Ledger(half_life_s)
-        self._holds: dict[int, tuple[int, tuple[OwnerKey, ...], Amounts]] = {}  # by job id
+        self._ledger = Ledger(conf.priority_decay_half_life if conf is not None else 0)
+        self._holds: dict[int, _Held] = {}  # by job id
+        self._changed: dict[OwnerKey, None] = {}  # since the sums were written down
+        self._begun_us = self._kept_us = cluster.time_us
+        self._must_keep = False
         self._checked_us = 0
-        self.past: Callable[[OwnerKey], Spent] | None = None
+        self._keep_us = _STEP_S * _SECOND_US
+        self._reset_period = ""
+        self._resets_now = False
+        if conf is not None:
+            self.adopt(conf)
+        self._remember()
+
+    def _remember(self) -> None:
+        cluster = self._cluster
+        for owner, kept in cluster.usage.items():
+            spent = Spent(float(kept.wall_s), {name: float(s) for name, s in kept.tres_s.items()})
+            self._ledger.put(owner, kept.at_us, spent)
         for job_id in cluster.active:
             self._begin(cluster.jobs[job_id])
         for job_id in cluster.ended:
             job = cluster.jobs[job_id]
-            if job.start_us and job.nodes:
-                self._add(
-                    self._owners(job), self._amounts(job), job.end_us, _run_s(job, job.end_us)
-                )
+            if job.start_us and job.nodes and job.end_us > cluster.usage_until_us:
+                one = _Held(job.start_us, self._owners(job), self._amounts(job))
+                self._charge(job, one, job.end_us)
 
-    def decay(self, half_life_s: int) -> None:
-        """Let usage fade with this half-life in seconds; 0: never."""
-        self._ledger.half_life_s = half_life_s
+    def adopt(self, conf: SlurmConf) -> None:
+        """Go by the half-life, step and reset period of a configuration from now on."""
+        if conf.priority_decay_half_life != self._ledger.half_life_s:
+            # What has faded so far did so with the half-life of before.
+            now_us = self._cluster.time_us
+            for owner in self._ledger.owners():
+                spent = self._ledger.of(owner, now_us, fades=self._fades(owner))
+                self._ledger.put(owner, now_us, spent)
+                self._changed[owner] = None
+            self._ledger.half_life_s = conf.priority_decay_half_life
+        least_s = min(conf.priority_calc_period or _STEP_S, conf.min_job_age or _STEP_S)
+        self._keep_us = least_s * _SECOND_US
+        self._reset_period = conf.priority_usage_reset_period
+        self._resets_now = self._reset_period == "NOW"
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Note runs that begin and end."""
         for event in events:
             if isinstance(event, ev.JobAllocated):
                 self._begin(self._cluster.jobs[event.job_id])
-            elif isinstance(event, (ev.JobCompleting, ev.JobEnded, ev.JobRequeued)):
+            elif isinstance(event, (ev.JobCompleting, ev.JobEnded)):
                 self._end(event.job_id, event.time_us)
+            elif isinstance(event, ev.JobRequeued):
+                # The record says nothing of this run any more.
+                self._end(event.job_id, event.time_us)
+                self._must_keep = True
+            elif isinstance(event, ev.UsageReset):
+                self._forget(event)
+
+    def due(self, now_us: int, calendar: Calendar) -> list[ev.AnyEvent]:
+        """Return UsageReset when its time has come, else UsageKept once in a while."""
+        last_us = self._cluster.usage_since_us or self._begun_us
+        next_us = usage_reset.next_us(self._reset_period, last_us, calendar)
+        if self._resets_now or 0 < next_us <= now_us:
+            self._resets_now = False
+            return [ev.UsageReset(now_us, (), is_all=True)]
+        if not self._changed:
+            return []
+        if not self._must_keep and now_us - self._kept_us < self._keep_us:
+            return []
+        self._kept_us, self._must_keep = now_us, False
+        # More may end in this very microsecond.
+        until_us = max(now_us - 1, self._cluster.usage_until_us)
+        kept = tuple(
+            self._kept(owner, until_us) for owner in self._changed if self._is_known(owner)
+        )
+        self._changed.clear()
+        return [ev.UsageKept(now_us, until_us, kept)]
+
+    def _kept(self, owner: OwnerKey, at_us: int) -> OwnerUsage:
+        spent = self._ledger.of(owner, at_us, fades=self._fades(owner))
+        tres_s = {name: min(_MOST, round(used)) for name, used in spent.tres_s.items()}
+        return OwnerUsage(
+            owner[0], owner[1], at_us, round(spent.wall_s), tres_s, self._since_us(owner)
+        )
+
+    def _is_known(self, owner: OwnerKey) -> bool:
+        kind, name = owner
+        return name in (self._cluster.assocs if kind == "assoc" else self._cluster.qos)
 
     def quotas(self, now_us: int, *, is_safe: bool = False) -> quotas.Quotas | None:
         """Return the limits of now with all that runs counted; None where nobody has any."""
@@ -98,17 +174,19 @@ class UsageIndex:
     def _spending(self, now_us: int) -> Callable[[OwnerKey], Spent]:
         """Return a function that says what an owner has used, running jobs included."""
         running: dict[OwnerKey, Spent] = {}
-        for job_id, (_, owners, amounts) in self._holds.items():
+        for job_id, one in self._holds.items():
             job = self._cluster.jobs[job_id]
-            run_s = _run_s(job, now_us) * self._factor(job)
-            for owner in owners:
-                running.setdefault(owner, Spent()).add(run_s, amounts, run_s)
+            factor, run_s = self._factor(job), _run_s(job, now_us)
+            for owner in one.owners:
+                counted_s = self._counted_s(owner, one.start_us, run_s, now_us)
+                counted_s = factor * self._ledger.lasting_s(counted_s, fades=self._fades(owner))
+                running.setdefault(owner, Spent()).add(counted_s, one.amounts, counted_s)
 
         def spent(owner: OwnerKey) -> Spent:
             total = self._ledger.of(owner, now_us, fades=self._fades(owner))
-            for more in (running.get(owner), self.past(owner) if self.past is not None else None):
-                if more is not None:
-                    total.add(more.wall_s, more.tres_s, 1.0)
+            more = running.get(owner)
+            if more is not None:
+                total.add(more.wall_s, more.tres_s, 1.0)
             return total
 
         return spent
@@ -118,20 +196,49 @@ class UsageIndex:
             return
         owners = self._owners(job)
         if owners:
-            self._holds[job.job_id] = job.start_us, owners, self._amounts(job)
+            self._holds[job.job_id] = _Held(job.start_us, owners, self._amounts(job))
 
     def _end(self, job_id: int, at_us: int) -> None:
-        held_since = self._holds.pop(job_id, None)
+        one = self._holds.pop(job_id, None)
         job = self._cluster.jobs.get(job_id)
-        if held_since is None or job is None:
+        if one is None or job is None:
             return
-        start_us, owners, amounts = held_since
-        run_s = max(0, at_us - start_us - job.suspended_us) / _SECOND_US
-        self._add(owners, amounts, at_us, run_s * self._factor(job))
+        end_us = min(at_us, job.end_us or at_us)
+        if end_us <= self._cluster.usage_until_us:
+            self._must_keep = True  # it was over before the sums were made, and nobody knew
+        self._charge(job, one, end_us)
 
-    def _add(self, owners: Sequence[OwnerKey], amounts: Amounts, at_us: int, run_s: float) -> None:
-        for owner in owners:
-            self._ledger.add(owner, at_us, run_s, amounts, fades=self._fades(owner))
+    def _charge(self, job: Job, one: _Held, end_us: int) -> None:
+        """Count a run that is over."""
+        run_s = max(0, end_us - one.start_us - job.suspended_us) / _SECOND_US
+        factor = self._factor(job)
+        for owner in one.owners:
+            counted_s = self._counted_s(owner, one.start_us, run_s, end_us)
+            self._ledger.add(
+                owner, end_us, counted_s, one.amounts, fades=self._fades(owner), factor=factor
+            )
+            self._changed[owner] = None
+
+    def _counted_s(self, owner: OwnerKey, start_us: int, run_s: float, end_us: int) -> float:
+        """Return how much of a run an owner's usage counts: nothing of before it was reset."""
+        since_us = self._since_us(owner)
+        return run_s if since_us <= start_us else min(run_s, max(0, end_us - since_us) / _SECOND_US)
+
+    def _since_us(self, owner: OwnerKey) -> int:
+        known = self._cluster.usage.get(owner)
+        since_us = self._cluster.usage_since_us
+        return max(since_us, known.since_us) if known is not None else since_us
+
+    def _forget(self, event: ev.UsageReset) -> None:
+        """Begin to count anew for those whose usage was reset."""
+        if event.is_all:
+            self._ledger.clear()
+            self._changed.clear()
+            return
+        owners: list[OwnerKey] = [("assoc", assoc_id) for assoc_id in event.assoc_ids]
+        for owner in (*owners, *(("qos", name) for name in event.qos)):
+            self._ledger.put(owner, event.time_us, Spent())
+            self._changed.pop(owner, None)
 
     def _amounts(self, job: Job) -> Amounts:
         partition = self._cluster.partitions.get(job.partition)

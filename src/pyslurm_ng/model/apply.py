@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from . import events as ev, task_ranges
+from .assoc import OwnerUsage
 from .cluster import RUNS_EPILOG, Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
 from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
@@ -793,8 +794,25 @@ def _qos_changed(cluster: Cluster, event: ev.QosChanged) -> None:
 
 @applies(ev.UsageReset)
 def _usage_reset(cluster: Cluster, event: ev.UsageReset) -> None:
-    for assoc_id in event.assoc_ids:
-        assert assoc_id in cluster.assocs, assoc_id
+    if event.is_all:
+        cluster.usage.clear()
+        cluster.usage_since_us = event.time_us
+    keys: list[tuple[str, int | str]] = [("assoc", assoc_id) for assoc_id in event.assoc_ids]
+    for kind, owner in (*keys, *(("qos", name) for name in event.qos)):
+        at_us = event.time_us
+        cluster.usage[kind, owner] = OwnerUsage(kind, owner, at_us, since_us=at_us)
+
+
+@applies(ev.UsageKept)
+def _usage_kept(cluster: Cluster, event: ev.UsageKept) -> None:
+    assert event.until_us >= cluster.usage_until_us, event
+    cluster.usage_until_us = event.until_us
+    for one in event.owners:
+        cluster.usage[one.kind, one.owner] = one
+    # Whoever is gone from accounting takes along what was used.
+    for kind, owner in list(cluster.usage):
+        if owner not in (cluster.assocs if kind == "assoc" else cluster.qos):
+            del cluster.usage[kind, owner]
 
 
 # Control --------------------------------------------------------------------------------------

@@ -69,6 +69,21 @@ class Qos(Struct, array_like=True, frozen=True, gc=False):
     limits: Limits = Limits()
 
 
+class OwnerUsage(Struct, array_like=True, frozen=True, gc=False):
+    """What an association or QOS has used, as it counted at one moment; runs of before count.
+
+    `owner` is the id of an association, or the name of a QOS. Seconds are TRES-seconds: amounts
+    (memory in MiB) times seconds, with decay and UsageFactor.
+    """
+
+    kind: str  # assoc or qos
+    owner: int | str
+    at_us: int
+    wall_s: int = 0
+    tres_s: dict[str, int] = {}
+    since_us: int = 0  # what was used before does not count: usage was set to zero then
+
+
 class UserRecord(Struct, array_like=True, frozen=True, gc=False):
     """A user known to accounting."""
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import gres_parts, task_ranges
-from .assoc import Association, Qos, UserRecord
+from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .duty import Duty
 from .job import NO_STEPS, Job, NodeAlloc
 from .kept_request import Known, kept_request, whole_request
@@ -146,6 +146,9 @@ class ClusterImage(Struct, array_like=True, gc=False):
     programs: int = 0
     prologs: tuple[int, ...] = ()
     epilogs: tuple[int, ...] = ()
+    usage: tuple[OwnerUsage, ...] = ()
+    usage_until_us: int = 0
+    usage_since_us: int = 0
 
 
 IMAGE_FORMAT = 1
@@ -196,6 +199,11 @@ class Cluster:
         self.programs = 0  # RUNS_* bits
         self.prologs: dict[int, None] = {}
         self.epilogs: dict[int, None] = {}
+        # By kind and id or name. It counts runs that ended up to `usage_until_us`; those that ended
+        # later are still among the jobs. None of before `usage_since_us` count.
+        self.usage: dict[tuple[str, int | str], OwnerUsage] = {}
+        self.usage_until_us = 0
+        self.usage_since_us = 0
         # Indexes: follow from the above.
         self.node_by_name: dict[str, int] = {}
         self.use: list[NodeUse] = []
@@ -285,6 +293,9 @@ class Cluster:
                 programs=self.programs,
                 prologs=tuple(self.prologs),
                 epilogs=tuple(self.epilogs),
+                usage=tuple(self.usage.values()),
+                usage_until_us=self.usage_until_us,
+                usage_since_us=self.usage_since_us,
             )
         )
 
@@ -314,6 +325,8 @@ class Cluster:
             "last_reservation_id",
             "topologies",
             "programs",
+            "usage_until_us",
+            "usage_since_us",
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:
@@ -327,6 +340,7 @@ class Cluster:
         cluster.users = {user.name: user for user in image.users}
         cluster.reservations = {item.name: item for item in image.reservations}
         cluster.licenses = dict(image.licenses)
+        cluster.usage = {(one.kind, one.owner): one for one in image.usage}
         cluster.prologs = dict.fromkeys(image.prologs)
         cluster.epilogs = dict.fromkeys(image.epilogs)
         for uid, request_id, at_us, body in image.replies:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from .assoc import Association, Qos, UserRecord
+from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .job import Dependency, JobRequest, NodeAlloc, Step, Usage
 from .node import DownNode, NodeFacts, NodeSpec
 from .partition import Partition
@@ -388,9 +388,21 @@ class QosChanged(Event, tag=51, frozen=True, array_like=True, gc=False):
 
 
 class UsageReset(Event, tag=52, frozen=True, array_like=True, gc=False):
-    """Raw usage of associations was set to zero."""
+    """Usage of associations and QOS was set to zero; with `is_all` that of everybody."""
 
     assoc_ids: tuple[int, ...]
+    qos: tuple[str, ...] = ()
+    is_all: bool = False
+
+
+class UsageKept(Event, tag=53, frozen=True, array_like=True, gc=False):
+    """What some associations and QOS have used was written down.
+
+    It counts all runs that ended no later than `until_us`; what others have used has not changed.
+    """
+
+    until_us: int
+    owners: tuple[OwnerUsage, ...]
 
 
 # Control --------------------------------------------------------------------------------------
@@ -485,6 +497,7 @@ AnyEvent = (
     | AssocChanged
     | QosChanged
     | UsageReset
+    | UsageKept
     | EpochStarted
     | RequestAnswered
     | ScriptStored

@@ -86,7 +86,7 @@ class SimController:
             self.cluster, self.journal, call_soon=world.call_soon, on_bug=self._bug
         )
         self.soft = Soft(started_us=world.now_us)
-        self.usage = UsageIndex(self.cluster, conf.priority_decay_half_life)
+        self.usage = UsageIndex(self.cluster, conf)
         self.scheduler = Scheduler(
             self.writer,
             self.soft,
@@ -130,6 +130,7 @@ class SimController:
         now_us = self.world.now_us
         limited = self.limits.due(self.conf, now_us)
         run_out = self.usage.run_out(now_us) if self.scheduler.policy.stops_jobs else ()
+        self.writer.record(self.usage.due(now_us, UTC))
         self.writer.record(
             timers.due(self.cluster, self.conf, self.soft.last_seen_us, now_us, limited, run_out)
         )

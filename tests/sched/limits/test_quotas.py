@@ -314,13 +314,26 @@ def test_several_starts_at_once_are_judged_as_a_sum() -> None:
 def test_usage_fades() -> None:
     """Half is left after a half-life, all where it is not to fade."""
     ledger = Ledger(half_life_s=1000)
-    ledger.add(("qos", "normal"), START_US, 100.0, {"cpu": 2})
+    ledger.put(("qos", "normal"), START_US, Spent(100.0, {"cpu": 200.0}))
     later_us = START_US + 1000 * 1_000_000
     faded = ledger.of(("qos", "normal"), later_us)
     assert faded.wall_s == pytest.approx(50, rel=0.01)
     assert faded.tres_s["cpu"] == pytest.approx(100, rel=0.01)
     assert ledger.of(("qos", "normal"), later_us, fades=False).wall_s == 100
     assert ledger.of(("qos", "other"), later_us).wall_s == 0
+
+
+def test_the_first_seconds_of_a_long_run_have_faded_most() -> None:
+    """A run counts as if each of its seconds had been charged on its own."""
+    ledger = Ledger(half_life_s=1000)
+    kept = 1 - 0.693 / 1000
+    each = sum(kept**age for age in range(5000))
+    assert ledger.lasting_s(5000) == pytest.approx(each)
+    assert ledger.lasting_s(5000, fades=False) == 5000
+    assert Ledger(half_life_s=0).lasting_s(5000) == 5000
+    ledger.add(("qos", "normal"), START_US, 5000, {"cpu": 2}, factor=3.0)
+    spent = ledger.of(("qos", "normal"), START_US)
+    assert (spent.wall_s, spent.tres_s["cpu"]) == (pytest.approx(3 * each), pytest.approx(6 * each))
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,9 +1,11 @@
-"""Days that reservations repeat on. The core has no time zone; the controller's edge brings it."""
+"""Days that reservations repeat on and usage is reset on. The core has no time zone; the controller's edge brings it."""
 
 from __future__ import annotations
 
 DAY_US = 86_400_000_000
 _MONDAY_US = 4 * DAY_US  # 1970-01-05
+_ERA_DAYS = 146_097  # of 400 years, after which the Gregorian calendar repeats itself
+_MARCH_DAYS = 719_468  # from March of year 0 to 1970
 
 
 class Calendar:
@@ -16,6 +18,26 @@ class Calendar:
     def weekday(self, when_us: int) -> int:
         """Return 0 for Monday to 6 for Sunday."""
         return (when_us - _MONDAY_US) // DAY_US % 7
+
+    def date(self, when_us: int) -> tuple[int, int, int]:
+        """Return year, month and day."""
+        # Years that begin in March have their leap day last.
+        day = when_us // DAY_US + _MARCH_DAYS
+        era, day = divmod(day, _ERA_DAYS)
+        year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+        day -= 365 * year + year // 4 - year // 100
+        from_march = (5 * day + 2) // 153
+        month = (from_march + 2) % 12 + 1
+        return 400 * era + year + (month <= 2), month, day - (153 * from_march + 2) // 5 + 1
+
+    def midnight_us(self, year: int, month: int, day: int) -> int:
+        """Return when a day begins; months and days beyond the last run on."""
+        year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+        year -= month <= 2
+        era, year = divmod(year, 400)
+        of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+        days = _ERA_DAYS * era + 365 * year + year // 4 - year // 100 + of_year
+        return (days - _MARCH_DAYS) * DAY_US
 
 
 UTC = Calendar()

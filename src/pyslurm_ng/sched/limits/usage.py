@@ -5,6 +5,7 @@ Decay is arithmetic at reading time; nothing runs to bring it about.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -50,11 +51,25 @@ class Ledger:
         amounts: Mapping[str, float],
         *,
         fades: bool = True,
+        factor: float = 1.0,
     ) -> None:
-        """Add a run that ended at `at_us`."""
+        """Add a run of `run_s` seconds that ended at `at_us`; `factor` is its UsageFactor."""
         spent = self.of(owner, at_us, fades=fades)
-        spent.add(run_s, amounts, run_s)
+        counted_s = factor * self.lasting_s(run_s, fades=fades)
+        spent.add(counted_s, amounts, counted_s)
         self._spent[owner] = at_us, spent
+
+    def put(self, owner: OwnerKey, at_us: int, spent: Spent) -> None:
+        """Know what an owner had used, as it counted at `at_us`."""
+        self._spent[owner] = at_us, spent
+
+    def clear(self) -> None:
+        """Forget what everybody has used."""
+        self._spent.clear()
+
+    def owners(self) -> tuple[OwnerKey, ...]:
+        """Return who has used anything."""
+        return tuple(self._spent)
 
     def of(self, owner: OwnerKey, now_us: int, *, fades: bool = True) -> Spent:
         """Return what an owner has used, as it counts now; a copy."""
@@ -62,7 +77,17 @@ class Ledger:
         elapsed_s = max(0, now_us - at_us) / _SECOND_US
         return spent.faded(self._factor(elapsed_s) if fades else 1.0)
 
+    def lasting_s(self, run_s: float, *, fades: bool = True) -> float:
+        """Return how many seconds of a run still count at its end: the first have faded most."""
+        if not self.half_life_s or not fades:
+            return run_s
+        lost = self._lost_each_second()
+        return -math.expm1(run_s * math.log1p(-lost)) / lost
+
     def _factor(self, elapsed_s: float) -> float:
         if not self.half_life_s:
             return 1.0
-        return float((1.0 - _LN2 / max(1, self.half_life_s)) ** elapsed_s)
+        return math.exp(elapsed_s * math.log1p(-self._lost_each_second()))
+
+    def _lost_each_second(self) -> float:
+        return _LN2 / max(1, self.half_life_s)
