@@ -227,7 +227,7 @@ def test_usage_is_reset_when_its_period_is_over() -> None:
 def test_usage_is_reset_at_the_start_when_the_period_is_now() -> None:
     """And when the configuration is read again."""
     conf = conf_of(f"{NEVER_FADES}PriorityUsageResetPeriod=NOW\n")
-    cluster, index, _ = started(Limits(), PLAIN)
+    _, index, _ = started(Limits(), PLAIN)
     index.adopt(conf)
     for _ in range(2):
         (reset,) = index.due(START_US + MINUTE_US, UTC)

@@ -42,7 +42,7 @@ def test_no_boundary(period: str) -> None:
     assert next_us(period, at_us("2026-11-21T14:30:00"), UTC) == 0
 
 
-@given(st.datetimes(datetime(1971, 1, 1), datetime(2400, 1, 1)))  # noqa: DTZ001
+@given(st.datetimes(datetime(1971, 1, 1), datetime(2400, 1, 1)))
 def test_dates_are_those_of_the_library(moment: datetime) -> None:
     """Dates there and back, leap years included."""
     when_us = int(moment.replace(tzinfo=timezone.utc).timestamp()) * 1_000_000

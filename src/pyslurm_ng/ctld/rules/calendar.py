@@ -1,4 +1,7 @@
-"""Days that reservations repeat on and usage is reset on. The core has no time zone; the controller's edge brings it."""
+"""Days that reservations repeat on and usage is reset on.
+
+The core has no time zone; the controller's edge brings it.
+"""
 
 from __future__ import annotations
 
