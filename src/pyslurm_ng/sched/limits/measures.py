@@ -76,6 +76,9 @@ class Limits(Protocol):
     def may_reserve(self, job: Waiting, partition: Partition, priority: int) -> bool:
         """Return whether a job that cannot start now may be promised room."""
 
+    def fork(self) -> Limits:
+        """Return the same limits, which count on their own from here."""
+
 
 def least(need: Need, licenses: str = "", partition: Partition | None = None) -> dict[str, int]:
     """Return the least a job takes, wherever it starts."""

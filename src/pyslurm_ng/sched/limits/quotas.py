@@ -89,6 +89,13 @@ class Quotas:
             self._used.setdefault(key, Used()).add(ask, run_min)
         self._answers.clear()
 
+    def fork(self) -> Quotas:
+        """Return the same limits, which count on their own from here."""
+        other = Quotas(self._associations, self._qos, self._spent, is_safe=self._is_safe)
+        other._used = {key: _copied(one) for key, one in self._used.items()}
+        other._standings = self._standings
+        return other
+
     def used(self) -> Mapping[tuple[str | int, ...], Used]:
         """Return what runs, by counter: `assoc` and id, or `qos`, name and maybe whose part."""
         return self._used
@@ -143,11 +150,12 @@ class Quotas:
     def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
         """Return the first limit in the way of several starts at once; nothing is counted."""
         used = self._used
-        self._used = {key: replace(one, tres=dict(one.tres), run_min=dict(one.run_min),
-                                   node_ids=set(one.node_ids))
-                      for job, ask in asked
-                      for key in self._standing(job, ask.partition).counters()
-                      if (one := used.get(key)) is not None}  # fmt: skip
+        self._used = {
+            key: _copied(one)
+            for job, ask in asked
+            for key in self._standing(job, ask.partition).counters()
+            if (one := used.get(key)) is not None
+        }
         self._answers.clear()
         wait: Wait | None = None
         for job, ask in asked:
@@ -345,6 +353,10 @@ def quotas(
     for job, ask in running:
         found.took(job, ask)
     return found
+
+
+def _copied(one: Used) -> Used:
+    return replace(one, tres=dict(one.tres), run_min=dict(one.run_min), node_ids=set(one.node_ids))
 
 
 def _places(standing: _Standing) -> Iterator[assoc.Limits]:

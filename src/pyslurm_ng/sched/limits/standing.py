@@ -86,6 +86,11 @@ class Standing:
         """Return whether a job that cannot start now may be promised room."""
         return self._inner is None or self._inner.may_reserve(job, partition, priority)
 
+    def fork(self) -> Standing:
+        """Return the same limits, which count on their own from here."""
+        inner = self._inner.fork() if self._inner is not None else None
+        return Standing(self._assoc_ids, self._qos, inner, self._thresholds, self._fairshare)
+
 
 class Standings:
     """Sees whether any job has lost account or QOS; looks at jobs only when those have changed."""

@@ -21,6 +21,7 @@ from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.licenses import LicensesInside
+from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
 from pyslurm_ng.sched.reservation.place_view import (
     longest_us,
     named_nothing,
@@ -62,30 +63,21 @@ class Inside:
 
         A job that a magnetic reservation draws but cannot hold is among the others, too.
         """
-        outcome = Plan()
         jobs, homeless = _by_place(snapshot)
         self._planners = {name: one for name, one in self._planners.items() if name in jobs}
         if not jobs and not homeless:
-            return outcome, snapshot
+            return Plan(), snapshot
         ranking = Ranking(snapshot, policy, fairshare)
-        left: dict[int, Waiting | None] = {}  # None: it has started, all of it
-        for place in snapshot.reservations:
-            here = [
-                job
-                for item in jobs.get(place.name, ())
-                if (job := left.setdefault(item.job_id, item)) is not None
-            ]
-            if not here:
-                continue
-            found = self._plan_place(snapshot, policy, place, here, budget, fairshare)
-            budget = max(0, budget - found.tested)
-            for job in here:
-                started = [one.task_id for one in found.starts if one.job_id == job.job_id]
-                left[job.job_id] = _left(job, started)
-            snapshot = _held(snapshot, place, found.starts, {job.job_id: job for job in here})
-            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()))
-            snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
-            outcome.add(found)
+        order = None
+        if len(jobs) > 1 and snapshot.limits is not None:
+            order = LimitOrder(snapshot.limits, _ranks(ranking, snapshot))
+        while True:
+            outcome, seen, left = self._round(snapshot, policy, jobs, budget, fairshare, order)
+            if order is None or order.is_settled():
+                break
+        if order is not None:
+            seen = dataclasses.replace(seen, limits=order.limits)
+        snapshot = seen
         for job in homeless:
             outcome.waits[job.job_id] = _not_for_it(snapshot, job)
         _rank(outcome, ranking, snapshot, [*homeless, *filter(None, left.values())])
@@ -95,6 +87,44 @@ class Inside:
         claims = {key: claim for key, claim in snapshot.claims.items() if key in ids}
         waiting = [job for job in rest if job is not None]
         return outcome, dataclasses.replace(snapshot, waiting=waiting, claims=claims)
+
+    def _round(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        jobs: Mapping[str, list[Waiting]],
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+        order: LimitOrder | None,
+    ) -> tuple[Plan, Snapshot, dict[int, Waiting | None]]:
+        """Plan all reservations once, one after another.
+
+        Returns:
+            The plan, a snapshot in which all of it runs, and by job what of it is left: None where
+            all of it has started.
+        """
+        outcome = Plan()
+        left: dict[int, Waiting | None] = {}
+        for place in snapshot.reservations:
+            here = [
+                job
+                for item in jobs.get(place.name, ())
+                if (job := left.setdefault(item.job_id, item)) is not None
+            ]
+            if not here:
+                continue
+            if order is not None:
+                snapshot = dataclasses.replace(snapshot, limits=order.inside(here))
+            found = self._plan_place(snapshot, policy, place, here, budget, fairshare)
+            budget = max(0, budget - found.tested)
+            for job in here:
+                started = [one.task_id for one in found.starts if one.job_id == job.job_id]
+                left[job.job_id] = _left(job, started)
+            snapshot = _held(snapshot, place, found.starts, {job.job_id: job for job in here})
+            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()))
+            snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
+            outcome.add(found)
+        return outcome, snapshot, left
 
     def _plan_place(
         self,
@@ -186,6 +216,26 @@ def _not_for_it(snapshot: Snapshot, job: Waiting) -> Wait:
     is_gone = known.isdisjoint(wanted.split(","))
     what = "does not exist" if is_gone else "is not for this job"
     return Wait(Reason.Reservation, f"reservation {wanted} {what}")
+
+
+def _ranks(ranking: Ranking, snapshot: Snapshot) -> Callable[[Waiting], Rank]:
+    """Return what says where a job stands in the queue, by the best of its partitions."""
+    known: dict[int, Rank] = {}
+
+    def rank(job: Waiting) -> Rank:
+        if job.job_id not in known:
+            partitions = (snapshot.partitions.get(name) for name in job.partitions)
+            known[job.job_id] = min(
+                (
+                    (-one.priority_tier, -ranking.priority(job, one), job.submit_us, job.job_id)
+                    for one in partitions
+                    if one is not None
+                ),
+                default=(0, 0, job.submit_us, job.job_id),
+            )
+        return known[job.job_id]
+
+    return rank
 
 
 def _rank(plan: Plan, ranking: Ranking, snapshot: Snapshot, jobs: Iterable[Waiting]) -> None:
