@@ -78,20 +78,16 @@ cdef class Grid(GridSearch):
         self._placed_count += self._found_count + 1
         return number
 
-    cdef void _hold_found(self, Kind *job) noexcept nogil:
+    cdef int _hold_found(self, Kind *job) except -1 nogil:
         cdef int index, place, node, amount_at, end = job.ends[self._found_slot]
         cdef Shape *shape = self._shape + job.shape
-        cdef int32_t *cells
         for index in range(self._found_count):
             node = self._found[index]
-            for place in range(shape.resources):
-                cells = self._cells(shape.resource[place], node)
-                if cells != NULL:
-                    grid_expect(cells + self._found_slot, end - self._found_slot)
             amount_at = self._node_kind[node] * shape.resources
             for place in range(shape.resources):
                 self._subtract(node, shape.resource[place], shape.amount[amount_at + place],
                                self._found_slot, end)
+        return 0
 
     def placed(self, Py_ssize_t number):
         """Return the nodes of a placing."""
@@ -114,36 +110,35 @@ cdef class Grid(GridSearch):
             self._trial.append((node, resource, amount, max(0, start), max(end, start + 1)))
         self._subtract(node, resource, amount, max(0, start), max(end, start + 1))
 
-    cdef void _subtract(self, int node, int resource, int32_t amount, int start,
-                        int end) noexcept nogil:
+    cdef int _subtract(self, int node, int resource, int32_t amount, int start,
+                       int end) except -1 nogil:
         cdef int index, plane, word = node >> 6
         cdef int32_t least, most, threshold
-        cdef int32_t *cells = self._cells(resource, node)
+        cdef grid_row *row = self._row(resource, node)
         cdef int32_t *thresholds = self._thresholds_of[resource] + self._node_kind[node]
-        if cells == NULL or amount <= 0:
-            return
-        grid_take_off(cells + start, end - start, amount, &least, &most)
+        if row == NULL or amount <= 0:
+            return 0
+        self._add(row, start, end, -amount, &least, &most)
         for index in range(self._plane_count[resource]):
             threshold = thresholds[index * self._kinds]
             if least < threshold <= most + amount:
                 plane = self._planes_of[resource][index]
-                grid_clear_below(cells, self._plane[plane] + <size_t>word * self._slots,
+                grid_clear_below(row, self._plane[plane] + <size_t>word * self._slots,
                                  self._summary[plane] + <size_t>word * self._blocks, start, end,
                                  threshold, amount, <uint64_t>1 << (node & 63))
+        return 0
 
     cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
         """Return how many tasks fit on a node that fits one, until a slot."""
-        cdef int at, slot, fit, tasks = most, node_kind = self._node_kind[node]
+        cdef int at, fit, tasks = most, node_kind = self._node_kind[node]
         cdef int32_t least, each
-        cdef int32_t *cells
+        cdef grid_row *row
         for at in range(shape.resources):
             each = tasks_amounts[node_kind][at]
-            cells = self._cells(shape.resource[at], node)
-            if each <= 0 or cells == NULL:
+            row = self._row(shape.resource[at], node)
+            if each <= 0 or row == NULL:
                 continue
-            least = 2147483647
-            for slot in range(end):
-                least = cells[slot] if cells[slot] < least else least
+            least = grid_row_least(row, 0, end)
             fit = 1 + (least - shape.amount[node_kind * shape.resources + at]) // each
             tasks = fit if fit < tasks else tasks
         return max(tasks, 0)
@@ -198,5 +193,12 @@ cdef class Grid(GridSearch):
 
     def free_at(self, int node, int resource):
         """Return the free amount of every slot."""
-        cdef int32_t *cells = self._cells(resource, node)
-        return [0 if cells == NULL else cells[slot] for slot in range(self._slots)]
+        cdef grid_row *row = self._row(resource, node)
+        cdef int at = 0, slot
+        if row == NULL:
+            return [0] * self._slots
+        free = []
+        for slot in range(self._slots):
+            at += at + 1 < row.count and row.steps[at + 1].slot == slot
+            free.append(row.steps[at].amount)
+        return free

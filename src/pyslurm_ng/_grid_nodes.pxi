@@ -3,8 +3,8 @@
 cdef class GridNodes:
     """Free resources of single nodes over time slots, and where requests first fit.
 
-    Per node and resource a row has an amount per slot. Per threshold that requests ask for a plane
-    has a bit per node and slot, 64 nodes to a word, the slots of a word side by side: a set of
+    Per node and resource a row has the amounts of the slots. Per threshold that requests ask for a
+    plane has a bit per node and slot, 64 nodes to a word, the slots of a word side by side: a set of
     nodes free over a window is an AND over consecutive words. Amounts only shrink once planes have
     been built, so each kind of job goes on looking where its predecessor found room.
     """
@@ -16,7 +16,8 @@ cdef class GridNodes:
     cdef int32_t *_node_kind
     cdef int32_t *_row_of  # [resource * nodes + node], -1 where a node has none
     cdef grid_memory *_memory_taken  # rows, planes and summaries
-    cdef int32_t *_free[MOST_RESOURCES]  # [row * slots + slot]
+    cdef grid_row *_free[MOST_RESOURCES]
+    cdef grid_spare _spare
     cdef int *_planes_of[MOST_RESOURCES]
     cdef int32_t *_thresholds_of[MOST_RESOURCES]  # [number of the plane * kinds + kind]
     cdef int _plane_count[MOST_RESOURCES]
@@ -121,10 +122,19 @@ cdef class GridNodes:
             raise MemoryError
         return memory
 
-    cdef inline int32_t *_cells(self, int resource, int node) noexcept nogil:
-        """Return what is free of a resource on a node, by slot; NULL where it has none."""
+    cdef inline grid_row *_row(self, int resource, int node) noexcept nogil:
+        """Return what is free of a resource on a node; NULL where it has none."""
         cdef int row = self._row_of[resource * self._nodes + node]
-        return NULL if row < 0 else self._free[resource] + <size_t>row * self._slots
+        return NULL if row < 0 else self._free[resource] + row
+
+    cdef int _add(self, grid_row *row, int start, int end, int32_t amount, int32_t *least,
+                  int32_t *most) except -1 nogil:
+        """Add an amount in some slots; say what the emptiest and the fullest of them has then."""
+        if grid_row_add(row, start, end, self._slots, amount, &self._memory_taken, &self._spare,
+                        least, most):
+            with gil:
+                raise MemoryError
+        return 0
 
     cdef int _slot_at(self, int64_t time_us) noexcept nogil:
         """Return the first slot that begins not before a time, or the number of slots."""
@@ -185,24 +195,22 @@ cdef class GridNodes:
 
     def set_amounts(self, int resource, amounts):
         """Set what each node has of a resource when no job runs; 0 makes no row."""
-        cdef int node, slot, rows = 0
+        cdef int node, rows = 0
         cdef int32_t amount
-        cdef int32_t *cells
+        cdef grid_step *steps
         if not 0 <= resource < self._resources or len(amounts) != self._nodes or self._planes:
             raise ValueError("amounts do not match the nodes, or planes exist already")
         for node in range(self._nodes):
             rows += amounts[node] > 0
-        cells = <int32_t *>self._take_memory((<size_t>rows * self._slots + 1) * sizeof(int32_t))
-        self._free[resource] = cells
+        self._free[resource] = <grid_row *>self._take_memory(<size_t>rows * sizeof(grid_row))
+        steps = <grid_step *>self._take_memory(<size_t>rows * FIRST_ROOM * sizeof(grid_step))
         rows = 0
         for node in range(self._nodes):
             amount = amounts[node]
             if amount > 0:
                 self._row_of[resource * self._nodes + node] = rows
+                grid_row_begin(self._free[resource] + rows, steps + rows * FIRST_ROOM, amount)
                 rows += 1
-                for slot in range(self._slots):
-                    cells[slot] = amount
-                cells += self._slots
 
     def hold(self, held, int64_t until_us):
         """Take what a running job holds until its end.
@@ -211,19 +219,18 @@ cdef class GridNodes:
             held: node, resource, amount; node, resource, amount ... in one sequence.
         """
         cdef Py_ssize_t index
-        cdef int node, resource, slot, end = max(1, self._slot_at(until_us))
-        cdef int32_t amount
-        cdef int32_t *cells
+        cdef int node, resource, end = max(1, self._slot_at(until_us))
+        cdef int32_t amount, least, most
+        cdef grid_row *row
         if self._planes:
             raise ValueError("planes exist already")
         for index in range(0, len(held) - 2, 3):
             node, resource, amount = held[index], held[index + 1], held[index + 2]
             if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
                 raise IndexError((node, resource))
-            cells = self._cells(resource, node)
-            if cells != NULL:
-                for slot in range(end):
-                    cells[slot] -= amount
+            row = self._row(resource, node)
+            if row != NULL:
+                self._add(row, 0, end, -amount, &least, &most)
 
     def add_plane(self, int resource, thresholds):
         """Return a new plane: a bit where a node has at least the threshold of its kind.
@@ -262,9 +269,9 @@ cdef class GridNodes:
 
     cdef void _fill_plane(self, int plane, int resource, int32_t *thresholds) noexcept nogil:
         """Set a bit from the slot on in which a node has enough."""
-        cdef int word, node, slot, low, high, middle, bit
+        cdef int word, node, slot, bit
         cdef int32_t threshold
-        cdef int32_t *cells
+        cdef grid_row *row
         cdef uint64_t *bits
         cdef uint64_t seen
         for word in range(self._words):
@@ -273,21 +280,14 @@ cdef class GridNodes:
                 node = word * 64 + bit
                 if node >= self._nodes:
                     break
-                cells = self._cells(resource, node)
+                row = self._row(resource, node)
                 threshold = thresholds[self._node_kind[node]]
-                if cells == NULL:
-                    if threshold <= 0:
-                        bits[0] |= <uint64_t>1 << bit
-                    continue
-                low, high = 0, self._slots
-                while low < high:
-                    middle = (low + high) >> 1
-                    if cells[middle] < threshold:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low < self._slots:
-                    bits[low] |= <uint64_t>1 << bit
+                if row != NULL:
+                    slot = grid_row_reaches(row, threshold, self._slots)
+                else:
+                    slot = 0 if threshold <= 0 else self._slots
+                if slot < self._slots:
+                    bits[slot] |= <uint64_t>1 << bit
             seen = 0
             for slot in range(self._slots):
                 seen |= bits[slot]

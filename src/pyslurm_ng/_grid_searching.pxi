@@ -147,15 +147,13 @@ cdef class GridSearch(GridChoice):
         """Return whether a node's rows have what no plane tells exactly."""
         cdef int place, kind = self._node_kind[node]
         cdef int32_t amount
-        cdef int32_t *cells
+        cdef grid_row *row
         for place in range(shape.inexact):
             amount = shape.amount[kind * shape.resources + place]
             if amount <= 0:
                 continue
-            cells = self._cells(shape.resource[place], node)
-            if cells == NULL:
-                return False
-            if not grid_holds(cells + start, end - start, amount):
+            row = self._row(shape.resource[place], node)
+            if row == NULL or grid_row_least(row, start, end) < amount:
                 return False
         return True
 

@@ -59,28 +59,22 @@ cdef class GridTrials(GridNodes):
                 ))
         return 0
 
-    cdef void _give_back(self, int node, int resource, int32_t amount, int start,
-                         int end) noexcept nogil:
+    cdef int _give_back(self, int node, int resource, int32_t amount, int start,
+                        int end) except -1 nogil:
         """Undo `_subtract`."""
-        cdef int slot, index, plane, block
-        cdef int32_t threshold
-        cdef int32_t *cells = self._cells(resource, node)
-        cdef uint64_t *bits
-        cdef uint64_t bit = <uint64_t>1 << (node & 63), in_all
-        if cells == NULL or amount <= 0:
-            return
-        for slot in range(start, end):
-            cells[slot] += amount
+        cdef int index, plane
+        cdef int32_t threshold, least, most
+        cdef grid_row *row = self._row(resource, node)
+        if row == NULL or amount <= 0:
+            return 0
+        self._add(row, start, end, amount, &least, &most)
         for index in range(self._plane_count[resource]):
             plane = self._planes_of[resource][index]
             threshold = self._thresholds_of[resource][
                 index * self._kinds + self._node_kind[node]]
-            bits = self._plane[plane] + <size_t>(node >> 6) * self._slots
-            for slot in range(start, end):
-                if cells[slot] >= threshold:
-                    bits[slot] |= bit
-            for block in range(start // BLOCK, (end - 1) // BLOCK + 1):
-                in_all = bit
-                for slot in range(block * BLOCK, min(self._slots, (block + 1) * BLOCK)):
-                    in_all &= bits[slot]
-                self._summary[plane][<size_t>(node >> 6) * self._blocks + block] |= in_all
+            if least - amount < threshold <= most:
+                grid_set_above(
+                    row, self._plane[plane] + <size_t>(node >> 6) * self._slots,
+                    self._summary[plane] + <size_t>(node >> 6) * self._blocks, start, end,
+                    self._slots, threshold, <uint64_t>1 << (node & 63))
+        return 0

@@ -74,7 +74,7 @@ include "_profile.pxi"
 
 cdef extern from *:
     """
-    #include "_grid.h"
+    #include "_grid_rows.h"
     static inline int pyslurm_popcount(unsigned long long word) { return __builtin_popcountll(word); }
     static inline int pyslurm_lowest(unsigned long long word) { return __builtin_ctzll(word); }
     """
@@ -90,13 +90,31 @@ cdef extern from *:
     void *grid_take_memory(grid_memory **memory, size_t bytes) noexcept nogil
     void grid_give_back_memory(grid_memory *memory) noexcept nogil
     int grid_first_least(const int16_t *numbers, int count) noexcept nogil
-    void grid_expect(const int32_t *cells, int count) noexcept nogil
-    bint grid_holds(const int32_t *cells, int count, int32_t amount) noexcept nogil
 
-    void grid_take_off(int32_t *cells, int count, int32_t amount, int32_t *least,
-                       int32_t *most) noexcept nogil
-    void grid_clear_below(const int32_t *cells, uint64_t *bits, uint64_t *summary, int start,
+    cdef struct grid_step:
+        int32_t amount
+        int32_t slot
+
+    cdef struct grid_row:
+        grid_step *steps
+        int32_t count
+
+    cdef struct grid_spare:
+        pass
+
+    cdef enum:
+        FIRST_ROOM "GRID_FIRST_ROOM"
+
+    void grid_row_begin(grid_row *row, grid_step *steps, int32_t amount) noexcept nogil
+    int grid_row_add(grid_row *row, int start, int end, int slots, int32_t amount,
+                     grid_memory **memory, grid_spare *spare, int32_t *least,
+                     int32_t *most) noexcept nogil
+    int32_t grid_row_least(const grid_row *row, int start, int end) noexcept nogil
+    int grid_row_reaches(const grid_row *row, int32_t amount, int slots) noexcept nogil
+    void grid_clear_below(const grid_row *row, uint64_t *bits, uint64_t *summary, int start,
                           int end, int32_t threshold, int32_t amount, uint64_t bit) noexcept nogil
+    void grid_set_above(const grid_row *row, uint64_t *bits, uint64_t *summary, int start, int end,
+                        int slots, int32_t threshold, uint64_t bit) noexcept nogil
 
 cdef enum:
     MOST_RESOURCES = 32
