@@ -266,6 +266,7 @@ def measure(
     forget_largest()
     before_mib = memory_mib("VmRSS")
     planner, views, rules = Planner(), Views(), policy(conf)
+    views.heed_preemption(bool(rules.preempt_by))
     snapshots, plans, cpu, started = [], [], [], []
     plan = Plan()
     for _ in range(passes + 1):

@@ -212,25 +212,26 @@ cdef class GridNodes:
                 grid_row_begin(self._free[resource] + rows, steps + rows * FIRST_ROOM, amount)
                 rows += 1
 
-    def hold(self, held, int64_t until_us):
+    def hold(self, bytes held, int64_t until_us):
         """Take what a running job holds until its end.
 
         Args:
-            held: node, resource, amount; node, resource, amount ... in one sequence.
+            held: node, resource, amount; node, resource, amount ... as 32-bit numbers.
         """
-        cdef Py_ssize_t index
+        cdef const int32_t *numbers = <const int32_t *><const char *>held
+        cdef Py_ssize_t index, count = len(held) // sizeof(int32_t)
         cdef int node, resource, end = max(1, self._slot_at(until_us))
-        cdef int32_t amount, least, most
+        cdef int32_t least, most
         cdef grid_row *row
         if self._planes:
             raise ValueError("planes exist already")
-        for index in range(0, len(held) - 2, 3):
-            node, resource, amount = held[index], held[index + 1], held[index + 2]
+        for index in range(0, count - 2, 3):
+            node, resource = numbers[index], numbers[index + 1]
             if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
                 raise IndexError((node, resource))
             row = self._row(resource, node)
             if row != NULL:
-                self._add(row, 0, end, -amount, &least, &most)
+                self._add(row, 0, end, -numbers[index + 2], &least, &most)
 
     def add_plane(self, int resource, thresholds):
         """Return a new plane: a bit where a node has at least the threshold of its kind.

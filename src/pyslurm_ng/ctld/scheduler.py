@@ -171,6 +171,7 @@ class Scheduler:
     def look(self) -> Snapshot:
         """Return what a pass would see now."""
         self._views.foresee(self._foresight())
+        self._views.heed_preemption(bool(self.policy.preempt_by))
         cluster = self._writer.cluster
         view = snapshot(cluster, self._edges.now_us(), self._views)
         limits: Limits | None = None

@@ -164,6 +164,13 @@ class Views:
         self._stale: dict[int, None] = {}
         self._moving: dict[int, None] = {}
         self._knows_all = False
+        self._preempts = True
+
+    def heed_preemption(self, preempts: bool) -> None:
+        """Have no records of jobs as victims, which are large, where nobody preempts others."""
+        if preempts != self._preempts:
+            self._preempts = preempts
+            self._knows_all = False
 
     def foresee(self, history: History | None) -> None:
         """Say in records how long jobs will probably run; None: no more."""
@@ -215,7 +222,7 @@ class Views:
             self._running.pop(job_id, None)
             return
         job = cluster.jobs[job_id]
-        view = _running(cluster, job, now_us)
+        view = _running(cluster, job, now_us, preempts=self._preempts)
         if self._history is not None and job.start_us:
             foreseen_us = self._history.foreseen_us(job)
             if foreseen_us:
@@ -466,8 +473,12 @@ def _victim(cluster: Cluster, job: Job) -> Victim:
     )
 
 
-def _running(cluster: Cluster, job: Job, now_us: int) -> Running:
-    """Return what an active job holds; a suspended one goes on as long as it has left."""
+def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Running:
+    """Return what an active job holds; a suspended one goes on as long as it has left.
+
+    Args:
+        preempts: any job may be a victim; else those only that share cores or were one already.
+    """
     nodes = job.nodes
     tenant = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
     if job.flags & JobFlag.COMPLETING:
@@ -475,7 +486,8 @@ def _running(cluster: Cluster, job: Job, now_us: int) -> Running:
         nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
         return Running(job.job_id, 0, nodes, job.licenses_alloc, tenant=tenant)
     is_suspended = job.state == JobState.SUSPENDED
-    victim = _victim(cluster, job)
+    is_victim = preempts or job.rows > 1 or bool(job.suspended_by)
+    victim = _victim(cluster, job) if is_victim else None
     if job.preempt_end_us:
         end_us = job.preempt_end_us
     elif job.time_limit_min >= NO_VAL:

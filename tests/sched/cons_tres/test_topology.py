@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -159,6 +160,22 @@ def test_trees_without_a_common_switch_do_not_share_a_job() -> None:
     assert layout.pick(0b110101, Place(2)) == 0b110000
 
 
+@given(
+    st.lists(st.sets(st.integers(0, 400), max_size=8), max_size=5),
+    st.sets(st.integers(0, 400), max_size=30),
+)
+def test_spans_are_sets_of_nodes(units: list[set[int]], fits: set[int]) -> None:
+    """Wherever they lie; who has no position is in none."""
+    topology = Topology(
+        "t", "tree", tuple(Switch(f"s{at}", 0, tuple(unit)) for at, unit in enumerate(units))
+    )
+    layout = Layout(topology, {node: node for node in range(300)})
+    for unit, span in zip(units, layout.units, strict=False):
+        known = {node for node in unit if node < 300}
+        assert set(bits(span.part(mask(frozenset(fits))))) == known & fits
+        assert span.count(mask(frozenset(fits))) == len(known & fits)
+
+
 @st.composite
 def block_cases(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int]:
     """Draw blocks, the nodes that fit, and a count."""
@@ -265,7 +282,7 @@ def test_the_kernel_joins_no_separate_trees() -> None:
     """A job waits until one of them has room."""
     grid = Grid([0, 10], [0] * 4, 1, 1)
     grid.set_amounts(0, [1] * 4)
-    grid.hold([1, 0, 1, 3, 0, 1], 10)
+    grid.hold(array("i", [1, 0, 1, 3, 0, 1]).tobytes(), 10)
     grid.set_leaves([0, 0, 1, 1])
     grid.set_switches([])
     shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)

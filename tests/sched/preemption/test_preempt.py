@@ -22,7 +22,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.limits.quotas import Quotas
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.snapshot import Views, snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 BASE = r"""
@@ -161,6 +161,21 @@ class Site:
 
     def nodes(self, job_id: int) -> list[int]:
         return [alloc.node_id for alloc in self.cluster.jobs[job_id].nodes]
+
+
+def test_who_can_be_a_victim_is_known_where_somebody_preempts() -> None:
+    """Elsewhere no record is made; what is told later holds for jobs that run already."""
+    site = Site(TIERS % "CANCEL")
+    submit(site.cluster, JobRequest(ntasks=1, partition="low"))
+    views = Views()
+    for start in Planner()(snapshot(site.cluster, START_US, views), site.policy).starts:
+        events = dispatch(site.cluster, start, START_US)
+        apply_all(site.cluster, events)
+        views.forget([start.job_id])
+    for preempts in (False, True, False):
+        views.heed_preemption(preempts)
+        (item,) = snapshot(site.cluster, START_US, views).running
+        assert (item.victim is not None) == preempts
 
 
 def test_higher_tier_cancels_and_then_starts() -> None:

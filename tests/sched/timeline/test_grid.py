@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from copy import deepcopy
 
 from hypothesis import given, settings, strategies as st
@@ -69,7 +70,7 @@ def test_finds_what_its_twin_finds(
     for node, cpus, mem, until in running:
         node %= len(nodes)
         held = min(cpus, twin.free[node][CPUS][0]), min(mem, twin.free[node][MEM][0])
-        grid.hold([node, CPUS, held[0], node, MEM, held[1]], until)
+        grid.hold(array("i", [node, CPUS, held[0], node, MEM, held[1]]).tobytes(), until)
         end = max(1, len([time for time in TIMES if time < until]))
         for resource in (CPUS, MEM):
             twin.hold(node, resource, held[resource], 0, end)
@@ -258,7 +259,7 @@ def test_required_nodes_are_among_those_found() -> None:
     """A job that names a node waits for it, and takes others as they come."""
     grid = Grid([0, 10], [0] * 4, 1, 1)
     grid.set_amounts(0, [1] * 4)
-    grid.hold([2, 0, 1], 10)
+    grid.hold(array("i", [2, 0, 1]).tobytes(), 10)
     plane = grid.add_plane(0, [1])
     shape = grid.add_shape([0], [plane], [[1]], 0)
     kind = grid.add_kind(shape, grid.add_mask(b"\1" * 4), 2, 5, grid.add_mask(b"\0\0\1\0"))
@@ -277,3 +278,42 @@ def test_capacity_counts_tasks_per_node() -> None:
     assert grid.capacity(kind, [[10, 2]], 100, 100) == [(0, 4), (1, 3)]
     assert grid.capacity(kind, [[10, 2]], 100, 4) == [(0, 4)]
     assert grid.tasks_on(kind, [1, 0], [[10, 2]], 100) == [3, 4]
+
+
+@settings(deadline=None)
+@given(
+    slots=st.integers(1, 40),
+    takes=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 39), st.integers(1, 40), st.integers(1, 3)),
+        max_size=60,
+    ),
+    kept=st.integers(0, 60),
+)
+def test_rows_say_what_slots_would(
+    slots: int, takes: list[tuple[int, int, int, int]], kept: int
+) -> None:
+    """However many steps a row has: takes from any moment to any, the last of them given back."""
+    times = list(range(slots))
+    nodes = [(20, 0), (0, 9), (5, 5), (64, 64)]
+    grid, twin = Grid(times, [0] * 4, 1, 2), SlowGrid(times, nodes)
+    for resource in (CPUS, MEM):
+        grid.set_amounts(resource, [node[resource] for node in nodes])
+    plane = grid.add_plane(CPUS, [3])
+    shape = grid.add_shape([CPUS], [plane], [[3]], 0)
+    kind = grid.add_kind(shape, grid.add_mask(b"\1" * 4), 1, 2)
+    for at, (node, begin, duration, amount) in enumerate(takes):
+        begin %= slots
+        if at == kept:
+            grid.begin_trial()
+        for resource in (CPUS, MEM):
+            grid.take(node, resource, amount, begin, begin + duration)
+            if at < kept and nodes[node][resource]:
+                twin.hold(node, resource, amount, begin, min(slots, begin + duration))
+    if len(takes) > kept:
+        grid.roll_back()
+    for node in range(4):
+        for resource in (CPUS, MEM):
+            assert grid.free_at(node, resource) == twin.free[node][resource]
+    slot, fitting = twin.find(range(4), 1, {CPUS: 3}, 2)
+    assert grid.find(kind) == slot
+    assert slot == NEVER or grid.found() == fitting[:1]

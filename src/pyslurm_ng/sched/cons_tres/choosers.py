@@ -114,7 +114,7 @@ class Chooser:
             return found
         # Those counted lie apart; perhaps one unit of the network has them all.
         for unit in self.layout.units:
-            required = meet_counts(candidates & unit, place.nodes, place.required, counts)
+            required = meet_counts(unit.part(candidates), place.nodes, place.required, counts)
             if required is not None:
                 found = self._free_choice(candidates, place._replace(required=required))
                 if found is not None:

@@ -18,6 +18,7 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
 
 _MOST_SIZES = 64  # node counts to try for a job that leaves the choice
+_DIGITS = b"01" + bytes(254)  # of binary numbers
 
 
 class Place(NamedTuple):
@@ -37,9 +38,27 @@ class Place(NamedTuple):
     spreads: bool = False
 
 
+class Span(NamedTuple):
+    """A set of nodes with near numbers: the lowest bit of `mask` is the node at `first`.
+
+    A large cluster has thousands of leaf switches; as sets from 0 on they would take megabytes.
+    """
+
+    first: int
+    mask: int
+
+    def count(self, nodes: int) -> int:
+        """Return how many of some nodes are in it."""
+        return (nodes >> self.first & self.mask).bit_count()
+
+    def part(self, nodes: int) -> int:
+        """Return those of some nodes that are in it."""
+        return (nodes >> self.first & self.mask) << self.first
+
+
 class _Switch(NamedTuple):
     level: int
-    mask: int
+    nodes: Span
     leaves: tuple[int, ...]
 
 
@@ -65,24 +84,22 @@ class Layout:
         """
         self.kind = topology.kind
         self.position = position
-        self.units = [_mask(position, node_ids) for node_ids in units_in_order(topology)]
+        self.units = [_span(position, node_ids) for node_ids in units_in_order(topology)]
         self._switches: list[_Switch] = []
         self._sizes = topology.block_sizes
         self._add_switches(topology)
-        everything = (1 << len(position)) - 1
-        known = 0
-        for unit in self.units:
-            known |= unit
-        self._loose = everything & ~known
-        if self._loose:
-            self._switches.append(_Switch(1 << 30, self._loose, (len(self.units),)))
-            self.units.append(self._loose)
-        self.unit_of = [0] * len(position)
+        unit_of = [-1] * len(position)
         for number, unit in enumerate(self.units):
-            for place in bits(unit):
-                self.unit_of[place] = number
+            for place in bits(unit.mask):
+                unit_of[unit.first + place] = number
+        loose = _span_of([place for place, number in enumerate(unit_of) if number < 0])
+        self._loose = loose.mask << loose.first
+        self.unit_of = [len(self.units) if number < 0 else number for number in unit_of]
+        if self._loose:
+            self._switches.append(_Switch(1 << 30, loose, (len(self.units),)))
+            self.units.append(loose)
         self.groups = weight_groups(weights)
-        self._levels: list[list[tuple[int, range]]] = []
+        self._levels: list[list[tuple[Span, range]]] = []
         if self.kind == "block":
             self._levels = [self._groups_of(level) for level in range(len(self._sizes) + 1)]
 
@@ -91,14 +108,16 @@ class Layout:
         number_of = {unit: number for number, unit in enumerate(self.units)}
         by_level = sorted(topology.switches, key=lambda switch: switch.level)
         for switch in by_level:
-            mask = _mask(self.position, switch.node_ids)
+            span = _span(self.position, switch.node_ids)
             if not switch.level:
-                leaf_at[switch.name] = (number_of[mask],)
+                number = number_of[span]
+                span = self.units[number]
+                leaf_at[switch.name] = (number,)
             else:
                 leaf_at[switch.name] = tuple(
                     leaf for child in switch.children for leaf in leaf_at[child]
                 )
-            self._switches.append(_Switch(switch.level, mask, leaf_at[switch.name]))
+            self._switches.append(_Switch(switch.level, span, leaf_at[switch.name]))
 
     def trees(self) -> list[tuple[int, tuple[int, ...]]]:
         """Return (level, units below) of every switch above the leaves, lowest first."""
@@ -142,7 +161,7 @@ class Layout:
         if not place.consolidates:
             return self._segments(fits, place)
         level = self._level_of(place.nodes)
-        groups = [fits & mask for mask, _ in self._levels[level]]
+        groups = [span.part(fits) for span, _ in self._levels[level]]
         for free in sorted(groups, key=int.bit_count):
             if not place.required & ~free and free.bit_count() >= place.nodes:
                 found = self._segments(free, place)
@@ -158,12 +177,12 @@ class Layout:
     # Tree ---------------------------------------------------------------------------------------
 
     def _from_tree(self, fits: int, place: Place) -> int | None:
-        counts = [(fits & unit).bit_count() for unit in self.units]
-        held = [number for number, unit in enumerate(self.units) if place.required & unit]
+        counts = [unit.count(fits) for unit in self.units]
+        held = sorted({self.unit_of[one] for one in bits(place.required)})
         best: tuple[int, int, int] | None = None
         within: tuple[int, ...] = ()
         for switch in self._switches:
-            if place.required & ~switch.mask:
+            if switch.nodes.part(place.required) != place.required:
                 continue
             total = sum(counts[leaf] for leaf in switch.leaves)
             if total < place.nodes:
@@ -175,7 +194,7 @@ class Layout:
             return None
         chosen, left = place.required, place.nodes - place.required.bit_count()
         for leaf in held:
-            chosen, left = _take(fits & self.units[leaf] & ~chosen, chosen, left)
+            chosen, left = _take(self.units[leaf].part(fits) & ~chosen, chosen, left)
         spare = [leaf for leaf in within if counts[leaf] and leaf not in held]
         while left:
             enough = [leaf for leaf in spare if counts[leaf] >= left]
@@ -184,7 +203,7 @@ class Layout:
             else:
                 leaf = max(spare, key=lambda leaf: counts[leaf])
             spare.remove(leaf)
-            chosen, left = _take(fits & self.units[leaf], chosen, left)
+            chosen, left = _take(self.units[leaf].part(fits), chosen, left)
         return chosen
 
     # Blocks -------------------------------------------------------------------------------------
@@ -199,7 +218,7 @@ class Layout:
             own = 0
             if required:
                 first = (required & -required).bit_length() - 1
-                beside = required & self.units[self.unit_of[first]]
+                beside = self.units[self.unit_of[first]].part(required)
                 own, _ = _take(beside, 0, size)
                 required &= ~own
                 if own & closed:
@@ -209,8 +228,9 @@ class Layout:
                 return None
             chosen |= found
             if place.spreads:
-                for unit in self.units:
-                    closed |= unit if unit & found else 0
+                for number in {self.unit_of[one] for one in bits(found)}:
+                    unit = self.units[number]
+                    closed |= unit.mask << unit.first
         return None if required else chosen
 
     def _from_blocks(self, fits: int, nodes: int, required: int) -> int | None:
@@ -218,15 +238,14 @@ class Layout:
         level = self._level_of(nodes)
         best: tuple[int, int] | None = None
         found: int | None = None
-        for number, (mask, group) in enumerate(self._levels[level]):
-            free = fits & mask
-            total = free.bit_count()
-            if total < nodes or required & ~mask:
+        for number, (span, group) in enumerate(self._levels[level]):
+            total = span.count(fits)
+            if total < nodes or span.part(required) != required:
                 continue
             # Later ones on ties, as users of Slurm know it.
             if best is not None and (total, -number) >= best:
                 continue
-            chosen = self._inside(free, group, level, nodes, required)
+            chosen = self._inside(span.part(fits), group, level, nodes, required)
             if chosen is not None:
                 best, found = (total, -number), chosen
         if found is None and self._loose and nodes == 1 and not required & ~self._loose:
@@ -234,7 +253,7 @@ class Layout:
             return loose & -loose if loose else None
         return found
 
-    def _groups_of(self, level: int) -> list[tuple[int, range]]:
+    def _groups_of(self, level: int) -> list[tuple[Span, range]]:
         """Return nodes and base blocks of every block of a planning size; beyond the last: all."""
         blocks = len(self.units) - bool(self._loose)
         step = blocks
@@ -243,10 +262,9 @@ class Layout:
         groups = []
         for first in range(0, blocks, step):
             group = range(first, min(blocks, first + step))
-            mask = 0
-            for block in group:
-                mask |= self.units[block]
-            groups.append((mask, group))
+            units = [self.units[block] for block in group]
+            places = [unit.first + place for unit in units for place in bits(unit.mask)]
+            groups.append((_span_of(places), group))
         return groups
 
     def _inside(self, free: int, group: range, level: int, nodes: int, required: int) -> int | None:
@@ -257,7 +275,7 @@ class Layout:
         most = -(-nodes // size)
         step = size // self._sizes[0]
         smaller = self._levels[level - 1][group.start // step : -(-group.stop // step)]
-        parts = [(free & mask, inner) for mask, inner in smaller if free & mask]
+        parts = [(span.part(free), inner) for span, inner in smaller if span.count(free)]
         held = [part for part in parts if part[0] & required]
         others = [part for part in parts if not part[0] & required]
         if len(held) > most:
@@ -392,12 +410,18 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _mask(position: Mapping[int, int], node_ids: Iterable[int]) -> int:
-    mask = 0
-    for node_id in node_ids:
-        if node_id in position:  # else it is in no view of the cluster: see `place_view`
-            mask |= 1 << position[node_id]
-    return mask
+def _span(position: Mapping[int, int], node_ids: Iterable[int]) -> Span:
+    # Who is in no view of the cluster has no position: see `place_view`.
+    return _span_of([position[node_id] for node_id in node_ids if node_id in position])
+
+
+def _span_of(places: Sequence[int]) -> Span:
+    first = min(places, default=0)
+    # Bit by bit the integer itself would be made anew each time.
+    flags = bytearray(max(places, default=-1) - first + 1)
+    for place in places:
+        flags[place - first] = 1
+    return Span(first, int(flags[::-1].translate(_DIGITS) or b"0", 2))
 
 
 def weight_groups(weights: Sequence[int]) -> list[int]:

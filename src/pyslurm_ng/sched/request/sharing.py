@@ -10,6 +10,7 @@ early, and the next pass knows better.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from pyslurm_ng.model.job import (
@@ -36,6 +37,7 @@ class Tenant(NamedTuple):
 
 
 NOBODY = Tenant()
+_tenant = lru_cache(4096)(Tenant)  # jobs of one user share it
 
 
 class Guest(NamedTuple):
@@ -61,7 +63,7 @@ def sharing_of(request: JobRequest, partition: Partition | None) -> str:
 def tenant_of(request: JobRequest, partition: Partition | None, uid: int) -> Tenant:
     """Return the tenant that a job of a user is in a partition."""
     name = partition.name if partition is not None else ""
-    return Tenant(uid, sharing_of(request, partition), request.mcs_label, name)
+    return _tenant(uid, sharing_of(request, partition), request.mcs_label, name)
 
 
 def may_share(one: Tenant, other: Tenant) -> bool:

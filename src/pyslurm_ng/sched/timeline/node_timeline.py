@@ -6,6 +6,7 @@ it what nodes have, who holds it until when, and what enough is.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 
 from pyslurm_ng._select import Grid
@@ -16,6 +17,7 @@ from pyslurm_ng.sched.request.sharing import TOPO, Tenant
 from pyslurm_ng.sched.reservation.reserved import OUTSIDE, Closed, closed_times
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 from pyslurm_ng.sched.timeline.company import Company
+from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.timeline.pools import SOON_US
@@ -46,7 +48,7 @@ class Timeline:
         self._company = company
         self.shared_gpus = SharedGpus(hardware)
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
-        self._held: dict[int, tuple[object, tuple[int, ...]]] = {}  # by running job
+        self._held = HeldAmounts()
 
     def begin(self, snapshot: Snapshot, demands: list[Demand], window_s: int) -> None:
         """Enter what is free now; later moments only once some job has to wait.
@@ -57,7 +59,7 @@ class Timeline:
         self._snapshot = snapshot
         self._window_s = window_s
         self._wanted = demands
-        self._started: list[tuple[tuple[int, ...], int]] = []  # what, until when
+        self._started: list[tuple[bytes, int]] = []  # what, until when
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
@@ -125,31 +127,30 @@ class Timeline:
     # What is held -------------------------------------------------------------------------------
 
     def _hold_running(self) -> None:
-        """Enter running jobs; what each holds is worked out once in its life."""
-        known, now_us = self._held, self._snapshot.now_us
-        held_now: dict[int, tuple[object, tuple[int, ...]]] = {}
-        hold = self.grid.hold
-        shared = self._shared
-        for job_id, end_us, allocs, _, is_suspended, *_, tenant in self._snapshot.running:
-            if job_id in shared:
-                (end_us, allocs), is_suspended = shared[job_id], False
-            held = known.get(job_id)
-            if held is None or held[0] != (allocs, is_suspended):
-                held = (allocs, is_suspended), self._flat(allocs, is_suspended, tenant)
-            held_now[job_id] = held
-            hold(held[1], end_us if end_us > now_us else now_us + SOON_US)
-        self._held = held_now
+        """Enter running jobs."""
+        now_us, hold = self._snapshot.now_us, self.grid.hold
+        running, shared = self._snapshot.running, self._shared
+        amounts = self._held.of(
+            running, lambda item: self._packed(item.nodes, item.is_suspended, item.tenant)
+        )
+        for item, held in zip(running, amounts, strict=True):
+            end_us = item.end_us
+            if item.job_id in shared:
+                end_us, allocs = shared[item.job_id]
+                held = self._packed(allocs, False, item.tenant)
+            hold(held, end_us if end_us > now_us else now_us + SOON_US)
 
     def hold(self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int) -> None:
         """Take from now on what a job gets that starts in this pass."""
         now_us, take = self._snapshot.now_us, self.grid.take
-        flat = self._flat(allocs, False, tenant)
+        held = self._packed(allocs, False, tenant)
+        flat = array("i", held)
         for at in range(0, len(flat), 3):
             place, resource, amount = flat[at : at + 3]
             take(place, resource, amount, now_us, end_us)
         self.shared_gpus.hold(allocs, end_us)
         if not self.is_deep:
-            self._started.append((flat, end_us))
+            self._started.append((held, end_us))
 
     def keep_apart(self, demand: Demand, places: list[int], start_us: int, end_us: int) -> None:
         """Take the rest of the units of the network that a job at some places has for itself."""
@@ -159,10 +160,8 @@ class Timeline:
             place = position[node_id]
             self.grid.take(place, CPUS, self._hardware.all_cpus(place), start_us, end_us)
 
-    def _flat(
-        self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
-    ) -> tuple[int, ...]:
-        """Return position, resource, amount; position ... of what a job holds."""
+    def _packed(self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant) -> bytes:
+        """Return position, resource, amount; position ... of what a job holds, 32 bits each."""
         flat: list[int] = []
         position = self._hardware.position
         for alloc in allocs:
@@ -172,7 +171,7 @@ class Timeline:
         if tenant.sharing == TOPO and not is_suspended:
             for node_id in self._company.beside(tenant, [alloc.node_id for alloc in allocs]):
                 flat += (position[node_id], CPUS, self._hardware.all_cpus(position[node_id]))
-        return tuple(flat)
+        return array("i", flat).tobytes()
 
     def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:
         """Return (resource, amount) of what a job holds on a node."""

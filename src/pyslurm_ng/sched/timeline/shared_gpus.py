@@ -7,6 +7,7 @@ promised to jobs with whole ones.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
@@ -44,7 +45,7 @@ class SharedGpus:
         for (node_id, number), end_us in self._until_us.items():
             place = self._hardware.position[node_id]
             for resource in self._hardware.rows_of_gpu(place, number):
-                grid.hold((place, resource, 1), end_us)
+                grid.hold(array("i", (place, resource, 1)).tobytes(), end_us)
 
     def hold(self, allocs: Iterable[NodeAlloc], end_us: int) -> None:
         """Enter a job that starts now."""

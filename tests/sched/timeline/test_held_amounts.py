@@ -1,0 +1,54 @@
+"""What running jobs hold is worked out once for each, whoever comes and goes."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.snapshot import Running
+from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
+
+
+def packed(item: Running) -> bytes:
+    """Return something that tells what a job holds."""
+    return bytes([item.is_suspended, *(alloc.node_id for alloc in item.nodes)])
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(1, 6), st.integers(0, 3), st.booleans()),
+            max_size=6,
+            unique_by=lambda item: item[0],
+        ),
+        max_size=5,
+    )
+)
+def test_amounts_are_those_of_the_jobs_of_each_pass(
+    passes: list[list[tuple[int, int, bool]]],
+) -> None:
+    """In whatever order jobs stand, and whether or not they changed."""
+    held = HeldAmounts()
+    for jobs in passes:
+        running = [
+            Running(job_id, 9, (NodeAlloc(node_id, 1, b"\1", 0, 1),), "", is_suspended)
+            for job_id, node_id, is_suspended in jobs
+        ]
+        assert list(held.of(running, packed)) == [packed(item) for item in running]
+
+
+def test_who_ran_before_is_not_worked_out_again() -> None:
+    """Some end, one changes, new ones come last."""
+    held = HeldAmounts()
+    first = [Running(job_id, 9, (NodeAlloc(job_id, 1, b"\1", 0, 1),), "") for job_id in range(1, 6)]
+    held.of(first, packed)
+    changed = first[3]._replace(nodes=(NodeAlloc(7, 1, b"\1", 0, 1),))
+    then = [first[0], first[2], changed, Running(6, 9, (), "")]
+    asked: list[int] = []
+
+    def work_out(item: Running) -> bytes:
+        asked.append(item.job_id)
+        return packed(item)
+
+    assert held.of(then, work_out) == [packed(item) for item in then]
+    assert asked == [4, 6]
