@@ -13,8 +13,8 @@ from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Dependency, JobRequest
+from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
@@ -84,3 +84,40 @@ def test_a_start_names_who_left_its_nodes_and_when(tmp_path: Path) -> None:
 
 def test_without_a_journal_there_is_no_history(tmp_path: Path) -> None:
     assert read_history(tmp_path, 1, {}).lines == []
+
+
+def test_what_happened_is_told_in_words_of_users(tmp_path: Path) -> None:
+    """A change with its values, for whom it had to leave, what became of its dependencies."""
+    room = _Room()
+    job_id = submit(room.cluster, JobRequest(nodes_min=4, nodes_max=4, node_list="n4"))
+    request = JobRequest(nodes_min=1, nodes_max=1)
+    room.batches.append(ev.encode_batch([
+        _submitted(job_id, JobRequest(nodes_min=4, nodes_max=4, node_list="n4")),
+        ev.DependencyChanged(START_US, job_id, (Dependency("afterok", 9, state=2),),
+                             never_satisfied=True),
+        ev.DependencyChanged(START_US, job_id, ()),
+        ev.JobUpdated(START_US, job_id, {"time_limit_min": 15, "eligible_us": 3}, request),
+        ev.JobUpdated(START_US, job_id, {"suspended_by": 7}),
+        ev.JobUpdated(START_US, job_id, {"preempt_us": START_US}),
+        ev.JobUpdated(START_US, 77, {"claim_victims": [job_id]}),
+        ev.JobCompleting(START_US, job_id, JobState.CANCELLED, 0, 0, 1, (),
+                         flags=int(JobFlag.REQUEUED)),
+        ev.JobRequeued(START_US, job_id, 1, 0, 0),
+    ]))  # fmt: skip
+    room.write(tmp_path)
+    history = read_history(tmp_path / "journal", job_id, {})
+    assert [text for _, text in history.lines] == [
+        "submitted",
+        "one of its dependencies can never be met",
+        "its last dependency was met",
+        "changed: time limit in minutes 15, nodes min 1, nodes max 1, node list none",
+        "has to make room for job 77",
+        "ended, to be put back into the queue",
+        "put back into the queue",
+    ]
+
+
+def _submitted(job_id: int, request: JobRequest) -> ev.JobSubmitted:
+    return ev.JobSubmitted(
+        START_US, job_id, request, 1000, 1000, "alice", "alice", "", "", 0, "main", 60, "", ""
+    )

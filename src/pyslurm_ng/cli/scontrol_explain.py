@@ -1,5 +1,6 @@
 """scontrol explain job: why a job waits and until when, or why it runs where it runs."""
 
+from pyslurm_ng.base.job_ids import split_job_ids
 from pyslurm_ng.cli.command import fail, say
 from pyslurm_ng.cli.fmt import SECOND_US, Dates, short_time
 from pyslurm_ng.wire.client import SlurmError
@@ -21,11 +22,11 @@ def explain(session: "Session", arguments: "list[str]") -> int:
     code = 0
     found: list[Explained] = []
     for word in arguments[1:]:
-        for job in word.split(","):
+        for job in split_job_ids(word) or [word]:
             try:
                 found.append(session.client.call("ExplainJob", {"job": job}, 60.0))
             except SlurmError as error:
-                say(f"slurm_explain_job error: {error.text}")
+                say(f"slurm_explain_job error: {error.text}: {job}")
                 code = 1
     if session.json:
         return _print_json(session, found) or code
@@ -44,6 +45,8 @@ def lines(one: "Explained") -> "Iterator[str]":
         yield from _waiting(one, times)
     else:
         yield f"JobId={one['job_id']} ({_who(one)}) is {one['state']}"
+        for text in one["waits_for"]:
+            yield f"  {text}"
     if one["history"]:
         yield "  What happened:"
         for line in one["history"]:
@@ -113,7 +116,9 @@ def _moment(one: "Explained", when_us: int, times: Dates) -> str:
 def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
     if item["kind"] == "end":
         return f"the end of reservation {item['name']}, {_moment(one, item['from_us'], times)}"
-    what = {"planned": "waiting job", "limit": "job"}.get(item["kind"], item["kind"])
+    what = {"planned": "waiting job", "limit": "job", "cleaning": "job"}.get(
+        item["kind"], item["kind"]
+    )
     text = f"{what} {item['name']}" if item["name"] else f"{what} of another user"
     if item["user"]:
         text += f" of {item['user']}"
@@ -125,6 +130,8 @@ def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
         text += f", {item['cpus']} CPU{'s' * (item['cpus'] != 1)}"
     if item["from_us"] > one["now_us"]:
         text += f", from {times.text(item['from_us'])}"
+    if item["kind"] == "cleaning":
+        return f"{text}, which is over; its nodes clean up"
     if not item["until_us"]:
         return text + (
             ", without end" if item["kind"] not in ("job", "limit") else ", without a time limit"

@@ -121,6 +121,8 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
                 return refuse(word)
             if name in _DATES:
                 value = _moment(session, value, word)
+            if name == "arraytaskthrottle" and not value.isdigit():
+                fail("Invalid ArrayTaskThrottle value")
             request["settings"][name] = value
     if not request["settings"]:
         say("No changes specified")

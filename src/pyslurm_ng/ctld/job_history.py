@@ -11,8 +11,10 @@ import msgspec
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from pyslurm_ng.sched.reasons.reason import plural
 
 # Beyond so many bytes the oldest segments are not read: an answer is due in a few seconds.
 _MOST_BYTES = 64 << 20
@@ -64,22 +66,36 @@ class _Reader:
         self._names = node_names
         self._found = found
         self._array_lines: dict[int, list[tuple[int, str]]] = {}
+        self._array_requests: dict[int, JobRequest] = {}
         self._nodes: dict[int, frozenset[int]] = {}  # of running jobs
         self._freed: dict[int, tuple[int, int]] = {}  # by node: when, by which job
+        self._request: JobRequest | None = None
 
     def take(self, event: ev.AnyEvent) -> None:
         """Look at the next event."""
         job_id = getattr(event, "job_id", 0)
         if isinstance(event, ev.JobSubmitted) and event.array_pending:
             self._array_lines[job_id] = [(event.time_us, "submitted as part of an array")]
+            self._array_requests[job_id] = event.request
         elif isinstance(event, ev.ArrayTaskSplit) and event.job_id in self._ids:
             self._found.lines += self._array_lines.get(event.array_job_id, [])
+            self._request = self._array_requests.get(event.array_job_id)
             return
+        elif isinstance(event, ev.JobUpdated) and event.fields.get("claim_victims"):
+            self._name_preemptor(event)
         if job_id in self._ids:
             text = self._text(event)
             if text:
                 self._found.lines.append((event.time_us, text))
         self._follow(event)
+
+    def _name_preemptor(self, claim: ev.JobUpdated) -> None:
+        """Say for whom the job has to leave: those who leave are told before that is recorded."""
+        victims, lines = claim.fields["claim_victims"], self._found.lines
+        if isinstance(victims, (list, tuple)) and self._ids & set(victims):
+            at = (claim.time_us, _FOR_ANOTHER)
+            if at in lines:
+                lines[lines.index(at)] = (claim.time_us, _make_room(f"job {claim.job_id}"))
 
     def _follow(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.JobAllocated):
@@ -90,17 +106,23 @@ class _Reader:
 
     def _text(self, event: ev.AnyEvent) -> str:
         if isinstance(event, ev.JobSubmitted):
+            self._request = event.request
             return "submitted" + (", held" if event.priority == 0 else "")
         if isinstance(event, ev.JobUpdated):
-            return _update_text(event)
+            return self._update_text(event)
         if isinstance(event, ev.JobEligible):
             return "eligible: its begin time has come and its dependencies are met"
         if isinstance(event, ev.DependencyChanged):
-            open_terms = sum(1 for term in event.dependencies if not term.state)
-            return f"dependencies changed, {open_terms} left to meet"
+            if event.never_satisfied:
+                return "one of its dependencies can never be met"
+            if not event.dependencies:
+                return "its last dependency was met"
+            return f"a dependency was met, {plural(len(event.dependencies), 'other')} still open"
         if isinstance(event, ev.JobAllocated):
             return self._start_text(event)
         if isinstance(event, ev.JobCompleting):
+            if event.flags & JobFlag.REQUEUED and event.state == JobState.CANCELLED:
+                return "ended, to be put back into the queue"
             return _end_text(event, has_run=True)
         if isinstance(event, ev.JobEnded):
             # A run's end has been told when it began to be cleaned up.
@@ -127,18 +149,42 @@ class _Reader:
             text += f"; job {job_id} was the last to leave them, "
             text += f"{max(0, event.time_us - time_us) / 1e6:.1f} s before"
         else:
-            text += "; nothing had run there since the journal begins"
+            text += "; no job had to end for it"
         return text
 
+    def _update_text(self, event: ev.JobUpdated) -> str:
+        """Return what a change of the job was about."""
+        victims = event.fields.get("claim_victims")
+        if isinstance(victims, (list, tuple)):
+            return f"preempts {', '.join(f'job {one}' for one in victims)}" if victims else ""
+        if event.fields.get("preempt_us"):
+            other = event.fields.get("suspended_by")
+            return _make_room(f"job {other}") if other else _FOR_ANOTHER
+        before, self._request = self._request, event.request or self._request
+        changes = _changes(before, event.request) if before and event.request else []
+        return _update_text(event, changes)
 
-def _update_text(event: ev.JobUpdated) -> str:
-    """Return what a change of a job was about."""
+
+def _make_room(name: str) -> str:
+    return f"has to make room for {name}"
+
+
+def _changes(before: JobRequest, after: JobRequest) -> list[str]:
+    """Return which of a request's values changed, as they are now."""
+    return [
+        f"{name.replace('_', ' ')} {getattr(after, name) or 'none'}"
+        for name in JobRequest.__struct_fields__
+        if name not in _TOLD and getattr(before, name) != getattr(after, name)
+    ]
+
+
+def _update_text(event: ev.JobUpdated, changes: list[str]) -> str:
+    """Return what a user or an administrator did.
+
+    Args:
+        changes: of the request, in words.
+    """
     fields = event.fields
-    victims = fields.get("claim_victims")
-    if isinstance(victims, (list, tuple)):
-        return f"preempts {', '.join(f'job {one}' for one in victims)}" if victims else ""
-    if fields.get("preempt_us"):
-        return "has to make room for another job"
     if fields.get("priority") == 0:
         why = Reason(int(str(fields.get("reason", 0))))
         if why == Reason.ReservationDeleted:
@@ -146,8 +192,12 @@ def _update_text(event: ev.JobUpdated) -> str:
         return "held by an administrator" if why == Reason.JobHeldAdmin else "held by its user"
     if fields.get("priority") == NO_VAL:
         return "released"
-    names = sorted(fields) + (["request"] if event.request is not None else [])
-    return f"changed: {', '.join(names)}"
+    said = [
+        f"{_TOLD[name]} {'unlimited' if value == INFINITE else value}"
+        for name, value in sorted(fields.items())
+        if name in _TOLD
+    ]
+    return f"changed: {', '.join(said + changes)}" if said or changes else ""
 
 
 def _end_text(event: ev.JobCompleting | ev.JobEnded, *, has_run: bool) -> str:
@@ -178,6 +228,17 @@ def _end_text(event: ev.JobCompleting | ev.JobEnded, *, has_run: bool) -> str:
     return f"{text}: {why}" if why else text
 
 
+# Of what changes may set of a job itself, what its user knows.
+_TOLD = {
+    "account": "account",
+    "array_limit": "tasks at once",
+    "nice": "nice",
+    "partition": "partition",
+    "priority": "priority",
+    "qos": "QOS",
+    "time_limit_min": "time limit in minutes",
+}
+_FOR_ANOTHER = _make_room("another job")
 _PLAIN: dict[type, str] = {
     ev.JobStarted: "prologs are over, the script runs",
     ev.PrologEnded: "PrologSlurmctld is over",

@@ -15,7 +15,7 @@ from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.reasons.explain import outlook
 from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import JobExplained
-from tests.ctld.rules.reservation_room import HOUR_US, MINUTE_US
+from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US
 from tests.ctld.rules.test_reasons import (
     ENFORCED,
     Scene,
@@ -143,3 +143,56 @@ def test_private_jobs_have_no_names() -> None:
     assert others and all((item.name, item.user) == ("", "") for item in others)
     text = "\n".join(lines(msgspec.to_builtins(told)))
     assert "job of another user on n" in text and "bob" not in text
+
+
+def test_a_term_that_waits_for_minutes_says_how_many() -> None:
+    scene = Scene()
+    first = scene.running(time_limit_min=90)
+    second = scene.waiting(dependency=f"after:{first.job_id}+10")
+    scene.now_us += 4 * MINUTE_US
+    (line,) = scene.sentences(second)
+    assert line.endswith(f"job {first.job_id} has started; that is met in 6 min")
+
+
+def test_a_singleton_names_those_before_it() -> None:
+    scene = Scene()
+    first = scene.running(name="one")
+    second = scene.waiting(name="one", dependency="singleton")
+    assert scene.sentences(second) == [f"jobs of alice named one have to end first: {first.job_id}"]
+
+
+def test_behind_its_own_limit_an_array_is_promised_nothing() -> None:
+    """The running tasks are named, and what would help."""
+    scene = Scene()
+    job = array_limit(scene)
+    found = answer(scene, job)
+    assert found.start_us == 0
+    (running,) = (other.job_id for other in scene.cluster.jobs.values() if other is not job)
+    assert [(item.kind, item.name) for item in found.holders] == [("limit", f"{job.job_id}_0")]
+    assert running in scene.cluster.active
+    assert [(item.option, item.start_us) for item in found.sooner] == [
+        ("a higher ArrayTaskThrottle", scene.now_us)
+    ]
+
+
+def test_a_reservation_that_keeps_licences_is_named() -> None:
+    scene = Scene()
+    scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 4),))])
+    scene.make("class", licenses="matlab:3", flags="ANY_NODES", users="bob", duration=30)
+    job = scene.waiting(licenses="matlab:2", time_limit_min=10)
+    assert scene.shown(job)[0] == "Licenses"
+    assert scene.sentences(job) == [
+        "needs 2 of licence matlab; reservation class keeps 3, and ends in 30 min"
+    ]
+
+
+def test_a_suspended_job_says_who_has_its_cores() -> None:
+    scene = Scene()
+    job, other = scene.running(), scene.running(BOB)
+    scene.apply([
+        ev.JobUpdated(scene.now_us, job.job_id, {"suspended_by": other.job_id}),
+        ev.JobSuspended(scene.now_us, job.job_id, scene.cluster.next_duty_id),
+    ])  # fmt: skip
+    found = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
+    text = "\n".join(lines(msgspec.to_builtins(found)))
+    assert f"job {other.job_id} of bob of higher priority has preempted it" in text

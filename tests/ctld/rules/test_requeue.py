@@ -71,3 +71,14 @@ def test_release_forgives() -> None:
     assert isinstance(fields, dict)
     apply(cluster, ev.JobUpdated(START_US, job.job_id, fields))
     assert (job.launch_failures, job.priority, job.reason) == (0, 4294967294, Reason.NONE)
+
+
+def test_a_special_exit_is_shown_as_such() -> None:
+    """`scontrol requeuehold State=SpecialExit`: squeue shows SE, where the plain form shows RH."""
+    job = _running()[1]
+    for flags, kept in (
+        (JobFlag.REQUEUED | JobFlag.REQUEUE_HOLD, JobFlag.REQUEUE_HOLD),
+        (JobFlag.REQUEUED | JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT, JobFlag.SPECIAL_EXIT),
+    ):
+        event = requeued(job, int(flags), START_US, Again())
+        assert (event.flags, event.priority, event.reason) == (kept, 0, Reason.JobHeldUser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState, Reason
@@ -152,3 +153,13 @@ def test_an_updated_one_lets_jobs_in() -> None:
     room.change(users_="bob")
     room.run_pass()
     assert room.places(job) == ["n1"]
+
+
+@pytest.mark.parametrize("flag", ["MAINT", "OVERLAP"])
+def test_reserved_nodes_are_never_chosen_only_named(flag: str) -> None:
+    """Slurm 22.05: who names nodes under maintenance gets them, who counts nodes gets others."""
+    room = Room()
+    room.make("work", nodes="n[1-3]", flags=flag)
+    room.make("named", nodes="n1")
+    assert room.names(room.make("counted", nodecnt=1)) == ["n4"]
+    assert room.refused("more", nodecnt=1) == Errno.ESLURM_NODES_BUSY

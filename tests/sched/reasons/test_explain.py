@@ -22,6 +22,7 @@ from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.reasons.explain import Outlook, changes, outlook
 from pyslurm_ng.sched.snapshot import NO_END_US, Waiting, snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
+from tests.sched.preemption.test_preempt import TIERS, Site
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of(FOUR_NODES))
@@ -388,3 +389,19 @@ def test_the_end_of_its_own_reservation_is_told_once() -> None:
     cluster, job_id = in_reservation(90)
     kinds = [(item.kind, item.name) for item in look(cluster, job_id).holders]
     assert kinds == [("end", "r")]
+
+
+def test_who_waits_for_others_to_leave_starts_when_they_have_left() -> None:
+    """What it has claimed is not in its own way."""
+    site = Site(TIERS % "CANCEL" + "PartitionName=slow Nodes=n[1-4] PriorityTier=1 GraceTime=90\n")
+    victim = site.job("slow", 4, nodes=4)
+    site.run()
+    job = site.job("high", 4, nodes=4)
+    site.run()
+    view = snapshot(site.cluster, site.now_us)
+    assert job in view.claims
+    found = outlook(view, site.policy, job)
+    assert found is not None
+    leaves_us = START_US + 90_000_000
+    assert (found.start_us, found.node_ids) == (leaves_us, (0, 1, 2, 3))
+    assert [(item.job_id, item.until_us) for item in found.holders] == [(victim, leaves_us)]

@@ -9,16 +9,17 @@ from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import Dependency, Job
-from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.reasons.explain import Holder, Outlook
 from pyslurm_ng.sched.reasons.reason import minutes, plural
 from pyslurm_ng.sched.snapshot import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown
 
 _MOST_HOLDERS = 12
+_MOST_NAMES = 8
 # Of these the sentences of the job's own facts say more than the pass does.
 _SAID_ALREADY = frozenset(
     (Reason.Licenses, Reason.JobArrayTaskLimit, Reason.JobHeldAdmin, Reason.Reservation)
@@ -68,6 +69,8 @@ def explained(
         if found is not None:
             reason, text = int(found.reason), found.text
     waits_for = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
+    if job.state == JobState.SUSPENDED:
+        waits_for.append(_suspended(cluster, job, sees))
     is_said = bool(waits_for) and reason in _SAID_ALREADY
     if reason == Reason.ReqNodeNotAvail:
         is_said = bool(is_pending and _nodes_away(cluster, job))
@@ -170,10 +173,23 @@ def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) 
             text += ", so that its nodes can clean up"
         lines.append(text)
     lines += _array(cluster, job)
-    lines += _licenses(cluster, job, now_us, sees)
+    found = soft.reason.get(job.job_id)
+    is_short = found is not None and found.reason == Reason.Licenses
+    lines += _licenses(cluster, job, now_us, sees, is_short=is_short)
     lines += _reservations(cluster, job, now_us)
     lines += _nodes_away(cluster, job)
     return lines
+
+
+def _suspended(cluster: Cluster, job: Job, sees: Sees) -> str:
+    """Return by whom a job is suspended and when it goes on."""
+    if job.suspended_by == SUSPENDED_BY_GANG:
+        return "it takes turns with jobs that share its cores, and has its next turn soon"
+    other = cluster.jobs.get(job.suspended_by)
+    if job.suspended_by <= 0 or other is None:
+        return f"it is suspended by an operator, who lets it go on: scontrol resume {shown_id(job)}"
+    name = f"job {shown_id(other)} of {other.user_name}" if sees(other) else "a job"
+    return f"{name} of higher priority has preempted it; it goes on when that is over"
 
 
 def _hold(cluster: Cluster, job: Job) -> str:
@@ -191,6 +207,8 @@ def _hold(cluster: Cluster, job: Job) -> str:
         if job.reason_text:
             return f"it is held ({job.reason_text}); an administrator lets it go"
         return "it is held by an administrator, who alone lets it go"
+    if job.flags & JobFlag.SPECIAL_EXIT:
+        return "it is held since its run ended in a special way; its user lets it go"
     if job.flags & JobFlag.REQUEUE_HOLD:
         return "it was put back into the queue and is held; its user lets it go"
     return "it is held by its user, who lets it go"
@@ -215,12 +233,29 @@ def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: See
         if term.state == 2:
             lines.append(f"its dependency {what} can never be met")
         elif term.kind == "singleton":
-            lines.append(f"jobs of {job.user_name} named {job.request.name} have to end first")
+            lines.append(_namesakes(cluster, job))
         else:
             lines.append(
                 f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us, sees)}"
             )
     return lines
+
+
+def _namesakes(cluster: Cluster, job: Job) -> str:
+    """Return which earlier jobs of the same name and user a singleton waits for."""
+    earlier = [
+        shown_id(other)
+        for job_id in cluster.user_jobs.get(job.uid, ())
+        if job_id < job.job_id
+        and (other := cluster.jobs[job_id]).request.name == job.request.name
+        and (other.state not in TERMINAL_STATES or is_completing(other))
+    ]
+    text = f"jobs of {job.user_name} named {job.request.name} have to end first"
+    return f"{text}: {_listed(earlier)}" if earlier else text
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ",".join(names[:_MOST_NAMES]) + "..." * (len(names) > _MOST_NAMES)
 
 
 def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees: Sees) -> str:
@@ -232,6 +267,9 @@ def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees:
         return f"job {term.job_id} is not over, or not as it has to be"
     text = f"job {shown_id(other)} of {other.user_name} is {JobState(other.state).name}"
     end_us = end_at_latest_us(other)
+    if term.kind == "after" and term.delay_min and other.start_us:
+        met_us = other.start_us + term.delay_min * MINUTE_US
+        return f"job {shown_id(other)} has started; that is met in {minutes(met_us - now_us)}"
     if other.state in (JobState.RUNNING, JobState.SUSPENDED):
         return text + (f" and ends in {minutes(end_us - now_us)} at the latest" if end_us else "")
     start_us = soft.expected_start_us.get(other.job_id, 0)
@@ -249,12 +287,18 @@ def end_at_latest_us(job: Job) -> int:
     return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US
 
 
-def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees) -> list[str]:
+def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: bool) -> list[str]:
+    """Return who has the licences that are missing.
+
+    Args:
+        is_short: the last pass found too few, so that those unused are kept for others.
+    """
     lines = []
     for name, count in license_counts(job.request.licenses):
         total = cluster.licenses.get(name, 0)
         used = cluster.licenses_used.get(name, 0)
         if total - used >= count:
+            lines += _kept_licenses(cluster, job, name, count, now_us) if is_short else []
             continue
         users = [
             cluster.jobs[other]
@@ -262,7 +306,8 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees) -> list[str]:
             if any(held == name for held, _ in license_counts(cluster.jobs[other].licenses_alloc))
         ]
         shown = [shown_id(other) for other in users if sees(other)]
-        names = ",".join(shown[:8]) + ("..." if len(users) > min(8, len(shown)) else "")
+        names = ",".join(shown[:_MOST_NAMES])
+        names += "..." * (len(users) > min(_MOST_NAMES, len(shown)))
         is_one = len(users) == 1
         text = f"needs {count} of licence {name}; {used} of {total} are used by "
         text += f"job{'' if is_one else 's'} {names}"
@@ -271,6 +316,22 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees) -> list[str]:
             who = "which" if is_one else "the first of which"
             text += f", {who} ends in {minutes(min(ends) - now_us)} at the latest"
         lines.append(text)
+    return lines
+
+
+def _kept_licenses(cluster: Cluster, job: Job, name: str, count: int, now_us: int) -> list[str]:
+    """Return which reservations keep unused licences that a job would need."""
+    lines = []
+    own = job.request.reservation.split(",")
+    end_us = min(NO_END_US, now_us + job.time_limit_min * MINUTE_US)
+    for item in cluster.reservations.values():
+        kept = dict(license_counts(item.licenses)).get(name, 0)
+        if not kept or item.name in own or item.start_us >= end_us or item.end_us <= now_us:
+            continue
+        text = f"needs {count} of licence {name}; reservation {item.name} keeps {kept}"
+        if item.start_us > now_us:
+            text += f" from in {minutes(item.start_us - now_us)} on"
+        lines.append(f"{text}, and ends in {minutes(item.end_us - now_us)}")
     return lines
 
 
@@ -347,6 +408,8 @@ def _counted(cluster: Cluster, job: Job, name: str, qos: str) -> Callable[[Job],
         partition = cluster.partitions.get(other.partition)
         return qos in (other.qos, partition.qos if partition is not None else "")
 
+    if name == "JobArrayTaskLimit":
+        return lambda other: other.array_job_id == job.array_job_id
     if name.startswith(("QOSMax", "Max")) and "PerUser" in name:
         return lambda other: other.uid == job.uid and is_in_qos(other)
     if name.startswith("QOSGrp"):

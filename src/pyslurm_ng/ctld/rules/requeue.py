@@ -42,7 +42,8 @@ def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobR
         flags: the job's as they will be, since JobCompleting may not be applied yet.
     """
     attempt = job.attempt + 1
-    kept = flags & (JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT)
+    # A special exit is a hold of its own kind, and shown as such.
+    kept = flags & JobFlag.SPECIAL_EXIT or flags & JobFlag.REQUEUE_HOLD
     failures = job.launch_failures + 1 if flags & JobFlag.LAUNCH_FAILED else 0
     if kept and failures:
         return ev.JobRequeued(

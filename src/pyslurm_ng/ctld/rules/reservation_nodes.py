@@ -131,7 +131,7 @@ def choose_nodes(
     Args:
         leaving: which of its nodes it loses.
     """
-    taken = {*taken_parts(cluster, reservation, calendar), *reservation.node_ids}
+    taken = {*taken_parts(cluster, reservation, calendar, named=False), *reservation.node_ids}
     free = [node for node in candidates(cluster, reservation) if node.node_id not in taken]
     staying = cluster.nodes_of(set(reservation.node_ids).difference(leaving))
     for way in features.ways(reservation.features) if reservation.features else (_ANY,):
@@ -206,10 +206,14 @@ def is_failed(node: Node) -> bool:
 
 
 def taken_parts(
-    cluster: Cluster, reservation: Reservation, calendar: Calendar
+    cluster: Cluster, reservation: Reservation, calendar: Calendar, *, named: bool = True
 ) -> dict[int, NodePart]:
-    """Return by node what a reservation cannot have: others', or still used by jobs."""
-    taken = reserved_parts(cluster, reservation, calendar)
+    """Return by node what a reservation cannot have: others', or still used by jobs.
+
+    Args:
+        named: its nodes were named; then they may be under maintenance, which is never chosen.
+    """
+    taken = reserved_parts(cluster, reservation, calendar, named=named)
     if not _ignores_jobs(reservation):
         for node_id, part in busy_parts(cluster, reservation.start_us, reservation.name).items():
             taken[node_id] = taken.get(node_id, NOTHING).joined(part)
@@ -217,14 +221,20 @@ def taken_parts(
 
 
 def reserved_parts(
-    cluster: Cluster, reservation: Reservation, calendar: Calendar
+    cluster: Cluster, reservation: Reservation, calendar: Calendar, *, named: bool = True
 ) -> dict[int, NodePart]:
-    """Return by node what other reservations have at times of this one."""
+    """Return by node what other reservations have at times of this one.
+
+    Args:
+        named: its nodes were named; then those of others that allow that may be among them.
+    """
     taken: dict[int, NodePart] = {}
     if any(flag in reservation.flags for flag in _SHARES):
         return taken
     for other in cluster.reservations.values():
-        if other.name == reservation.name or any(flag in other.flags for flag in _SHARES):
+        if other.name == reservation.name:
+            continue
+        if named and any(flag in other.flags for flag in _SHARES):
             continue
         if meet(reservation, other, calendar):
             parts = other.parts()

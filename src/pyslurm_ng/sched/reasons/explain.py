@@ -25,10 +25,11 @@ from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.reasons.obstacle import unplaceable
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, never_late, probe
+from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.place_view import named_nothing, place_view
 from pyslurm_ng.sched.reservation.reserved import END, OUTSIDE, REST, closed_times, places
-from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import NO_END_US, Claim, Running, Snapshot, Waiting
 
 _MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.
@@ -63,9 +64,9 @@ class Sooner:
 class Holder:
     """What keeps nodes that the job is to get.
 
-    `kind`: "job" runs there, "planned" is a waiting job that goes first, "reservation" an advance
-    reservation, "end" that of the job's own one. `until_us` is NO_END_US for no end, 0 for a job
-    whose nodes are cleaning up.
+    `kind`: "job" runs there, "cleaning" is one that is over and whose nodes clean up, "planned" a
+    waiting job that goes first, "reservation" an advance reservation, "end" that of the job's own
+    one. `until_us` is NO_END_US for no end, 0 where nodes clean up.
     """
 
     kind: str
@@ -123,6 +124,8 @@ def outlook(
     if not policy.backfills:
         note = "sched/builtin starts the jobs of a partition in order and plans no starts ahead"
         return Outlook(job.partitions[0], -1, 0, (), note=note)
+    if job_id in snapshot.claims:
+        return _claimed(snapshot, snapshot.claims[job_id])
     without: list[Sooner] = []
     is_inside = bool(job.request.reservation)
     if job.request.reservation:
@@ -142,6 +145,11 @@ def outlook(
     if found is None:
         return None
     partition = found.demand.partition.name
+    if not job.tasks_left:
+        # What was found is when it would start if its array let more tasks run at once.
+        freed = [Sooner("a higher ArrayTaskThrottle", max(found.start_us, snapshot.now_us))]
+        best = freed if found.start_us < NO_END_US and found.limit is None else []
+        return Outlook(partition, -1, 0, (), sooner=best, limit=ARRAY_LIMIT)
     untried = sum(start_us is None for start_us in found.others_us)
     if found.limit is not None:
         best = _best(tried, found, snapshot.now_us)
@@ -159,6 +167,24 @@ def outlook(
         ),
         untried=untried,
         is_estimate=policy.reserve_depth < EVERY_JOB or policy.is_smart,
+    )
+
+
+def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
+    """Return what is known of a job for which others are leaving: it starts when they have left."""
+    wanted = frozenset(alloc.node_id for alloc in claim.nodes)
+    leaving = [job for job in snapshot.running if job.job_id in claim.leaving]
+    until_us = max((job.end_us for job in leaving), default=0)
+    held = [
+        _of_running(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
+        for job in leaving
+    ]
+    return Outlook(
+        partition=claim.partition,
+        ahead=-1,
+        start_us=max(until_us, snapshot.now_us),
+        node_ids=tuple(sorted(wanted)),
+        holders=sorted(held, key=lambda item: (-item.until_us, item.job_id)),
     )
 
 
@@ -283,11 +309,13 @@ def _running(snapshot: Snapshot, wanted: frozenset[int], until_us: int) -> Itera
         if job.end_us <= until_us or until_us >= NO_END_US:
             nodes = tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted)
             if nodes:
-                yield Holder("job", job.job_id, "", nodes, _cpus(job, nodes), 0, job.end_us)
+                yield _of_running(job, nodes)
 
 
-def _cpus(job: Running, nodes: tuple[int, ...]) -> int:
-    return sum(alloc.cpus for alloc in job.nodes if alloc.node_id in nodes)
+def _of_running(job: Running, nodes: tuple[int, ...]) -> Holder:
+    kind = "job" if job.end_us else "cleaning"
+    cpus = sum(alloc.cpus for alloc in job.nodes if alloc.node_id in nodes)
+    return Holder(kind, job.job_id, "", nodes, cpus, 0, job.end_us)
 
 
 def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterator[Holder]:

@@ -27,6 +27,7 @@ _RESERVED = "ReqNodeNotAvail, May be reserved for other job"
 _NODES_PER_PASS = 4000
 _LEAST_COST = 200  # of a look, in nodes
 _MOST_NAMES = 8
+_MOST_RESERVATIONS = 3
 
 
 class Obstacles:
@@ -70,6 +71,9 @@ class Obstacles:
             and closed.end_us > now_us
             and any(demand.mask[node_id] for node_id in closed.node_ids)
         ]
+        required = demand.need.required_nodes
+        if any(required.intersection(closed.node_ids) for closed in closing):
+            closing = [one for one in closing if required.intersection(one.node_ids)]
         if not closing:
             return None
         self._left -= max(_LEAST_COST, len(demand.partition.node_ids))
@@ -86,17 +90,24 @@ class Obstacles:
 
 def kept(closing: Sequence[reserved.Closed], now_us: int, duration_us: int) -> Wait:
     """Return the reason of a job that would start now but for these; maintenance is named first."""
-    first = next((closed for closed in closing if closed.is_maintenance), closing[0])
-    when = "has begun"
-    if first.begin_us > now_us:
-        when = f"begins in {minutes(first.begin_us - now_us)}"
-    text = f"its nodes are reserved: {first.name} {when}"
-    if first.end_us < NO_END_US:
-        text += f" and ends in {minutes(first.end_us - now_us)}"
+    ordered = sorted(closing, key=lambda closed: not closed.is_maintenance)
+    times = [_times(closed, now_us) for closed in ordered[:_MOST_RESERVATIONS]]
+    if len(ordered) > len(times):
+        times.append(f"and {len(ordered) - len(times)} more")
+    text = f"its nodes are reserved: {'; '.join(times)}"
     if duration_us < NO_END_US:
         text += f"; its time limit is {minutes(duration_us)}"
-    shown = _MAINTENANCE if first.is_maintenance else _RESERVED
+    shown = _MAINTENANCE if ordered[0].is_maintenance else _RESERVED
     return Wait(Reason.ReqNodeNotAvail, text, shown)
+
+
+def _times(closed: reserved.Closed, now_us: int) -> str:
+    text = f"{closed.name} has begun"
+    if closed.begin_us > now_us:
+        text = f"{closed.name} begins in {minutes(closed.begin_us - now_us)}"
+    if closed.end_us < NO_END_US:
+        text += f" and ends in {minutes(closed.end_us - now_us)}"
+    return text
 
 
 def unplaceable(
