@@ -7,7 +7,7 @@ twin in tests/oracle.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove, memset
 
 cdef int64_t FAR = <int64_t>1 << 62
@@ -19,11 +19,29 @@ cdef enum:
 cdef int64_t MOST_PRIORITY = 4294967295
 
 
-def rank(list waiting, list moving, dict known, prepare, dict priorities):
-    """Return what makes the queue of a pass: entries, demands, jobs without any, is it in order.
+cdef struct Place:
+    # Where an entry belongs in the queue of a pass.
+    int64_t leads
+    int64_t submit_us
+    int64_t job_id
+    int64_t index
 
-    An entry is what leads it in the queue, the job and its demand, in order of the jobs; demands
-    stand once each. In order: every job was submitted later than the one before it.
+
+cdef int earlier(const void *one, const void *other) noexcept nogil:
+    cdef const int64_t *left = <const int64_t *>one
+    cdef const int64_t *right = <const int64_t *>other
+    cdef int field
+    for field in range(4):
+        if left[field] != right[field]:
+            return -1 if left[field] < right[field] else 1
+    return 0
+
+
+def rank(list waiting, list moving, dict known, prepare, dict priorities):
+    """Return what makes the queue of a pass: entries in order, demands, jobs without any.
+
+    An entry is what leads it in the queue, the job and its demand; entries that are led by the
+    same stand in the order of submission. Demands stand once each.
 
     Args:
         moving: what time and use add to the priority of each job.
@@ -32,39 +50,61 @@ def rank(list waiting, list moving, dict known, prepare, dict priorities):
         prepare: returns the latter for a job that is not known.
         priorities: each job's is entered, as in the first of its entries.
     """
-    cdef Py_ssize_t index
-    cdef int64_t priority, submit_us, last_us = 0
+    cdef Py_ssize_t index, count, room = len(waiting) + 16
+    cdef int64_t priority, submit_us, job_number
     cdef tuple found, each
-    cdef list entries = [], without = []
+    cdef list entries = [], without = [], ordered
     cdef dict demands = {}
-    cdef bint is_sorted = True
-    for index in range(len(waiting)):
-        if index % 256 == 255:
-            with nogil:
-                pass  # who waits for the interpreter gets it now, not after the whole queue
-        job = waiting[index]
-        job_id = job.job_id
-        found = known.get(job_id)
-        if found is None or found[0] is not job:
-            found = known[job_id] = job, prepare(job)
-        submit_us = job.submit_us
-        is_sorted = is_sorted and submit_us > last_us
-        last_us = submit_us
-        if not <tuple>found[1]:
-            without.append(job)
-        for each in <tuple>found[1]:
-            if each[2]:
-                priority = each[1]
-            else:
-                priority = <int64_t>(<double>each[1] + <double>moving[index])
-                priority = min(MOST_PRIORITY, max(1, priority))
-            number = priority
-            if job_id not in priorities:
-                priorities[job_id] = number
-            entries.append((each[0] - number, job, each[3]))
-            if each[3] not in demands:
-                demands[each[3]] = None
-    return entries, list(demands), without, is_sorted
+    cdef Place *grown
+    cdef Place *places = <Place *>malloc(room * sizeof(Place))
+    if places == NULL:
+        raise MemoryError
+    try:
+        for index in range(len(waiting)):
+            if index % 256 == 255:
+                with nogil:
+                    pass  # who waits for the interpreter gets it now, not after the whole queue
+            job = waiting[index]
+            job_id = job.job_id
+            found = known.get(job_id)
+            if found is None or found[0] is not job:
+                found = known[job_id] = job, prepare(job)
+            submit_us, job_number = job.submit_us, job_id
+            if not <tuple>found[1]:
+                without.append(job)
+            for each in <tuple>found[1]:
+                if each[2]:
+                    priority = each[1]
+                else:
+                    priority = <int64_t>(<double>each[1] + <double>moving[index])
+                    priority = min(MOST_PRIORITY, max(1, priority))
+                number = priority
+                if job_id not in priorities:
+                    priorities[job_id] = number
+                leads = each[0] - number
+                count = len(entries)
+                if count == room:
+                    room *= 2
+                    grown = <Place *>realloc(places, room * sizeof(Place))
+                    if grown == NULL:
+                        raise MemoryError
+                    places = grown
+                places[count].leads = leads
+                places[count].submit_us = submit_us
+                places[count].job_id = job_number
+                places[count].index = count
+                entries.append((leads, job, each[3]))
+                if each[3] not in demands:
+                    demands[each[3]] = None
+        count = len(entries)
+        with nogil:
+            qsort(places, count, sizeof(Place), earlier)
+        ordered = [None] * count
+        for index in range(count):
+            ordered[index] = entries[places[index].index]
+        return ordered, list(demands), without
+    finally:
+        free(places)
 
 
 include "_profile.pxi"

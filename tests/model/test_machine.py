@@ -48,7 +48,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.start_image = self.cluster.to_bytes()
         self.journal: list[bytes] = []
         self.now_us = START_US
-        self.views = Views()
+        self.views = Views(slice_size=1)
         self.limits = LimitIndex(self.cluster)
 
     def record(self, events: list[ev.AnyEvent]) -> None:
@@ -63,6 +63,11 @@ class ClusterMachine(RuleBasedStateMachine):
         """Return jobs that run and are not over."""
         jobs = self.cluster.jobs
         return [job for job in self.cluster.active if not is_completing(jobs[job])]
+
+    @rule()
+    def freshen_views(self) -> None:
+        """Some records are made anew before a pass wants them."""
+        next(self.views.freshen(self.cluster), None)
 
     @rule(request=REQUESTS, tasks=st.integers(0, 5), requeue=st.booleans())
     def submit(self, request: JobRequest, tasks: int, requeue: bool) -> None:

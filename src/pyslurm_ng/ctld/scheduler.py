@@ -6,15 +6,17 @@ start again. One pass at a time; what happens meanwhile makes the next one due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyslurm_ng.ctld.early_starts import EarlyStarts
+from pyslurm_ng.ctld.queries.jobs import refresh_live
 from pyslurm_ng.ctld.rules import gang, preempt
 from pyslurm_ng.ctld.rules.complete_wait import held_back
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.rules.preparation import Preparation
+from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
@@ -147,6 +149,8 @@ class Scheduler:
         self._begun_us = -_LONGEST_PAUSE_US
         self._snapshot_us = 0
         self._views = Views()
+        self._slices = Slices(edges.call_soon)
+        self._is_freshening = False
         self._standings = Standings()
         self._usage = usage or UsageIndex(writer.cluster)
         self._history: History | None = None
@@ -194,12 +198,19 @@ class Scheduler:
                 self._views.forget(touched(event)[0])
             if self._history is not None and isinstance(event, ev.JobEnded):
                 self._history.ended(self._writer.cluster.jobs[event.job_id])
+        if self._views.is_much_stale and not self._is_freshening:
+            self._is_freshening = True
+            self._slices.run(self._freshen())
         # Most duties done are launches; some clean a node, which others may have then.
         releases, self._releases = self._releases, self._writer.cluster.releases
         if self._is_due:
             return
         if releases != self._releases or any(_makes_due(event) for event in events):
             self.due()
+
+    def _freshen(self) -> Iterator[None]:
+        yield from self._views.freshen(self._writer.cluster)
+        self._is_freshening = False
 
     def _foresight(self) -> History | None:
         """Return what is known of users' run times, if the policy asks for it."""
@@ -293,6 +304,7 @@ class Scheduler:
             took_us=outcome.took_us,
             now_us=self._edges.now_us(),
         )
+        self._slices.run(refresh_live(self._writer.cluster, self._soft))
         # Passes over a long queue must leave the thread half of the time, the loop four fifths.
         pause_s = max(outcome.took_us, 4 * self._snapshot_us) / 1e6
         self._pause_s = 0.0 if pause_s < _SHORT_PASS_S else min(pause_s, _LONGEST_PAUSE_S)

@@ -7,9 +7,10 @@ another thread while the Cluster moves on.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyslurm_ng.model import gres_parts, task_ranges
@@ -37,6 +38,7 @@ HELD_REASONS = frozenset(
 
 NO_END_US = 1 << 62
 _MINUTE = 60_000_000
+_SLICE = 200  # ten microseconds each
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +155,17 @@ class Views:
     """Records of pending and active jobs kept from pass to pass.
 
     Whoever sees events says what to `forget`; only that is made anew, and what changes by itself:
-    how many tasks an array may start, whose patience has ended, how long a suspended job has left,
-    which nodes still clean up. A job keeps its place when its record is made anew.
+    how many tasks a throttled array may start, whose patience has ended, how long a suspended job
+    has left, which nodes still clean up. A job keeps its place when its record is made anew.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slice_size: int = _SLICE) -> None:
+        """Nothing is known yet.
+
+        Args:
+            slice_size: records that `freshen` makes anew in one go.
+        """
+        self._slice_size = slice_size
         self._history: History | None = None
         self._waiting: dict[int, Waiting] = {}
         self._running: dict[int, Running] = {}
@@ -186,6 +194,20 @@ class Views:
             else:
                 self._stale[job_id] = None
 
+    @property
+    def is_much_stale(self) -> bool:
+        """Whether it pays to `freshen` records before the next pass wants them."""
+        return self._knows_all and len(self._stale) >= self._slice_size
+
+    def freshen(self, cluster: Cluster) -> Iterator[None]:
+        """Make records anew before `renew` wants them all at once; some for each `yield`."""
+        while self.is_much_stale:
+            for job_id in [*islice(self._stale, self._slice_size)]:
+                del self._stale[job_id]
+                self._renew_waiting(cluster, job_id, cluster.time_us)
+                self._renew_running(cluster, job_id, cluster.time_us)
+            yield
+
     def renew(self, cluster: Cluster, now_us: int) -> tuple[list[Waiting], list[Running]]:
         """Return pending jobs that may be considered and active ones, as they are now."""
         if self._knows_all:
@@ -194,8 +216,7 @@ class Views:
             self._waiting.clear()
             self._running.clear()
             stale = [*cluster.pending, *cluster.active]
-        self._moving = {}
-        self._stale = {}
+        self._moving, self._stale = {}, {}
         self._knows_all = True
         for job_id in stale:
             self._renew_waiting(cluster, job_id, now_us)
@@ -214,7 +235,8 @@ class Views:
                 view, foreseen_us=history.foreseen_us(job), foreseen_cost=history.cost(job)
             )
         self._waiting[job_id] = view
-        if job.array_pending or job.request.switches or job.het_job_id:
+        is_throttled = job.array_pending and job.array_limit
+        if is_throttled or job.request.switches or job.het_job_id:
             self._moving[job_id] = None
 
     def _renew_running(self, cluster: Cluster, job_id: int, now_us: int) -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._records import project
-from pyslurm_ng.ctld.queries.jobs import BRIEF_FIELDS, DETAIL_FIELDS, live_records, show_jobs
+from pyslurm_ng.ctld.queries import jobs
+from pyslurm_ng.ctld.queries.jobs import (
+    BRIEF_FIELDS,
+    DETAIL_FIELDS,
+    live_records,
+    refresh_live,
+    show_jobs,
+)
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
 from pyslurm_ng.ctld.queries.records import RecordCache
 from pyslurm_ng.model.ids import INFINITE
@@ -68,10 +76,10 @@ def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
             with contextlib.suppress(SlurmError):
                 client.change(kind, fields)
         if number % 2:
-            live_records(reference.cluster, reference.soft, reference.now_us)
+            live_records(reference.cluster, reference.soft)
             answer(reference, flags=2)
     kept = answer(reference, flags=2).records
-    live = b"".join(live_records(reference.cluster, reference.soft, reference.now_us).values())
+    live = b"".join(live_records(reference.cluster, reference.soft).values())
     nodes = ShowNodes()
     context = (reference.cluster, reference.soft, reference.conf, nodes, ADMIN, reference.now_us)
     kept_nodes = show_nodes(*context)
@@ -86,6 +94,31 @@ def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
         job_id: row for job_id, row in expected.items() if job_id not in over
     }
     assert len(project(fresh_nodes.records, range(len(NODE_FIELDS)))) == 4
+
+
+def test_many_waiting_jobs_are_packed_anew_between_other_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who asks meanwhile gets what is there, and is not kept waiting."""
+    monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
+    monkeypatch.setattr(jobs, "_SLICE", 1)
+    reference = queue()
+    cluster, soft = reference.cluster, reference.soft
+    before = dict(live_records(cluster, soft))
+    assert isinstance(soft.priority, dict)
+    soft.priority.update(dict.fromkeys(cluster.pending, 77))
+    soft.plan_generation += 1
+    assert live_records(cluster, soft) == before
+    work = refresh_live(cluster, soft)
+    next(work)
+    first, *others = cluster.pending
+    assert live_records(cluster, soft)[first] != before[first]
+    assert all(live_records(cluster, soft)[other] == before[other] for other in others)
+    assert [*work] and others
+    kept = dict(live_records(cluster, soft))
+    soft.records = RecordCache()
+    assert kept == live_records(cluster, soft)
+    assert [*refresh_live(cluster, soft)] == []
 
 
 def private(reference: ReferenceCluster, user: str) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.ctld.rules.context import Caller
 
+Tails: TypeAlias = dict[tuple[object, ...], bytes]
 _BRIEF_HEAD = array_head(len(BRIEF) + len(SOFT))
 _DETAIL_HEAD = array_head(len(BRIEF) + len(DETAIL) + len(SOFT))
 BRIEF_FIELDS = [*BRIEF, *SOFT]
@@ -60,7 +61,7 @@ def show_jobs(
     detailed = bool(request.flags & SHOW_DETAIL)
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
     if not detailed and audience.sees_all_jobs and request.filter in _LIVE_FILTERS:
-        records = b"".join(live_records(cluster, soft, now_us).values())
+        records = b"".join(live_records(cluster, soft).values())
     else:
         parts = _selected(cluster, request, audience, now_us)
         if isinstance(parts, Reject):
@@ -80,32 +81,55 @@ def show_jobs(
 _LIVE_FILTERS = (JobFilter(states=[0, 1, 2], state_flags=int(JobFlag.COMPLETING)),)
 
 
-# With so many jobs waiting, what a pass thinks of them is packed anew at most so often: it takes
-# 1.6 us a job, and passes may follow one another closely.
-_MANY_WAITING = 20_000
-_REFRESH_US = 2_000_000
+# With so many jobs waiting, what a pass thinks of them is packed anew between other work, not when
+# somebody asks: it takes 1.6 us a job.
+_MANY_WAITING = 2000
+_SLICE = 500
 
 
-def live_records(cluster: Cluster, soft: Soft, now_us: int) -> dict[int, bytes]:
-    """Return the brief records of all jobs that are not over, brought up to date.
+def live_records(cluster: Cluster, soft: Soft) -> dict[int, bytes]:
+    """Return the brief records of all jobs that are not over.
 
     Between scheduling passes only jobs that changed are packed again; after one, all that wait,
-    since their priorities and reasons are new.
+    since their priorities and reasons are new. Where many wait, `refresh_live` does that.
     """
     cache = soft.records
-    is_new_pass = True
+    stale: Iterable[int] = cache.stale
     if cache.live_generation < 0:
         cache.live.clear()
-        stale: Iterable[int] = [*cluster.pending, *cluster.active]
-    elif cache.live_generation != soft.plan_generation and (
-        len(cluster.pending) < _MANY_WAITING or not 0 <= now_us - cache.live_us < _REFRESH_US
-    ):
+        stale = [*cluster.pending, *cluster.active]
+        cache.live_generation = soft.plan_generation
+    elif cache.live_generation != soft.plan_generation and len(cluster.pending) <= _MANY_WAITING:
         stale = cache.stale.union(cluster.pending)
-    else:
-        stale = cache.stale
-        is_new_pass = False
+        cache.live_generation = soft.plan_generation
+    cache.stale = set()
+    _pack_live(cluster, soft, stale, {})
+    return cache.live
+
+
+def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
+    """Pack the records of many waiting jobs anew after a pass, some for each `yield`.
+
+    Until it is through, some records are of this pass and others of one before.
+    """
+    cache, generation = soft.records, soft.plan_generation
+    is_known = cache.live_generation in (-1, generation)
+    if is_known or len(cluster.pending) <= _MANY_WAITING:
+        return
+    waiting = [*cluster.pending]
+    tails: Tails = {}
+    for first in range(0, len(waiting), _SLICE):
+        if cache.live_generation < 0:
+            return  # it is made anew as a whole
+        _pack_live(cluster, soft, waiting[first : first + _SLICE], tails)
+        yield
+    cache.live_generation = generation
+
+
+def _pack_live(cluster: Cluster, soft: Soft, stale: Iterable[int], tails: Tails) -> None:
+    """Bring records up to date; `tails` keeps what of them is alike."""
+    cache = soft.records
     live, fixed_parts = cache.live, cache.jobs
-    tails: dict[tuple[object, ...], bytes] = {}
     for job_id in stale:
         if job_id not in cluster.pending and job_id not in cluster.active:
             live.pop(job_id, None)
@@ -119,10 +143,6 @@ def live_records(cluster: Cluster, soft: Soft, now_us: int) -> dict[int, bytes]:
         if tail is None:
             tail = tails[values] = elements(values)
         live[job_id] = fixed + tail
-    cache.stale = set()
-    if is_new_pass:
-        cache.live_generation, cache.live_us = soft.plan_generation, now_us
-    return live
 
 
 def _selected(
@@ -163,6 +183,9 @@ def _records(
 ) -> Iterator[bytes]:
     cache: RecordCache = soft.records
     kept = cache.job_details if detailed else cache.jobs
+    if cache.tails_generation != soft.plan_generation:
+        cache.tails, cache.tails_generation = {}, soft.plan_generation
+    tails = cache.tails
     for job, tasks in parts:
         fixed = None if tasks else kept.get(job.job_id)
         if fixed is None:
@@ -175,7 +198,10 @@ def _records(
             if not tasks:
                 kept[job.job_id] = fixed
         yield fixed
-        yield elements(soft_values(cluster, soft, job))
+        tail = tails.get(job.job_id)
+        if tail is None:
+            tail = tails[job.job_id] = elements(soft_values(cluster, soft, job))
+        yield tail
 
 
 STEP_FIELDS = [

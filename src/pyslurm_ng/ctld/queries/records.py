@@ -34,8 +34,8 @@ class RecordCache:
     """What has been packed of jobs and nodes, by id; `generation` counts changes.
 
     `live` holds the whole brief records of all jobs that are not over, as of the scheduling pass
-    `live_generation`, looked at at `live_us`, but for the jobs in `stale`; a generation of -1
-    means that it has to be made anew.
+    `live_generation` but for the jobs in `stale`; a generation of -1 means that it has to be made
+    anew. `tails` are the parts that a pass may change, as of the pass `tails_generation`.
 
     The writer calls `note` with events as they are applied; queries fill and read the dicts.
     """
@@ -44,9 +44,10 @@ class RecordCache:
         self.jobs: dict[int, bytes] = {}
         self.live: dict[int, bytes] = {}
         self.stale: set[int] = set()
-        self.live_us = 0
         self.live_generation = -1
         self.job_details: dict[int, bytes] = {}
+        self.tails: dict[int, bytes] = {}
+        self.tails_generation = -1
         self.nodes: dict[int, bytes] = {}
         self.partitions: dict[str, bytes] = {}
         self.planned_nodes: frozenset[int] = frozenset()
@@ -63,6 +64,7 @@ class RecordCache:
             if job_ids == EVERYTHING:
                 self.jobs.clear()
                 self.job_details.clear()
+                self.tails.clear()
                 self.live_generation = -1
             else:
                 if self.live_generation >= 0:
@@ -70,6 +72,7 @@ class RecordCache:
                 for job_id in job_ids:
                     self.jobs.pop(job_id, None)
                     self.job_details.pop(job_id, None)
+                    self.tails.pop(job_id, None)
             if node_ids == EVERYTHING:
                 self.nodes.clear()
                 self.partitions.clear()

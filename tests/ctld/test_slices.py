@@ -1,0 +1,30 @@
+"""Long work on the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyslurm_ng.ctld.slices import Slices
+
+
+def test_messages_go_between_slices_and_works_one_after_another() -> None:
+    """A second work waits for the first to end; nothing is due when all is done."""
+    soon: list[Callable[[], None]] = []
+    done: list[str] = []
+
+    def work(name: str) -> Iterator[None]:
+        for number in range(2):
+            done.append(f"{name}{number}")
+            yield
+
+    slices = Slices(soon.append)
+    slices.run(work("a"))
+    slices.run(work("b"))
+    while soon:
+        assert len(soon) == 1
+        soon.pop()()
+        done.append("message")
+    assert [one for one in done if one != "message"] == ["a0", "a1", "b0", "b1"]
+    assert done[:4] == ["a0", "message", "a1", "message"]
+    slices.run(work("c"))
+    assert len(soon) == 1
