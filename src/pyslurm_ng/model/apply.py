@@ -249,6 +249,7 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         master.array_pending = task_ranges.from_tasks(left)
     else:
         master.array_pending = task_ranges.remove(master.array_pending, event.task_id)
+    cluster.count_array(master)
     if event.job_id == master.job_id:
         assert not master.array_pending, master
         part = master
