@@ -33,6 +33,28 @@ class Used:
         self.node_ids.update(ask.node_ids)
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What one more job may ask at most, as long as nobody starts; see `Headroom`.
+
+    `limit_min` is below 0 where no job has room; amounts that no limit is on are not in `most`.
+    """
+
+    lets_reserve: bool
+    limit_min: int
+    most: tuple[tuple[str, int], ...]
+
+    def holds(self, ask: Ask) -> bool:
+        """Return whether such a job certainly breaks no limit."""
+        if ask.limit_min > self.limit_min:
+            return False
+        amounts = ask.amounts
+        for name, most in self.most:
+            if amounts.get(name, 0) > most:
+                return False
+        return True
+
+
 class Headroom:
     """The limits on what a user runs, with what counts against each of them.
 
@@ -49,21 +71,17 @@ class Headroom:
         self._most: list[tuple[str, int]] = []  # of one job
         self._wall_min = INFINITE
 
-    def has(self, ask: Ask) -> bool:
-        """Return whether one more job certainly breaks no limit."""
-        if not self._is_plain or ask.limit_min > self._wall_min:
-            return False
-        amounts = ask.amounts
+    def room(self) -> Room:
+        """Return what is left of all limits together now."""
+        if not self._is_plain or any(used.jobs >= most for used, most in self._jobs):
+            return Room(self.lets_reserve, -1, ())
+        left: dict[str, int] = {}
         for name, most in self._most:
-            if amounts.get(name, 0) > most:
-                return False
-        for used, most in self._jobs:
-            if used.jobs >= most:
-                return False
+            left[name] = min(most, left.get(name, most))
         for used, name, most in self._tres:
-            if used.tres.get(name, 0) + amounts.get(name, 0) > most:
-                return False
-        return True
+            free = most - used.tres.get(name, 0)
+            left[name] = min(free, left.get(name, free))
+        return Room(self.lets_reserve, self._wall_min, tuple(left.items()))
 
     def limit_job(self, limits: assoc.Limits, factor: int = _MILLION) -> None:
         """Heed the limits on any one job; those on TRES are multiplied by millionths."""

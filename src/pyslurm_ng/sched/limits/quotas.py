@@ -14,7 +14,7 @@ from pyslurm_ng.model import assoc
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.limits.headroom import Headroom, Used
+from pyslurm_ng.sched.limits.headroom import Headroom, Room, Used
 from pyslurm_ng.sched.limits.measures import Amounts, Ask, Owner
 from pyslurm_ng.sched.limits.reasons import tres_reason
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
@@ -80,6 +80,7 @@ class Quotas:
         self._standings: dict[_Key, _Standing] = {}
         self._answers: dict[tuple[int, int], tuple[Ask, Wait | None]] = {}
         self._headrooms: dict[int, Headroom] = {}  # by identity of the standing
+        self._rooms: dict[_Key, Room] = {}  # until somebody starts
 
     def took(self, job: Owner, ask: Ask) -> None:
         """Count a start, or a job that runs already."""
@@ -88,6 +89,7 @@ class Quotas:
         for key in standing.counters():
             self._used.setdefault(key, Used()).add(ask, run_min)
         self._answers.clear()
+        self._rooms.clear()
 
     def fork(self) -> Quotas:
         """Return the same limits, which count on their own from here."""
@@ -102,18 +104,25 @@ class Quotas:
 
     def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
         """Return the first limit in the way: of the QOS, then of associations upwards."""
-        standing = self._standing(job, ask.partition)
-        if self._headroom(standing).has(ask):
+        if self._room(job, ask).holds(ask):
             return None
-        return self._first_in_the_way(standing, ask)
+        return self._first_in_the_way(self._standing(job, ask.partition), ask)
 
     def is_clear(self, job: Waiting, ask: Ask) -> bool:
         """Return whether it is plain that no limit keeps a job from a start or from a promise.
 
         A quick answer for most jobs; False says nothing.
         """
-        headroom = self._headroom(self._standing(job, ask.partition))
-        return headroom.lets_reserve and headroom.has(ask)
+        room = self._room(job, ask)
+        return room.lets_reserve and room.holds(ask)
+
+    def _room(self, job: Waiting, ask: Ask) -> Room:
+        key = _key(job, ask.partition)
+        found = self._rooms.get(key)
+        if found is None:
+            headroom = self._headroom(self._standing(job, ask.partition))
+            found = self._rooms[key] = headroom.room()
+        return found
 
     def _headroom(self, standing: _Standing) -> Headroom:
         found = self._headrooms.get(id(standing))
@@ -187,10 +196,10 @@ class Quotas:
         return next(self._spent_up(standing), None)
 
     def _standing(self, job: Owner, partition: Partition | None) -> _Standing:
-        name = partition.qos if partition is not None else ""
-        key = job.qos, name, job.assoc_id, job.uid, job.account
+        key = _key(job, partition)
         found = self._standings.get(key)
         if found is None:
+            name = partition.qos if partition is not None else ""
             own, other = self._qos.get(job.qos), self._qos.get(name)
             both = [other, own] if own is None or "OverPartQOS" not in own.flags else [own, other]
             if own is other:
@@ -353,6 +362,12 @@ def quotas(
     for job, ask in running:
         found.took(job, ask)
     return found
+
+
+def _key(job: Owner, partition: Partition | None) -> _Key:
+    """Return what decides which limits a job is under."""
+    name = partition.qos if partition is not None else ""
+    return job.qos, name, job.assoc_id, job.uid, job.account
 
 
 def _copied(one: Used) -> Used:
