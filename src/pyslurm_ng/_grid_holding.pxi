@@ -131,15 +131,15 @@ cdef class Grid(GridSearch):
     cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
         """Return how many tasks fit on a node that fits one, until a slot."""
         cdef int at, fit, tasks = most, node_kind = self._node_kind[node]
-        cdef int32_t least, each
+        cdef int32_t least, first, each
         cdef grid_row *row
         for at in range(shape.resources):
-            each = tasks_amounts[node_kind][at]
+            first, each = tasks_amounts[node_kind][at]
             row = self._row(shape.resource[at], node)
             if each <= 0 or row == NULL:
                 continue
             least = grid_row_least(row, 0, end)
-            fit = 1 + (least - shape.amount[node_kind * shape.resources + at]) // each
+            fit = 1 + (least - first) // each
             tasks = fit if fit < tasks else tasks
         return max(tasks, 0)
 
@@ -161,8 +161,8 @@ cdef class Grid(GridSearch):
 
         Args:
             kind: a kind for one task on a node.
-            tasks_amounts: per node kind, what each further task needs of each resource of the
-                kind's shape.
+            tasks_amounts: per node kind, what the first and each further task needs of each
+                resource of the kind's shape.
             most: tasks a node may get.
             enough: stop when the tasks of the nodes found add up to this.
         """

@@ -67,9 +67,17 @@ class Grid:
     def take_found(self, kind: int) -> int: ...
     def take(self, node: int, resource: int, amount: int, start_us: int, end_us: int) -> None: ...
     def capacity(
-        self, kind: int, tasks_amounts: Sequence[Sequence[int]], most: int, enough: int
+        self,
+        kind: int,
+        tasks_amounts: Sequence[Sequence[tuple[int, int]]],
+        most: int,
+        enough: int,
     ) -> list[tuple[int, int]]: ...
     def tasks_on(
-        self, kind: int, nodes: Sequence[int], tasks_amounts: Sequence[Sequence[int]], most: int
+        self,
+        kind: int,
+        nodes: Sequence[int],
+        tasks_amounts: Sequence[Sequence[tuple[int, int]]],
+        most: int,
     ) -> list[int]: ...
     def free_at(self, node: int, resource: int) -> list[int]: ...

@@ -162,11 +162,11 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["--mem=4G"], {"mem_per_node_mib": 4096}),
         (["--gpus=a100:2,v100:1"], {"gpus": "a100:2,v100:1"}),
         (["--gpus=a100"], {"gpus": "a100:1"}),
-        (["--gpus-per-task=2"], {"gpus_per_task": "2"}),
+        (["-n2", "--gpus-per-task=2"], {"gpus_per_task": "2"}),
         (["-n8", "--ntasks-per-gpu=4"], {"gpus": "2"}),
         (["--gres=gpu:a100:2,fpga"], {"gres": "gpu:a100:2,fpga"}),
         (["--gres=none"], {"gres": ""}),
-        (["--tres-per-task=cpu=3,gres/gpu:a100=1"],
+        (["-n2", "--tres-per-task=cpu=3,gres/gpu:a100=1"],
          {"cpus_per_task": 3, "gpus_per_task": "a100:1"}),
         (["--tres-per-task=gres:shard:2"], {"tres_per_task": "gres/shard=2"}),
         (["--gres-flags=one-task-per-sharing"], {"flags": 1 << 22}),
@@ -180,6 +180,16 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["-m", "plane=4"], {"distribution": "plane=4", "plane_size": 4}),
         (["-A", "Physics"], {"account": "physics"}),
         (["--hint=nomultithread"], {"hint": "nomultithread", "threads_per_core": 1}),
+        (["--hint=compute_bound"], {"threads_per_core": 1, "cores_per_socket": None}),
+        (["--hint=memory_bound"], {"threads_per_core": 1, "cores_per_socket": 1}),
+        (["--hint=multithread"], {"threads_per_core": None}),
+        # Every thread that -B names has a task, where the count of nodes is told.
+        (["-B", "2:4:2"], {"ntasks": 16}),
+        (["-B", "2", "-N2"], {"ntasks": 4, "nodes_min": 2}),
+        (["-B", "2", "-N1-2"], {"ntasks": None}),
+        (["-B", "2", "-n3"], {"ntasks": 3}),
+        (["-B", "2", "--ntasks-per-node=2"], {"ntasks": None}),
+        (["--sockets-per-node=2"], {"ntasks": None}),
         (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
     ],
 )  # fmt: skip
@@ -216,6 +226,7 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["--ntasks-per-node=x"], 'Invalid numeric value "x" for --ntasks-per-node.', 1),
         (["--cpus-per-gpu=2", "-c2"],
          "--cpus-per-task is mutually exclusive with --cpus-per-gpu", 1),
+        (["-w", "n[1-3]", "-N2"], "invalid number of nodes (-N 3-2)", 1),
         (["-N1,x"], '"1,x" is not a valid node count', 255),
         (["-N2:3"], '"2:3" is not a valid node count', 255),
         (["-N2-10:0"], '"2-10:0" is not a valid node count', 255),
@@ -226,6 +237,48 @@ def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
     with pytest.raises(ov.OptionError) as caught:
         parsed(*words)
     assert (caught.value.text, caught.value.code) == (text, code)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--gpus=2 -N3", "Failed to validate job spec, --gpus < -N"),
+        ("--gpus=2 --gpus-per-node=3",
+         "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"),
+        ("--gres=gpu:1 --gpus-per-socket=2 --sockets-per-node=1",
+         "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"),
+        ("--gpus=3 --gpus-per-task=2 -n2",
+         "Failed to validate job spec, --gpus not multiple of --gpus-per-task"),
+        ("--gpus=4 -N3 --gpus-per-node=2",
+         "Failed to validate job spec. Based on --gpu and --gres=gpu/--gpus-per-node required "
+         "nodes (2) doesn't fall between min_nodes (3) and max_nodes (3) boundaries."),
+        ("--gpus-per-node=2 --gpus-per-socket=1 --sockets-per-node=1",
+         "Failed to validate job spec. Based on --gres=gpu/--gpus-per-node and --gpus-per-socket "
+         "required number of sockets differ from --sockets-per-node."),
+        ("--gres=gpu:2 --gpus-per-task=1",
+         "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks "
+         "is not allowed."),
+        ("--mem-per-gpu=1G",
+         "Requested mem_per_tres=gres/gpu:1024 but did not request any GPU."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["sbatch", "srun"])
+def test_gpus_that_do_not_add_up_are_named(words: str, text: str, command: str) -> None:
+    """As Slurm 22.05 says it, line by line."""
+    with pytest.raises(ov.OptionError) as caught:
+        parsed(*words.split(), command=command)
+    lines = f"{text}\nerror: Invalid generic resource (gres) specification"
+    assert (caught.value.text, caught.value.code) == (lines, 1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--gpus=4 -N1-2 --gpus-per-node=2", "-N2 --gpus-per-task=1", "--gpus=7 -N2-3",
+     "--gpus=4 --gpus-per-task=1", "--mem-per-gpu=1G --gres=gpu:1",
+     "--mem-per-gpu=1G -n1 --tres-per-task=gres/gpu=1"],
+)  # fmt: skip
+def test_gpus_that_add_up_are_taken(words: str) -> None:
+    assert parsed(*words.split()).request
 
 
 def test_hint_excludes_what_it_decides() -> None:

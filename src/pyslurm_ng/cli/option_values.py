@@ -421,8 +421,10 @@ def hint(options: "Options", name: str, value: str) -> None:
     if value.lower() not in HINTS:
         raise invalid(name)
     options.request["hint"] = value.lower()
-    if value.lower() == "nomultithread":
+    if value.lower() != "multithread":
         options.request["threads_per_core"] = 1
+    if value.lower() == "memory_bound":
+        options.request["cores_per_socket"] = 1
 
 
 def binding(options: "Options", name: str, value: str) -> None:

@@ -235,6 +235,7 @@ class Options:
             raise OptionError("--parsable requires --async", 1)
         self._check_hint()
         self._settle_gpus()
+        self._settle_tasks()
         self._check_hosts()
         warnings: list[str] = []
         request = self.request
@@ -246,13 +247,15 @@ class Options:
             )
             request["nodes_min"] = tasks
             request["nodes_max"] = tasks
+        most, named = request.get("nodes_max", 0), self._named_nodes(1)
+        if self.command == "sbatch" and "nodes" in self.given and 0 < most < named and not warnings:
+            raise OptionError(f"invalid number of nodes (-N {named}-{most})", 1)
         return warnings
 
     def _check_hosts(self) -> None:
         """An arbitrary distribution is a list of hosts; a step may have its job's."""
         layout = self.request.get("distribution", "").lower()
-        is_step = self.command == "srun" and "SLURM_JOB_ID" in os.environ
-        if not layout.startswith("arbitrary") or is_step:
+        if not layout.startswith("arbitrary") or self._is_step():
             return
         if not self.request.get("node_list") and not os.environ.get("SLURM_HOSTFILE"):
             raise OptionError(ov.NO_HOSTS, 1)
@@ -319,6 +322,27 @@ class Options:
                 text = "--cpus-per-task is mutually exclusive with --cpus-per-gpu"
                 raise OptionError(text, 1, "fatal: ")
             del request["cpus_per_task" if of_gpu > of_task else "cpus_per_gpu"]
+        if self._is_step() or not any("gpu" in name for name in (*request, *self.resources)):
+            return
+        from pyslurm_ng.cli import gpu_sums
+
+        gpu_sums.check(request)
+
+    def _settle_tasks(self) -> None:
+        """With -B and a count of nodes every thread, core or socket it names has a task."""
+        request = self.request
+        low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+        is_told = request.get("ntasks") or request.get("ntasks_per_node")
+        if "extra-node-info" not in self.given or is_told or high not in (0, low):
+            return
+        tasks = max(1, low)
+        for name in ("sockets_per_node", "cores_per_socket", "threads_per_core"):
+            tasks *= request.get(name, 1)
+        request["ntasks"] = tasks
+        self.flag(ov.NTASKS_SET)
+
+    def _is_step(self) -> bool:
+        return self.command == "srun" and "SLURM_JOB_ID" in os.environ
 
     def _source(self, name: str) -> int:
         return self.given[name][0] if name in self.given else SCRIPT

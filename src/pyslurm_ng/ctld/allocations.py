@@ -25,6 +25,7 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
+from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
@@ -247,8 +248,8 @@ def describe(cluster: Cluster, job: Job) -> AllocationGranted:
         qos=job.qos,
         nodes=fold(names),
         node_count=len(job.nodes),
-        cpus_per_node=counts_text(alloc.cpus for alloc in job.nodes),
-        tasks_per_node=counts_text(alloc.tasks or 1 for alloc in job.nodes),
+        cpus_per_node=counts_text(usable_cpus(job.request, alloc) for alloc in job.nodes),
+        tasks_per_node=counts_text(tasks_to_start(job.request, alloc) for alloc in job.nodes),
         ntasks=job.total_tasks,
         start_us=job.start_us,
         end_us=job.start_us + job.suspended_us + limit_us if limited else 0,

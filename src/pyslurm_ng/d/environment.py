@@ -21,6 +21,7 @@ from pyslurm_ng.model.job import (
     JobRequest,
     NodeAlloc,
 )
+from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text
 from pyslurm_ng.wire.node_messages import JobCredential
 
@@ -110,7 +111,9 @@ def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_NODELIST": nodes,
         "SLURM_JOB_NUM_NODES": str(len(credential.nodes)),
-        "SLURM_JOB_CPUS_PER_NODE": counts_text(alloc.cpus for alloc in credential.allocs),
+        "SLURM_JOB_CPUS_PER_NODE": counts_text(
+            usable_cpus(request, alloc) for alloc in credential.allocs
+        ),
         "SLURM_JOB_PARTITION": credential.partition,
         "SLURM_JOB_UID": str(credential.uid),
         "SLURM_JOB_GID": str(credential.gid),
@@ -178,7 +181,7 @@ def _ports_wish(count: int) -> str:
     return "" if count == NO_VAL else str(count or "set")
 
 
-def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
+def request_variables(request: JobRequest, allocs: Sequence[NodeAlloc]) -> dict[str, str]:
     """Return what repeats the options of sbatch and salloc, and the task count they amount to."""
     numbers = (
         ("SLURM_NTASKS_PER_NODE", request.ntasks_per_node),
@@ -211,7 +214,10 @@ def request_variables(request: JobRequest, node_count: int) -> dict[str, str]:
     if request.flags & REQ_NTASKS_SET and request.ntasks:
         variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(request.ntasks)
     elif request.ntasks_per_node:
-        tasks = request.ntasks_per_node * node_count
+        tasks = request.ntasks_per_node * len(allocs)
+        variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(tasks)
+    elif request.ntasks_per_gpu or request.gpus_per_task:
+        tasks = sum(alloc.tasks for alloc in allocs)
         variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(tasks)
     return variables
 
@@ -277,7 +283,7 @@ def batch_environment(
     variables = dict(login)
     variables |= sent
     variables |= job_variables(credential, place)
-    variables |= request_variables(credential.request, len(credential.nodes))
+    variables |= request_variables(credential.request, credential.allocs)
     # Steps get these from the script that starts them, not from the job: srun alone has none.
     variables |= _memory(credential, place)
     variables |= {
@@ -288,8 +294,10 @@ def batch_environment(
         "TMPDIR": place.tmp_dir,
         "SLURMD_NODENAME": place.node_name,
         "SLURM_NNODES": str(len(credential.nodes)),
-        "SLURM_CPUS_ON_NODE": str(alloc.cpus),
-        "SLURM_TASKS_PER_NODE": counts_text(max(1, item.tasks) for item in credential.allocs),
+        "SLURM_CPUS_ON_NODE": str(usable_cpus(credential.request, alloc)),
+        "SLURM_TASKS_PER_NODE": counts_text(
+            tasks_to_start(credential.request, item) for item in credential.allocs
+        ),
         "SLURM_NODEID": "0",
         "SLURM_PROCID": "0",
         "SLURM_LOCALID": "0",
@@ -342,9 +350,11 @@ def _het_variables(credential: JobCredential, place: NodePlace) -> dict[str, str
             for name, value in job_variables(own, place).items()
             if name in _OF_COMPONENTS
         }
-        found |= request_variables(component.request, len(component.nodes))
+        found |= request_variables(component.request, component.allocs)
         found |= _memory(own, place)
-        found["SLURM_TASKS_PER_NODE"] = counts_text(max(1, item.tasks) for item in component.allocs)
+        found["SLURM_TASKS_PER_NODE"] = counts_text(
+            tasks_to_start(component.request, item) for item in component.allocs
+        )
         for name, value in found.items():
             variables[f"{name}_HET_GROUP_{offset}"] = value
             variables[f"{name}_PACK_GROUP_{offset}"] = value
@@ -506,7 +516,9 @@ def hook_environment(
         "SLURM_JOB_QOS": credential.qos,
         "SLURM_JOB_NODELIST": fold(list(credential.nodes)),
         "SLURM_JOB_NUM_NODES": str(len(credential.nodes)),
-        "SLURM_JOB_CPUS_PER_NODE": counts_text(alloc.cpus for alloc in credential.allocs),
+        "SLURM_JOB_CPUS_PER_NODE": counts_text(
+            usable_cpus(request, alloc) for alloc in credential.allocs
+        ),
         "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
         "SLURM_JOB_RESTART_COUNT": str(credential.attempt),
         "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,

@@ -233,10 +233,11 @@ def test_capacity_is_what_its_twin_counts(
     first, each = {CPUS: cpus, MEM: mem}, {CPUS: more[0], MEM: more[1]}
     end = twin.end(0, duration)
     counts = [min(most, twin.tasks(node, first, each, end)) for node in range(len(nodes))]
-    found = grid.capacity(single, [list(more)], most, 1 << 40)
+    amounts = [[(first[resource], each[resource]) for resource in (CPUS, MEM)]]
+    found = grid.capacity(single, amounts, most, 1 << 40)
     assert found == [(node, count) for node, count in enumerate(counts) if count]
     able = [node for node, count in enumerate(counts) if count]
-    assert grid.tasks_on(single, able, [list(more)], most) == [counts[node] for node in able]
+    assert grid.tasks_on(single, able, amounts, most) == [counts[node] for node in able]
 
 
 def test_wide_jobs_use_few_leaves() -> None:
@@ -275,9 +276,12 @@ def test_capacity_counts_tasks_per_node() -> None:
     plane = grid.add_plane(0, [2])
     shape = grid.add_shape([1, 0], [plane], [[10, 2]], 1)
     kind = grid.add_kind(shape, grid.add_mask(b"\1\1\1"), 1, 5)
-    assert grid.capacity(kind, [[10, 2]], 100, 100) == [(0, 4), (1, 3)]
-    assert grid.capacity(kind, [[10, 2]], 100, 4) == [(0, 4)]
-    assert grid.tasks_on(kind, [1, 0], [[10, 2]], 100) == [3, 4]
+    alike = [[(10, 10), (2, 2)]]
+    assert grid.capacity(kind, alike, 100, 100) == [(0, 4), (1, 3)]
+    assert grid.capacity(kind, alike, 100, 4) == [(0, 4)]
+    assert grid.tasks_on(kind, [1, 0], alike, 100) == [3, 4]
+    # Two tasks share a core of two threads: the second of each pair costs nothing more.
+    assert grid.capacity(kind, [[(10, 10), (1, 1)]], 100, 100) == [(0, 8), (1, 3)]
 
 
 @settings(deadline=None)

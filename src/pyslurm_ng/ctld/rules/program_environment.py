@@ -12,6 +12,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.output_names import NameFields, batch_names
+from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text
 
 _SECOND_US = 1_000_000
@@ -48,7 +49,7 @@ def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_CLUSTER_NAME": cluster.cluster_name,
         "SLURM_JOB_ACCOUNT": job.account,
         "SLURM_JOB_COMMENT": job.comment,
-        "SLURM_JOB_CPUS_PER_NODE": counts_text(alloc.cpus for alloc in job.nodes),
+        "SLURM_JOB_CPUS_PER_NODE": counts_text(usable_cpus(request, alloc) for alloc in job.nodes),
         "SLURM_JOB_EXCLUSIVE": exclusive(request),
         "SLURM_JOB_EXTRA": request.extra,
         "SLURM_JOB_GID": str(job.gid),

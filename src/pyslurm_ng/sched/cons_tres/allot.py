@@ -76,7 +76,9 @@ def _allot_node(
     if need.mem_per_node_mib:
         mem_mib = need.mem_per_node_mib
     elif need.mem_per_cpu_mib:
-        mem_mib = min(need.mem_per_cpu_mib * cpus, node.mem_mib)
+        # Threads that stay idle have no memory.
+        used = min(cpus, cores.bit_count() * threads_used(need, spec))
+        mem_mib = min(need.mem_per_cpu_mib * used, node.mem_mib)
     elif need.mem_per_gpu_mib:
         mem_mib = need.mem_per_gpu_mib * _gpus_of(gres)
     elif need.mem_whole_node:
@@ -147,7 +149,9 @@ def _pick_near(
     need: Need, spec: NodeSpec, free: int, wanted: int, per_task: int, gres: tuple[GresAlloc, ...]
 ) -> int:
     """Return so many of some cores, those near the job's devices first."""
+    # A task of several CPUs of one core is not sent round the sockets, though a core is enough.
     is_block = need.is_block or need.fixed_tasks_per_node
+    is_block = is_block or (per_task == 1 and need.cpus_per_task > 1)
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
     if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
         free = near

@@ -13,7 +13,7 @@ from pyslurm_ng.sched.cons_tres.choosers import (
     node_counts,
     ways_of,
 )
-from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit, usable_devices
+from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit, threads_used, usable_devices
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.topology import Layout, Place, choose_shares, weight_groups
 from pyslurm_ng.sched.request.features import matches
@@ -28,7 +28,11 @@ def choose(
     Lighter nodes first; among equals the fewest that hold all tasks, fuller nodes filled first
     only through the order given, so that the same state always gives the same answer.
     """
-    fitting = [(node, fit) for node in candidates if (fit := tasks_that_fit(need, node)) > 0]
+    fitting = [
+        (node, fit)
+        for node in candidates
+        if (fit := tasks_that_fit(need, node)) > 0 and _has_some(need, node)
+    ]
     required = [pair for pair in fitting if pair[0].node_id in need.required_nodes]
     if len(required) < len(need.required_nodes):
         return None
@@ -62,6 +66,12 @@ def choose(
     if any(left > 0 for left in devices.values()):
         return None
     return share_tasks(need, chosen)
+
+
+def _has_some(need: Need, node: FreeNode) -> bool:
+    """Return whether a node can give any of the devices that a job wants in all, if it does."""
+    wanted = need.gres_total
+    return not wanted or any(usable_devices(need, node, name, kind) for name, kind, _ in wanted)
 
 
 def place_of(need: Need, layout: Picker) -> Place:
@@ -177,7 +187,45 @@ def share_tasks(
         more = min(fit - 1, left)
         left -= more
         tasks[node.node_id] = 1 + more
-    return [(node, tasks[node.node_id]) for node, _ in chosen] if not left else None
+    if left:
+        return None
+    _fill_cores(need, chosen, tasks)
+    return [(node, tasks[node.node_id]) for node, _ in chosen]
+
+
+def _fill_cores(need: Need, chosen: list[tuple[FreeNode, int]], tasks: dict[int, int]) -> None:
+    """Move tasks between nodes so that none has a core of several threads which is half used.
+
+    Cores are given whole: two nodes with an odd task each would hold a core more than they need.
+    """
+    if need.overcommit or need.tasks_per_core or need.tasks_per_socket:
+        return
+    of_core = {
+        node.node_id: max(1, threads_used(need, node.spec) // need.cpus_per_task)
+        for node, _ in chosen
+    }
+    if max(of_core.values()) == 1:
+        return
+    room = {node.node_id: fit - tasks[node.node_id] for node, fit in chosen}
+    for node_id, per_core in of_core.items():
+        odd = tasks[node_id] % per_core
+        if not odd:
+            continue
+        for other, others_per_core in of_core.items():
+            if other == node_id:
+                continue
+            for more in (per_core - odd, -odd):  # fill the core, or do without it
+                gives, takes = (other, node_id) if more > 0 else (node_id, other)
+                moved = abs(more)
+                is_whole = (tasks[other] - more) % others_per_core == 0
+                if is_whole and tasks[gives] > moved and room[takes] >= moved:
+                    break
+            else:
+                continue
+            for place, change in ((node_id, more), (other, -more)):
+                tasks[place] += change
+                room[place] -= change
+            break
 
 
 def batch_node(

@@ -178,6 +178,8 @@ class Layout:
 
     def _from_tree(self, fits: int, place: Place) -> int | None:
         counts = [unit.count(fits) for unit in self.units]
+        if place.nodes == 1:
+            return place.required or self._from_tightest(fits, counts)
         held = sorted({self.unit_of[one] for one in bits(place.required)})
         best: tuple[int, int, int] | None = None
         within: tuple[int, ...] = ()
@@ -205,6 +207,13 @@ class Layout:
             spare.remove(leaf)
             chosen, left = _take(self.units[leaf].part(fits), chosen, left)
         return chosen
+
+    def _from_tightest(self, fits: int, counts: Sequence[int]) -> int:
+        """Return one node below the leaf switch with the fewest; below none only if need be."""
+        known = counts[:-1] if self._loose else counts
+        fewest = min(filter(None, known), default=counts[-1])
+        free = self.units[counts.index(fewest)].part(fits)
+        return free & -free
 
     # Blocks -------------------------------------------------------------------------------------
 

@@ -172,7 +172,10 @@ class _Prober:
         planner.begin_trial()
         start_us, best = min((self._start_us(job, demand), at) for at, demand in enumerate(own))
         nodes: tuple[int, ...] = ()
-        if start_us < NO_END_US:
+        if start_us <= self._snapshot.now_us:
+            planner.find(own[best])
+            nodes = tuple(alloc.node_id for alloc in planner.start(own[best]) or ())
+        elif start_us < NO_END_US:
             planner.find(own[best])
             planner.take(own[best], start_us)
             walk.room.promises.append(job.job_id, own[best], start_us)

@@ -215,14 +215,14 @@ class NodePlan:
             node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
 
     def _found(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
-        """Return the nodes found; one node that is taken now is one that no block will miss.
+        """Return the nodes found; one node that is taken now is one its unit will miss least.
 
         For later starts the first node that fits will do: it is looked for again then.
         """
         grid = self._timeline.grid
         found = grid.found()
         layout = self._nearness.layout(demand)
-        if layout is None or layout.kind != "block" or variant.nodes > 1:
+        if layout is None or variant.nodes > 1 or demand.need.required_nodes:
             return found
         if start_us != self._now_us or is_picky(demand):
             return found

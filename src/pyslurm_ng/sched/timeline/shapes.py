@@ -172,6 +172,11 @@ class Hardware:
             self._masks[key] = found
         return found
 
+    def counts_cpus(self, need: Need) -> set[int]:
+        """Return the resources that count CPUs of a node for a job."""
+        found = {CPUS, self.caps.get(need.partition, CPUS)}
+        return found | {self.without_gpus} if self.without_gpus else found
+
     def gres_amounts(self, spec: NodeSpec, wants: Sequence[GresNeed]) -> dict[int, int] | None:
         """Return what a node gives of each counted resource, or None if it has too little."""
         amounts: dict[int, int] = {}

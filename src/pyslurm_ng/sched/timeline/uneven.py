@@ -12,6 +12,7 @@ from dataclasses import replace
 from pyslurm_ng._select import Grid
 from pyslurm_ng.sched.cons_tres.choosers import Chooser, choose_counted, node_counts
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
+from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
 from pyslurm_ng.sched.cons_tres.topology import bits, choose_shares
 from pyslurm_ng.sched.request.demand import Demand
@@ -21,14 +22,15 @@ from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
-from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware, Variant
+from pyslurm_ng.sched.timeline.shapes import Hardware, Variant
 
 _MOST_NODES = 4096  # to try in an uneven placement
 _NO_MORE = 1 << 30
 _ALL = 1 << 40  # tasks: look at every node
 
 Shares = list[tuple[int, int]]  # (position, tasks)
-Single = tuple[int, list[list[int]]]  # kind of one task on a node, what each further task takes
+# Kind of one task on a node, what the first and each further task takes, most tasks by node kind.
+Single = tuple[int, list[list[tuple[int, int]]], list[int]]
 
 
 class Uneven:
@@ -88,7 +90,7 @@ class Uneven:
         need = demand.need
         if need.gres_total:
             need = replace(need, tasks=need.gres_total[0][2], tasks_per_node=0)
-        shares = self._spread(demand, need, *single)
+        shares = self._spread(demand, need, single)
         if not shares:
             self._blocked.add(id(demand))
         if not demand.need.gres_total:
@@ -96,28 +98,39 @@ class Uneven:
         self.most_gpus = dict(shares)
         return [(place, 1) for place, _ in shares]
 
-    def _spread(self, demand: Demand, need: Need, kind: int, each: list[list[int]]) -> Shares:
-        grid = self._timeline.grid
-        most = need.tasks_per_node or need.tasks
+    def _spread(self, demand: Demand, need: Need, single: Single) -> Shares:
         if need.is_choosy or need.is_ranged:
-            return self._counted(demand, grid.capacity(kind, each, most, _ALL))
+            return self._counted(demand, self._capacity(need, single))
         layout = self._nearness.layout(demand)
         if layout is not None:
-            every = grid.capacity(kind, each, most, _ALL)
+            every = self._capacity(need, single)
             nodes_max = min(need.nodes_max, _MOST_NODES)
             return choose_shares(layout, every, need.tasks, nodes_max, place_of(need, layout)) or []
-        fits = grid.capacity(kind, each, most, need.tasks if need.nodes_min == 1 else _ALL)
-        if len(fits) > need.nodes_max or need.nodes_min > 1:
-            every = grid.capacity(kind, each, most, _ALL)
-            fits = sorted(every, key=lambda item: -item[1])
+        named = {self._hardware.position[node_id] for node_id in need.required_nodes}
+        fits = self._capacity(
+            need, single, need.tasks if need.nodes_min == 1 and not named else _ALL
+        )
+        if len(fits) > need.nodes_max or need.nodes_min > 1 or named:
+            every = self._capacity(need, single)
+            fits = sorted(every, key=lambda item: (item[0] not in named, -item[1]))
+        if named - {place for place, _ in fits[: len(named)]}:
+            return []
         shares: Shares = []
         total = 0
         for place, tasks in fits[: min(need.nodes_max, _MOST_NODES)]:
-            if total >= need.tasks and len(shares) >= need.nodes_min:
+            if total >= need.tasks and len(shares) >= max(need.nodes_min, len(named)):
                 break
             shares.append((place, tasks))
             total += tasks
         return shares if total >= need.tasks and len(shares) >= need.nodes_min else []
+
+    def _capacity(self, need: Need, single: Single, enough: int = _ALL) -> Shares:
+        """Return the nodes that can hold some tasks now, with how many; see `Grid.capacity`."""
+        kind, amounts, most = single
+        kind_of = self._hardware.kind_of
+        wanted = need.tasks_per_node or need.tasks
+        found = self._timeline.grid.capacity(kind, amounts, wanted, enough)
+        return [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
 
     def _counted(self, demand: Demand, fits: Shares) -> Shares:
         """Try the node counts a job would like, one after another, on what is free now."""
@@ -154,25 +167,34 @@ class Uneven:
             or need.sharing
             or need.gres_total
             or need.has_parts
-            or need.required_nodes
         ):
             return None
+        # Those required are chosen first in the end; others may be needed beside them.
+        need = replace(need, required_nodes=frozenset())
         single = hardware.variant(demand, need, 1, 1)
         if single is None:
             return None
-        each = []
-        for number, row in enumerate(single.amounts):
-            more = hardware.node_amounts(need, number, 2)
-            # A node that holds one task at most gets no second one.
-            steps = [
-                (more.get(resource, 0) - amount) if more is not None else _NO_MORE
-                for resource, amount in zip(single.resources, row, strict=True)
-            ]
-            # With several threads to a core a second task may cost nothing more: count it whole.
-            cpus = single.resources.index(CPUS)
-            steps[cpus] = max(steps[cpus], need.cpus_per_task)
-            each.append(steps)
-        return self._timeline.add_exact_kind(demand, single), each
+        amounts = [
+            self._task_amounts(need, single, number) for number in range(len(hardware.kinds))
+        ]
+        most = [tasks_that_fit(need, empty_node(0, spec)) for spec in hardware.kinds]
+        return self._timeline.add_exact_kind(demand, single), amounts, most
+
+    def _task_amounts(self, need: Need, single: Variant, number: int) -> list[tuple[int, int]]:
+        """Return what the first and each further task takes of a node of a kind."""
+        more = self._hardware.node_amounts(need, number, 2)
+        firsts = zip(single.resources, single.amounts[number], strict=True)
+        if more is None:  # a node that holds one task at most gets no second one
+            return [(first, _NO_MORE) for _, first in firsts]
+        counts_cpus = self._hardware.counts_cpus(need)
+        found = []
+        for resource, first in firsts:
+            each = more.get(resource, 0) - first
+            if resource in counts_cpus and each < need.cpus_per_task:
+                # Tasks share cores of several threads, or what a node gives at least.
+                first = each = need.cpus_per_task
+            found.append((first, each))
+        return found
 
     def _add_gpu(self, demand: Demand) -> Single | None:
         need, hardware = demand.need, self._hardware
@@ -196,24 +218,28 @@ class Uneven:
         single = hardware.variant(demand, with_some(1), 1, 1)
         if single is None:
             return None
-        each = []
+        amounts = []
         for number, row in enumerate(single.amounts):
             more = hardware.node_amounts(with_some(2), number, 1)
             steps = [_NO_MORE] * len(row)
             if more is not None:
                 pairs = zip(single.resources, row, strict=True)
                 steps = [more.get(resource, 0) - amount for resource, amount in pairs]
-            each.append(steps)
-        return self._timeline.add_exact_kind(demand, single), each
+            amounts.append(list(zip(row, steps, strict=True)))
+        return self._timeline.add_exact_kind(demand, single), amounts, [_ALL] * len(amounts)
 
     def filled(self, demand: Demand, variant: Variant, found: list[int]) -> Shares:
         """Return the tasks each node found can hold: the first ones are filled."""
         even = variant.tasks_per_node
         if even > 1 and (single := self._single(demand)) is not None:
-            kind, each = single
-            most = demand.need.tasks_per_node or demand.need.tasks
-            held = self._timeline.grid.tasks_on(kind, found, each, most)
-            return [(place, max(even, fit)) for place, fit in zip(found, held, strict=True)]
+            kind, amounts, most = single
+            wanted = demand.need.tasks_per_node or demand.need.tasks
+            held = self._timeline.grid.tasks_on(kind, found, amounts, wanted)
+            kind_of = self._hardware.kind_of
+            return [
+                (place, max(even, min(fit, most[kind_of[place]])))
+                for place, fit in zip(found, held, strict=True)
+            ]
         return [(place, even) for place in found]
 
     # Beside jobs of the same owner --------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""What a job's nodes offer to those who start tasks there."""
+
+from __future__ import annotations
+
+from .job import JobRequest, NodeAlloc
+
+
+def usable_cpus(request: JobRequest, alloc: NodeAlloc) -> int:
+    """Return the CPUs of a node that tasks may use.
+
+    Cores are given and charged whole; of each no more than `--threads-per-core` threads are used.
+    """
+    cores = int.from_bytes(alloc.cores, "little").bit_count()
+    if not request.threads_per_core or not cores:
+        return alloc.cpus
+    return min(alloc.cpus, cores * request.threads_per_core)
+
+
+def tasks_to_start(request: JobRequest, alloc: NodeAlloc) -> int:
+    """Return how many tasks a launcher other than srun should start on a node.
+
+    Where nobody said how many there are to be, every CPU has one (or every `--cpus-per-task`).
+    """
+    if (
+        request.ntasks
+        or request.ntasks_per_node
+        or request.ntasks_per_gpu
+        or request.gpus_per_task
+        or not alloc.cpus
+    ):
+        return max(1, alloc.tasks)
+    return max(1, usable_cpus(request, alloc) // max(1, request.cpus_per_task))

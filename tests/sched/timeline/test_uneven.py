@@ -1,0 +1,132 @@
+"""Whole passes over unlike nodes: how many tasks each gets, as seen with Slurm 22.05."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeState
+from pyslurm_ng.sched.policy import policy
+from tests.model.clusters import START_US, conf_of, submit
+from tests.sched.backfill.test_backfill import run_pass
+
+NODES = r"""
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+NodeName=n[1-4] CPUs=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=16000 Gres=gpu:4 \
+ Weight=10 Feature=gpu
+NodeName=n[5-8] CPUs=16 Sockets=2 CoresPerSocket=8 RealMemory=32000 Weight=1 Feature=cpu
+NodeName=n[9-10] CPUs=4 RealMemory=8000 Weight=5
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500
+PartitionName=capped Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 MaxCPUsPerNode=6
+"""
+TREE = """
+SwitchName=s1 Nodes=n[1-2]
+SwitchName=s2 Nodes=n[3-4]
+SwitchName=s3 Nodes=n[5-7]
+SwitchName=s4 Nodes=n[8-10]
+SwitchName=top Switches=s[1-4]
+"""
+
+
+def place(topology: str = "", partition: str = "main", **fields: Any) -> dict[str, NodeAlloc]:
+    """Return what a job gets of each node of the empty cluster."""
+    conf = conf_of(NODES + ("TopologyPlugin=topology/tree\n" if topology else ""))
+    cluster = Cluster()
+    topologies = [parse_topology_conf(topology)] if topology else []
+    apply_all(cluster, configure(cluster, conf, START_US, topologies))
+    for node in cluster.living_nodes():
+        apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+    fields.setdefault("nodes_max", fields.get("nodes_min", 0))
+    job_id = submit(cluster, JobRequest(partition=partition, **fields), time_limit_min=60)
+    run_pass(cluster, START_US, policy(conf))
+    return {f"n{alloc.node_id + 1}": alloc for alloc in cluster.jobs[job_id].nodes}
+
+
+def counts(**fields: Any) -> dict[str, tuple[int, int]]:
+    """Return tasks and CPUs of each node."""
+    return {name: (alloc.tasks, alloc.cpus) for name, alloc in place(**fields).items()}
+
+
+BOTH = pytest.mark.parametrize("topology", ["", TREE], ids=["flat", "tree"])
+
+
+@BOTH
+def test_cpus_of_a_capped_partition_are_counted_on_nodes_with_threads(topology: str) -> None:
+    """MaxCPUsPerNode: seven tasks do not fit a node, however many threads share its cores."""
+    found = counts(topology=topology, partition="capped", ntasks=7)
+    assert sorted(found.values()) == [(1, 1), (6, 6)]
+
+
+@BOTH
+def test_threads_of_all_cores_are_filled(topology: str) -> None:
+    """The last nodes have as many cores as their tasks fill, and no half of one more."""
+    found = counts(topology=topology, ntasks=100)
+    assert (found["n1"], found["n2"]) == ((16, 16), (12, 12))
+    assert sum(cpus for _, cpus in found.values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"nodes_min": 2, "ntasks": 4}, {"n1": (2, 2), "n2": (2, 2)}),
+        ({"nodes_min": 2, "ntasks": 6}, {"n1": (4, 4), "n2": (2, 2)}),
+        ({"nodes_min": 2, "ntasks": 4, "gpus_per_task": "1"}, {"n1": (2, 2), "n2": (2, 2)}),
+        ({"nodes_min": 2, "ntasks": 3, "cpus_per_task": 2}, {"n1": (2, 4), "n2": (1, 2)}),
+    ],
+)
+def test_two_nodes_do_not_both_hold_half_a_core(
+    fields: dict[str, Any], expected: dict[str, tuple[int, int]]
+) -> None:
+    assert counts(constraint="gpu", **fields) == expected
+
+
+@BOTH
+def test_named_nodes_are_filled_before_others(topology: str) -> None:
+    """-w n5 -n20: sixteen tasks there and four beside it, rather than ten on each."""
+    found = counts(topology=topology, node_list="n5", ntasks=20)
+    assert found["n5"] == (16, 16)
+    assert sorted(found.values()) == [(4, 4), (16, 16)]
+    found = counts(topology=topology, node_list="n3,n5", ntasks=6)
+    assert sum(cpus for _, cpus in found.values()) == 6
+
+
+def test_least_cpus_of_a_node_do_not_hide_room_for_more_tasks() -> None:
+    """--mincpus=8 -n16: one node holds all of them."""
+    assert counts(mincpus=8, ntasks=16) == {"n5": (16, 16)}
+
+
+def test_one_node_is_of_the_tightest_leaf() -> None:
+    """n8 is the only light node of its switch: three others stay together."""
+    assert list(place(topology=TREE, ntasks=1, nodes_min=1)) == ["n8"]
+    assert list(place(topology=TREE, ntasks=4)) == ["n8"]
+
+
+def test_threads_not_used_have_no_memory() -> None:
+    """--threads-per-core=1: four cores are charged whole, memory for four CPUs."""
+    found = place(constraint="gpu", ntasks=4, threads_per_core=1)["n1"]
+    assert (found.cpus, found.mem_mib) == (8, 2000)
+
+
+def test_tasks_of_a_core_of_several_cpus_fill_a_socket_first() -> None:
+    """-c2 on cores of two threads goes as -c2 on cores of one: no task crosses, no socket skips."""
+    found = place(constraint="gpu", ntasks=5, cpus_per_task=2)["n1"]
+    assert int.from_bytes(found.cores, "little") == 0b1_1111
+
+
+def test_gpus_in_all_are_looked_for_where_gpus_are() -> None:
+    """--gpus=7 -N2-3: lighter nodes without GPUs are not in the way."""
+    found = place(gpus="7", nodes_min=2, nodes_max=3)
+    assert sum(held.count for alloc in found.values() for held in alloc.gres) == 7
