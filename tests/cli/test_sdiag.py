@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+from pyslurm_ng.sched.plan import Plan
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 
@@ -17,16 +19,40 @@ def labels(text: str) -> list[str]:
 
 
 def test_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every label of Slurm's, except the latency of a system call that we do not measure."""
+    """Every label of Slurm's."""
     case = next(case for case in cases("sdiag") if case[0] == "default")
     reference = queue()
     reference.soft.count_call("ShowJobs", 1001, 60)
     printed = run_command(monkeypatch, reference, "root", case[2])
-    theirs = [line for line in labels(case[3]) if not line.startswith("Late")]
     ours = [line for line in labels(printed.stdout) if line]
-    assert ours == [line for line in theirs if line]
+    assert ours == [line for line in labels(case[3]) if line]
     assert re.search(r"ShowJobs +\( +\d+\) count:1 +ave_time:60 +total_time:60", printed.stdout)
     assert "Jobs pending:   20" in printed.stdout
+
+
+def test_passes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs in the queue, those that room was looked for, and stretches of the timeline."""
+    reference = queue()
+    for tested, waiting, slots in ((3, 4, 100), (1, 2, 300)):
+        plan = Plan(priorities=dict.fromkeys(range(waiting), 1), tested=tested, slots=slots)
+        reference.soft.planned(plan, {}, queue_length=waiting + 2, took_us=50, now_us=1)
+    text = run_command(monkeypatch, reference, "root", ["sdiag"]).stdout
+    backfill = text.partition("Backfilling stats")[2]
+    for line in (
+        "Last depth cycle: 2", "Last depth cycle (try sched): 1", "Depth Mean: 3",
+        "Depth Mean (try depth): 2", "Last queue length: 4", "Queue length mean: 5",
+        "Last table size: 300", "Mean table size: 200",
+    ):  # fmt: skip
+        assert f"\t{line}\n" in backfill
+    shown = json.loads(run_command(monkeypatch, reference, "root", ["sdiag", "--json"]).stdout)
+    shown = shown["statistics"]
+    assert (shown["bf_last_depth"], shown["bf_last_depth_try"]) == (2, 1)
+    assert (shown["bf_depth_sum"], shown["bf_depth_try_sum"]) == (6, 4)
+    assert (shown["bf_depth_mean"], shown["bf_depth_mean_try"]) == (3, 2)
+    sizes = (shown["bf_table_size"], shown["bf_table_size_sum"], shown["bf_table_size_mean"])
+    assert sizes == (300, 400, 200)
+    lengths = (shown["bf_queue_len"], shown["bf_queue_len_sum"], shown["bf_queue_len_mean"])
+    assert lengths == (4, 10, 5)
 
 
 def test_reset_needs_rights(monkeypatch: pytest.MonkeyPatch) -> None:

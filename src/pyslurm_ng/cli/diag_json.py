@@ -12,10 +12,13 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
     """Return the counters with Slurm's keys; what we have no such thing of is 0."""
     count = reply["counters"].get
     cycles = count("schedule_cycles", 0)
+
+    def of_cycle(name: str) -> int:
+        return int(count(name, 0) // cycles) if cycles else 0
+
     total, depth = count("schedule_total_us", 0), count("schedule_depth", 0)
     minutes = max(1, (reply["now_us"] - reply["since_us"]) // 60_000_000)
-    mean = total // cycles if cycles else 0
-    mean_depth = depth // cycles if cycles else 0
+    mean, mean_depth = of_cycle("schedule_total_us"), of_cycle("schedule_depth")
     last, longest = count("schedule_last_us", 0), count("schedule_max_us", 0)
     queue = count("schedule_queue", 0)
     return {
@@ -26,7 +29,7 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "agent_count": count("agents", 0),
         "agent_thread_count": 0,
         "dbd_agent_queue_size": count("dbd_queue", 0),
-        "gettimeofday_latency": 0,
+        "gettimeofday_latency": count("clock_latency_us", 0),
         "schedule_cycle_max": longest,
         "schedule_cycle_last": last,
         "schedule_cycle_sum": total,
@@ -58,7 +61,7 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "bf_cycle_counter": cycles,
         "bf_cycle_mean": mean,
         "bf_depth_mean": mean_depth,
-        "bf_depth_mean_try": mean_depth,
+        "bf_depth_mean_try": of_cycle("schedule_tried"),
         "bf_cycle_sum": total,
         "bf_cycle_last": last,
         "bf_cycle_max": longest,
@@ -71,15 +74,15 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
             "state_changed": 0,
         },
         "bf_last_depth": count("tested_last_pass", 0),
-        "bf_last_depth_try": count("tested_last_pass", 0),
+        "bf_last_depth_try": count("tried_last_pass", 0),
         "bf_depth_sum": depth,
-        "bf_depth_try_sum": depth,
+        "bf_depth_try_sum": count("schedule_tried", 0),
         "bf_queue_len": queue,
-        "bf_queue_len_mean": queue,
-        "bf_queue_len_sum": queue,
-        "bf_table_size": 0,
-        "bf_table_size_sum": 0,
-        "bf_table_size_mean": 0,
+        "bf_queue_len_mean": of_cycle("schedule_queue_total"),
+        "bf_queue_len_sum": count("schedule_queue_total", 0),
+        "bf_table_size": count("schedule_slots", 0),
+        "bf_table_size_sum": count("schedule_slots_total", 0),
+        "bf_table_size_mean": of_cycle("schedule_slots_total"),
         "bf_when_last_cycle": seconds(count("schedule_when_us", 0)),
         "bf_active": False,
         **_calls(reply),

@@ -144,16 +144,20 @@ def _backfill(reply: "dict[str, Any]") -> "list[str]":
         lines.append(f"\tMean cycle: {count('schedule_total_us', 0) // cycles}")
     lines += [
         f"\tLast depth cycle: {count('tested_last_pass', 0)}",
-        f"\tLast depth cycle (try sched): {count('tested_last_pass', 0)}",
+        f"\tLast depth cycle (try sched): {count('tried_last_pass', 0)}",
     ]
     if cycles:
         lines += [
             f"\tDepth Mean: {count('schedule_depth', 0) // cycles}",
-            f"\tDepth Mean (try depth): {count('schedule_depth', 0) // cycles}",
+            f"\tDepth Mean (try depth): {count('schedule_tried', 0) // cycles}",
         ]
+    lines.append(f"\tLast queue length: {count('schedule_queue', 0)}")
+    if cycles:
+        lines.append(f"\tQueue length mean: {count('schedule_queue_total', 0) // cycles}")
+    lines.append(f"\tLast table size: {count('schedule_slots', 0)}")
+    if cycles:
+        lines.append(f"\tMean table size: {count('schedule_slots_total', 0) // cycles}")
     lines += [
-        f"\tLast queue length: {count('schedule_queue', 0)}",
-        "\tLast table size: 0",
         "",
         "Backfill exit",
         f"\tEnd of job queue: {cycles - count('cut_by_start', 0) - count('cut_by_test', 0)}",
@@ -162,6 +166,8 @@ def _backfill(reply: "dict[str, Any]") -> "list[str]":
         "\tSystem state changed: 0",
         "\tHit table size limit (bf_node_space_size): 0",
         "\tTimeout (bf_max_time): 0",
+        "",
+        f"Latency for 1000 calls to gettimeofday(): {count('clock_latency_us', 0)} microseconds",
         "",
     ]
     return lines

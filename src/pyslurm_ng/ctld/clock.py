@@ -39,6 +39,14 @@ class Clock:
         return ahead_us
 
 
+def latency_us(looks: int = 1000) -> int:
+    """Return how long so many looks at the wall clock take."""
+    begun_us = _monotonic_us()
+    for _ in range(looks):
+        _wall_us()
+    return _monotonic_us() - begun_us
+
+
 def _wall_us() -> int:
     return time.time_ns() // 1000
 

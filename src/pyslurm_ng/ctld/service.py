@@ -13,7 +13,7 @@ from pyslurm_ng import __version__
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.show import config_lines
-from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration
 from pyslurm_ng.ctld.identities import Identities, Person
 from pyslurm_ng.ctld.local_calendar import LOCAL
@@ -201,6 +201,7 @@ class Service:
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
         names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}
+        self._soft.clock_latency_us = latency_us()
         asked = partial(
             misc.show_diagnostics,
             self._writer.cluster,

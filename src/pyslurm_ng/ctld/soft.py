@@ -46,8 +46,13 @@ class PassCount:
     total_us: int = 0
     tested: int = 0
     last_tested: int = 0
+    tried: int = 0  # of those, jobs that room was looked for
+    last_tried: int = 0
     last_started: int = 0
     queue_length: int = 0
+    queue_total: int = 0
+    slots: int = 0  # of the last pass's timeline
+    slots_total: int = 0
     last_at_us: int = 0
     started: int = 0  # from behind a blocked job: by backfill
     started_ever: int = 0  # the same since the daemon began
@@ -99,6 +104,7 @@ class Soft:
     journal_bytes: int = 0
     journal_groups: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+    clock_latency_us: int = 0  # of a thousand looks at the clock
 
     def heard(
         self, node_id: int, now_us: int, *, load: int = -1, free_mem_mib: int = -1
@@ -156,7 +162,12 @@ class Soft:
         passes.total_us += took_us
         passes.last_tested = len(plan.priorities)
         passes.tested += passes.last_tested
+        passes.last_tried = min(plan.tested, passes.last_tested)
+        passes.tried += passes.last_tried
         passes.queue_length = queue_length
+        passes.queue_total += queue_length
+        passes.slots = plan.slots
+        passes.slots_total += plan.slots
         passes.last_at_us = now_us
         if plan.cut_by:
             passes.cut_by[plan.cut_by] = passes.cut_by.get(plan.cut_by, 0) + 1

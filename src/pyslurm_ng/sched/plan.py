@@ -178,6 +178,7 @@ class Plan:
     retry_us: int = 0  # when some job may preempt that may not yet; 0 for none
     tested: int = 0  # node tests done: the work that `budget` bounds
     cut_by: str = ""  # the option because of which not every job was looked at, or started
+    slots: int = 0  # of the timeline that jobs were given room on; 0 without one
 
     def add(self, other: Plan) -> None:
         """Take over what another plan says of other jobs, or of the same ones second.
@@ -197,6 +198,7 @@ class Plan:
         self.retry_us = min(filter(None, (self.retry_us, other.retry_us)), default=0)
         self.tested += other.tested
         self.cut_by = self.cut_by or other.cut_by
+        self.slots += other.slots
 
 
 def _joined(first: dict[int, _Value], second: dict[int, _Value]) -> dict[int, _Value]:

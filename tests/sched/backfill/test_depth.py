@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
@@ -116,3 +118,16 @@ def test_a_pass_says_which_option_cut_it_short() -> None:
     assert plan_of(cluster, "bf_window=1440").cut_by == ""
     assert plan_of(cluster, "bf_max_job_test=2").cut_by == "bf_max_job_test"
     assert plan_of(cluster, "bf_max_job_start=1").cut_by == "bf_max_job_start"
+
+
+@pytest.mark.parametrize("node_list", ["", "n1"])
+def test_the_size_of_the_timeline_is_told(node_list: str) -> None:
+    """As sdiag's table size, whether nodes are counted or planned one by one."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    assert plan_of(cluster, "").slots == 0
+    request = JobRequest(nodes_min=4, nodes_max=4, ntasks=4, node_list=node_list)
+    for _ in range(2):
+        submit(cluster, request, time_limit_min=60)
+    plan = plan_of(cluster, "")
+    assert len(plan.starts) == 1
+    assert plan.slots > 1

@@ -99,6 +99,7 @@ class Planner:
             self._smart.started(outcome.starts)
         else:
             walk.run(queue)
+        outcome.slots = walk.planner.slots
         return outcome
 
     def rehearse(

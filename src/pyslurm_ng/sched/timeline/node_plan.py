@@ -68,6 +68,11 @@ class NodePlan:
         )
         self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
 
+    @property
+    def slots(self) -> int:
+        """How many stretches of time the grid has by now: one as long as nobody has to wait."""
+        return self._timeline.slots
+
     # When ---------------------------------------------------------------------------------------
 
     def find(self, demand: Demand) -> int:

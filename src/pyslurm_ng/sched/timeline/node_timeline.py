@@ -101,6 +101,7 @@ class Timeline:
     def _enter(self, times: list[int]) -> None:
         """Make the grid for these slots, with running jobs and what has started in this pass."""
         hardware, tree = self._hardware, self._nearness.tree
+        self.slots = len(times)
         self.grid = grid = Grid(
             times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
         )

@@ -171,6 +171,11 @@ class Pools:
                     wanted.append(count)
                 demand.kinds_amounts = (tuple(kinds), tuple(wanted))
 
+    @property
+    def slots(self) -> int:
+        """How many stretches of time the profile has by now."""
+        return len(self._profile.slots())
+
     def _ends(self, snapshot: Snapshot) -> Counter[tuple[int, int]]:
         """Return how many nodes come back by (moment, pool), node by node."""
         busy_until, in_use = _busy(snapshot), snapshot.in_use
