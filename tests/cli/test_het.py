@@ -101,3 +101,10 @@ def test_variables_of_one_component() -> None:
     assert "SLURM_CPUS_PER_TASK" not in found
     assert found["HOME"] == "/root"
     assert het_steps.component_environment(JOB, 0)["SLURM_CPUS_PER_TASK"] == "2"
+
+
+def test_steps_over_components_can_be_switched_off() -> None:
+    """SchedulerParameters=disable_hetjob_steps; whatever else is set does not matter."""
+    het_steps.check_allowed("defer,enable_hetjob_steps")
+    with pytest.raises(OptionError, match="span multiple components"):
+        het_steps.check_allowed("defer, Disable_HetJob_Steps")

@@ -20,7 +20,7 @@ def test_every_word_named_is_one_that_exists() -> None:
 def test_every_scheduler_parameter_works_or_is_named() -> None:
     """A word that is not named as without effect must be asked for somewhere."""
     source = Path(pyslurm_ng.__file__).parent
-    paths = (path for part in ("ctld", "sched") for path in (source / part).rglob("*.py"))
+    paths = (path for part in ("cli", "ctld", "sched") for path in (source / part).rglob("*.py"))
     text = "".join(path.read_text() for path in paths)
     for name, *_ in OPTIONS["SchedulerParameters"]:
         is_named = ("SchedulerParameters", name.lower()) in NO_EFFECT

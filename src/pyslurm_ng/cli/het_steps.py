@@ -81,6 +81,20 @@ def components(
     return found
 
 
+def check_allowed(scheduler_parameters: str) -> None:
+    """Refuse steps over several components where the site wants none.
+
+    Raises:
+        OptionError: SchedulerParameters has disable_hetjob_steps.
+    """
+    if "disable_hetjob_steps" in scheduler_parameters.lower().replace(" ", "").split(","):
+        raise OptionError(
+            "Job steps that span multiple components of a heterogeneous job are not currently "
+            "supported",
+            1,
+        )
+
+
 def parse_groups(text: str) -> "list[int]":
     """Return the numbers of `0,2-3` in order.
 

@@ -69,6 +69,9 @@ def _run_components(argv: "list[str]") -> int:
     steps = het_steps.components(
         argv, lambda words: Options("srun").split_words(words)[0], os.environ
     )
+    if len(steps) > 1:
+        conf = read_conf("srun", "SchedulerParameters")
+        het_steps.check_allowed(conf.get("SchedulerParameters", ""))
     if len(steps) > 1 and not os.environ.get("SLURM_JOB_ID"):
         return _components_alone(argv)
     if len(steps) == 1:

@@ -192,9 +192,11 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "defer"): _EVENTS,
     ("SchedulerParameters", "defer_batch"): _EVENTS,
     ("SchedulerParameters", "delay_boot"): _NO_BOOT,
-    ("SchedulerParameters", "disable_hetjob_steps"): _NOT_YET,
     ("SchedulerParameters", "disable_job_shrink"): "running jobs keep their nodes",
-    ("SchedulerParameters", "enable_hetjob_steps"): "steps over components always work",
+    (
+        "SchedulerParameters",
+        "enable_hetjob_steps",
+    ): "steps over components work unless disable_hetjob_steps is set",
     ("SchedulerParameters", "extra_constraints"): _NOT_YET,
     ("SchedulerParameters", "ignore_numa"): "NUMA nodes are never taken for sockets",
     ("SchedulerParameters", "max_rpc_cnt"): _EVENTS,

@@ -689,3 +689,11 @@ def test_what_may_come_to_be_later_is_accepted_where_the_site_says_so(
     room.job(**request_)
     assert room.refused(licenses="unknown:1") == Errno.ESLURM_INVALID_LICENSES
     assert room.refused(prefer="[") == Errno.ESLURM_INVALID_FEATURE
+
+
+def test_licences_of_other_servers_are_refused_by_name() -> None:
+    """The error says what is missing, not only that the licence is not known."""
+    outcome = Room("Licenses=fluent:4").answer(licenses="fluent@flex:1")
+    assert isinstance(outcome, Reject)
+    assert outcome.code == Errno.ESLURM_INVALID_LICENSES
+    assert "fluent@flex" in outcome.detail
