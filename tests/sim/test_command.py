@@ -76,7 +76,7 @@ def test_bad_input_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--json")
     assert code == 0
     assert f"{trace}:4: 3 columns where 18 are expected" in err
-    assert "1 jobs want more than 4 processors; left out" in err
+    assert "1 job wants more than 4 processors; left out" in err
     code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--set", "Nonsense=1")
     assert code == 2
     assert err.count("\n") == 1
@@ -84,3 +84,19 @@ def test_bad_input_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--set", "NodeName=a")
     assert code == 2
     assert "--procs" in err
+
+
+def test_what_is_wrong_with_settings_is_named_where_it_was_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, conf = tmp_path / "trace.swf", tmp_path / "slurm.conf"
+    trace.write_text("\n".join(JOBS) + "\n")
+    conf.write_text("NodeName=x[1-9] \\\n  CPUs=4\n\nPriorityWeightAge=old\n")
+    words = ("--trace", str(trace), "--procs", "4")
+    code, _, err = run(capsys, *words, "--conf", str(conf), "--set", "Nonsense=1")
+    assert code == 2
+    assert f"{conf}:4: PriorityWeightAge: 'old' is not a number" in err
+    assert "--set: Nonsense: unknown key" in err
+    code, _, err = run(capsys, *words, "--set", "SchedulerParameters=bf_smrt")
+    assert code == 0
+    assert "--set: SchedulerParameters: 'bf_smrt' is unknown and ignored" in err

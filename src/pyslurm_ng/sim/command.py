@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -17,14 +18,16 @@ from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.reasons.reason import plural
 from pyslurm_ng.sim.comparison import compare
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.page import duration, page
 from pyslurm_ng.sim.recorded import read_recording
-from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
+from pyslurm_ng.sim.trace_run import TRACE_CONF, Outcome, TraceRun, trace_conf, trace_lines
 from pyslurm_ng.sim.workload import Trace, read_swf
 
 # Lines that describe a machine; the simulated one is as large as --procs says.
+_CONTINUED = re.compile(r"(?:[^\n]*\\\n)+[^\n]*")
 _MACHINE = ("nodename", "partitionname", "nodeset", "downnodes", "include")
 _IDENTITY = ("clustername", "slurmctldhost", "authtype", "credtype")
 
@@ -99,25 +102,43 @@ def _trace(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    lines = _settings(conf_path, settings)
-    try:
-        conf = trace_conf(processors, lines)
-    except ConfErrors as problem:
-        raise click.ClickException(str(problem)) from None
+    conf = _trace_conf(processors, _settings(conf_path, settings))
     trace = _read(path)
     for complaint in trace.complaints(path):
         click.echo(f"pyslurm-ng: sim: {complaint}", err=True)
     jobs = [job for job in trace.jobs if job.processors <= processors]
     if trace.skipped:
-        click.echo(f"pyslurm-ng: sim: {path}: {trace.skipped} jobs never ran; left out", err=True)
+        text = f"{path}: {plural(trace.skipped, 'job')} never ran; left out"
+        click.echo(f"pyslurm-ng: sim: {text}", err=True)
     if len(jobs) < len(trace.jobs):
         wide = len(trace.jobs) - len(jobs)
-        text = f"{path}: {wide} jobs want more than {processors} processors; left out"
+        what = "job wants" if wide == 1 else "jobs want"
+        text = f"{path}: {wide} {what} more than {processors} processors; left out"
         click.echo(f"pyslurm-ng: sim: {text}", err=True)
     if not jobs:
         raise click.ClickException(f"{path}: no job in it can run on {processors} processors")
     outcome = TraceRun(jobs, conf, Planner()).run()
     _print(outcome, as_json)
+
+
+def _trace_conf(processors: int, settings: dict[str, str]) -> SlurmConf:
+    """Return the configuration of a trace's machine; what is odd is named where it was written."""
+    texts = list(settings)
+    first = len(trace_lines(processors, texts)) - len(texts) + 1
+
+    def placed(problem: str) -> str:
+        place, number, rest = problem.removeprefix(f"{TRACE_CONF}:").partition(":")
+        at = int(place) - first if place.isdigit() else -1
+        return f"{settings[texts[at]]}{number}{rest}" if 0 <= at < len(texts) else problem
+
+    try:
+        conf = trace_conf(processors, texts)
+    except ConfErrors as problem:
+        found = "\n".join(placed(str(error)) for error in problem.errors)
+        raise click.ClickException(found) from None
+    for warning in conf.warnings:
+        click.echo(f"pyslurm-ng: sim: {placed(warning)}", err=True)
+    return conf
 
 
 def _journal(
@@ -166,11 +187,10 @@ def _configuration(
         if not settings:
             found = load_configuration(str(path.absolute()))
             return found.conf, found.topologies
-        text = path.read_text(errors="replace").replace("\\\n", " ")
         wanted = [_of_line(_checked(setting)) for setting in settings]
-        kept = [line for line in text.splitlines() if _of_line(line) not in wanted]
-        changed = [*kept, *settings]
-        conf = parse_slurm_conf("\n".join(changed) + "\n", str(path))
+        # What they replace is left blank, so that errors name the file's own lines.
+        kept = [line if _of_line(line) not in wanted else "" for line in _lines(path)]
+        conf = parse_slurm_conf("\n".join([*kept, *settings]) + "\n", str(path))
         return conf, topologies_of(conf, str(path.absolute().parent))
     except (BadConfiguration, ConfErrors) as problem:
         lines = getattr(problem, "lines", None) or [str(problem)]
@@ -193,24 +213,36 @@ def _checked(setting: str) -> str:
     return setting
 
 
-def _settings(conf_path: Path | None, settings: tuple[str, ...]) -> list[str]:
-    """Return configuration lines; of a key given more than once the last counts."""
-    lines: dict[str, str] = {}
+def _settings(conf_path: Path | None, settings: tuple[str, ...]) -> dict[str, str]:
+    """Return configuration lines, each with where it was written.
+
+    Of a key given more than once the last counts.
+    """
+    lines: dict[str, tuple[str, str]] = {}
     if conf_path is not None:
-        text = conf_path.read_text(errors="replace").replace("\\\n", " ")
-        for raw in text.splitlines():
+        for number, raw in enumerate(_lines(conf_path), 1):
             line = raw.partition("#")[0].strip()
             key = line.partition("=")[0].strip().lower()
             if line and key.split()[0] not in _MACHINE + _IDENTITY:
-                lines[key] = line
+                lines[key] = line, f"{conf_path}:{number}"
     for setting in settings:
         key, equals, _ = setting.partition("=")
         if not equals or not key.strip():
             raise click.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
         if key.strip().lower() in _MACHINE:
             raise click.BadParameter(f"{key.strip()}: the machine follows from --procs")
-        lines[key.strip().lower()] = setting
-    return list(lines.values())
+        lines[key.strip().lower()] = setting, "--set"
+    return dict(lines.values())
+
+
+def _lines(path: Path) -> list[str]:
+    """Return a file's lines, those that go on joined; blank ones keep the numbers of the rest."""
+    return _CONTINUED.sub(_joined, path.read_text(errors="replace")).splitlines()
+
+
+def _joined(found: re.Match[str]) -> str:
+    whole = found.group()
+    return whole.replace("\\\n", " ") + "\n" * whole.count("\\\n")
 
 
 def _read(path: str) -> Trace:

@@ -41,11 +41,19 @@ class Outcome:
         return asdict(self)
 
 
+TRACE_CONF = "the simulator's slurm.conf"
+
+
 def trace_conf(processors: int, settings: Sequence[str] = ()) -> SlurmConf:
     """Return the configuration of a machine whose processors are nodes of one core.
 
     Jobs are served first come, first served unless `settings` (KEY=VALUE lines) say otherwise.
     """
+    return parse_slurm_conf("\n".join(trace_lines(processors, settings)) + "\n", TRACE_CONF)
+
+
+def trace_lines(processors: int, settings: Sequence[str]) -> list[str]:
+    """Return the lines of that configuration, the settings last."""
     lines = [
         "ClusterName=trace",
         "SlurmctldHost=trace",
@@ -59,8 +67,7 @@ def trace_conf(processors: int, settings: Sequence[str] = ()) -> SlurmConf:
         f"PartitionName=all Nodes=p[1-{processors}] Default=YES MaxTime=UNLIMITED",
     ]
     keys = {setting.partition("=")[0].strip().lower() for setting in settings}
-    kept = [line for line in lines if line.partition("=")[0].lower() not in keys]
-    return parse_slurm_conf("\n".join([*kept, *settings]) + "\n", "the simulator's slurm.conf")
+    return [*(line for line in lines if line.partition("=")[0].lower() not in keys), *settings]
 
 
 class TraceRun:
