@@ -143,6 +143,11 @@ def test_private_jobs_have_no_names() -> None:
     assert others and all((item.name, item.user) == ("", "") for item in others)
     text = "\n".join(lines(msgspec.to_builtins(told)))
     assert "job of another user on n" in text and "bob" not in text
+    assert told.waits_for == ["job 2 of higher priority waits in main"]
+    told = explained(
+        scene.cluster, scene.soft, job, found, [], 0, scene.now_us, "", lambda _: False
+    )
+    assert told.waits_for == ["a job of another user of higher priority waits in main"]
 
 
 def test_a_term_that_waits_for_minutes_says_how_many() -> None:

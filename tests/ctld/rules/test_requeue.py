@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.requeue import Again, again, requeued
-from pyslurm_ng.ctld.rules.steer import release_fields
+from pyslurm_ng.ctld.rules.steer import hold_jobs, release_fields, requeue_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs
+from tests.ctld.rules.reservation_room import ROOT
+from tests.ctld.rules.test_reasons import ID, Scene
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.timeline.test_node_plan import run_pass
 
@@ -82,3 +86,22 @@ def test_a_special_exit_is_shown_as_such() -> None:
     ):
         event = requeued(job, int(flags), START_US, Again())
         assert (event.flags, event.priority, event.reason) == (kept, 0, Reason.JobHeldUser)
+
+
+def test_an_array_that_is_over_runs_again_as_a_whole() -> None:
+    """Of several records those that are over are passed over only while others are not."""
+    scene = Scene()
+    array = scene.job(array="1-3")
+    while array.array_pending:
+        scene.run_pass()
+    tasks = [scene.cluster.jobs[one] for one in scene.cluster.arrays[array.job_id].values()]
+    root, name = scene.context(ROOT), [str(array.job_id)]
+    for task in tasks:
+        scene.ended(task, 0)
+    held = hold_jobs(scene.cluster, HoldJobs(ID, name), root)
+    assert isinstance(held, Decision)
+    assert [error[1] for error in held.reply.errors] == [Errno.ESLURM_JOB_FINISHED] * 3
+    outcome = requeue_jobs(scene.cluster, RequeueJobs(ID, name), root)
+    assert isinstance(outcome, Decision) and outcome.reply.errors == []
+    scene.apply(list(outcome.events))
+    assert {JobState(task.state) for task in tasks} == {JobState.PENDING}

@@ -405,3 +405,4 @@ def test_who_waits_for_others_to_leave_starts_when_they_have_left() -> None:
     leaves_us = START_US + 90_000_000
     assert (found.start_us, found.node_ids) == (leaves_us, (0, 1, 2, 3))
     assert [(item.job_id, item.until_us) for item in found.holders] == [(victim, leaves_us)]
+    assert site.run().expected_start_us[job] == leaves_us

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from pyslurm_ng.base import hostlist
@@ -9,7 +10,7 @@ from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits
-from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
+from pyslurm_ng.model.cluster import Cluster, het_components, is_completing, license_counts
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
@@ -24,6 +25,7 @@ _MOST_NAMES = 8
 _SAID_ALREADY = frozenset(
     (Reason.Licenses, Reason.JobArrayTaskLimit, Reason.JobHeldAdmin, Reason.Reservation)
 )
+_JOB_ID = re.compile(r"\bjob (\d+)\b")
 MINUTE_US = 60_000_000
 
 
@@ -75,7 +77,10 @@ def explained(
     if reason == Reason.ReqNodeNotAvail:
         is_said = bool(is_pending and _nodes_away(cluster, job))
     if is_pending and text and not is_said:
-        waits_for.append(text)
+        waits_for.append(_of_others(cluster, text, sees))
+    if is_pending and job.het_job_id:
+        count = len(het_components(cluster, job))
+        waits_for.append(f"all {count} components of job {job.het_job_id} start together")
     if outlook is not None and outlook.note:
         waits_for.append(outlook.note)
     holders = list(outlook.holders) if outlook is not None else []
@@ -100,7 +105,9 @@ def explained(
         holders=[_holder(cluster, item, sees) for item in holders[:_MOST_HOLDERS]],
         holders_left_out=max(0, len(holders) - _MOST_HOLDERS),
         sooner=_sooner(cluster, outlook, sees) if outlook is not None else [],
-        history=[HistoryLine(time_us, line) for time_us, line in history],
+        history=[
+            HistoryLine(time_us, _of_others(cluster, line, sees)) for time_us, line in history
+        ],
         history_begin_us=history_begin_us,
         is_estimate=outlook is not None and outlook.is_estimate,
         is_late=outlook is not None and outlook.is_late,
@@ -123,6 +130,16 @@ def _name_of(cluster: Cluster, job_id: int, sees: Sees) -> str:
     if job is None:
         return str(job_id)
     return shown_id(job) if sees(job) else ""
+
+
+def _of_others(cluster: Cluster, text: str, sees: Sees) -> str:
+    """Return a sentence without the ids of jobs that the caller may not see."""
+
+    def shown(found: re.Match[str]) -> str:
+        other = cluster.jobs.get(int(found[1]))
+        return found[0] if other is None or sees(other) else "a job of another user"
+
+    return _JOB_ID.sub(shown, text)
 
 
 def _own_nodes(job: Job) -> tuple[int, ...]:

@@ -60,7 +60,8 @@ class Steering:
                 found = []
             if not found:
                 self.error(text, Errno.ESLURM_INVALID_JOB_ID)
-            several = len(found) > 1
+            # Of several those that are over do not matter, unless all are.
+            several = any(job.state not in TERMINAL_STATES for job, _ in found)
             for job, tasks in found:
                 if (several or live_only) and job.state in TERMINAL_STATES:
                     continue

@@ -18,6 +18,7 @@ from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import HandOver, Plan, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.request import elastic, het
@@ -72,7 +73,7 @@ class Walk:
         """Look at all jobs of the queue, or of the next stretch of it."""
         waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.room.behind
         place, reserve = self.planner.place, self.room.promises.append
-        now_us, claims = self.snapshot.now_us, self.snapshot.claims
+        now_us, claimed = self.snapshot.now_us, self.snapshot.claims
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         reserves_all = reserves_all and self.room.smart is None and self._limits is None
         gate = self.gate
@@ -82,10 +83,10 @@ class Walk:
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
         hopeless = self.room.hopeless
-        is_alike = reserves_all and not preempts and not claims
-        if claims:
+        is_alike = reserves_all and not preempts and not claimed
+        if claimed:
             alive = {entry[1].job_id for entry in queue}
-            self.plan.lost_claims += [job_id for job_id in claims if job_id not in alive]
+            self.plan.lost_claims += [job_id for job_id in claimed if job_id not in alive]
         wait: Wait | None
         at = 0
         while True:
@@ -370,7 +371,7 @@ class Walk:
         """Say whom a job still waits for; nobody, and it must look for room anew."""
         if not claim.leaving and job.job_id not in self.plan.lost_claims:
             self.plan.lost_claims.append(job.job_id)
-        self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
+        self.plan.expected_start_us.setdefault(job.job_id, claims.start_us(self.snapshot, claim))
         return reason.preempting(claim.leaving)
 
     def _preempt(

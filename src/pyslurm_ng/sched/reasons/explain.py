@@ -23,6 +23,7 @@ from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.reasons.obstacle import unplaceable
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, never_late, probe
 from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT
@@ -173,16 +174,14 @@ def outlook(
 def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
     """Return what is known of a job for which others are leaving: it starts when they have left."""
     wanted = frozenset(alloc.node_id for alloc in claim.nodes)
-    leaving = [job for job in snapshot.running if job.job_id in claim.leaving]
-    until_us = max((job.end_us for job in leaving), default=0)
     held = [
         _of_running(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
-        for job in leaving
+        for job in claims.leaving(snapshot, claim)
     ]
     return Outlook(
         partition=claim.partition,
         ahead=-1,
-        start_us=max(until_us, snapshot.now_us),
+        start_us=max(claims.start_us(snapshot, claim), snapshot.now_us),
         node_ids=tuple(sorted(wanted)),
         holders=sorted(held, key=lambda item: (-item.until_us, item.job_id)),
     )
