@@ -138,8 +138,8 @@ def _tres(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
     partition = cluster.partitions.get(job.partition.partition(",")[0])
     tracked = conf.tracked_tres()
     if job.nodes:
-        weights = partition.tres_billing_weights if partition is not None else ""
-        return format_tres(amounts.allocated_tres(job.nodes, tracked, weights))
+        terms = partition.billing_terms if partition is not None else ""
+        return format_tres(amounts.allocated_tres(job.nodes, tracked, terms))
     return format_tres(amounts.requested_tres(job.request, partition, tracked))
 
 

@@ -263,8 +263,8 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
 
 def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc, ...]) -> None:
     partition = _partition(session, row["partition"])
-    weights = partition.tres_billing_weights if partition is not None else ""
-    held = allocated_tres(nodes, session.tracked, weights)
+    terms = partition.billing_terms if partition is not None else ""
+    held = allocated_tres(nodes, session.tracked, terms)
     row.update(
         node_list=_node_list(session, nodes),
         nodes_allocated=len(nodes),

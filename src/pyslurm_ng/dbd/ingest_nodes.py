@@ -124,7 +124,7 @@ def _set_partition(session: Session, partition: Partition) -> None:
     row = {
         "cluster_id": session.cluster_id,
         "name": partition.name,
-        "billing_weights": partition.tres_billing_weights,
+        "billing_weights": partition.billing_terms,
         "def_mem_per_cpu_mib": partition.def_mem_per_cpu_mib,
         "def_mem_per_node_mib": partition.def_mem_per_node_mib,
         "def_mem_per_gpu_mib": partition.def_mem_per_gpu_mib,

@@ -50,16 +50,16 @@ def requested_tres(
     mem_mib += sizes.mem_per_cpu_mib * sizes.cpus
     mem_mib += sizes.mem_per_gpu_mib * wanted.get("gres/gpu", 0)
     amounts = {"cpu": sizes.cpus, "mem": mem_mib, "node": sizes.nodes_min}
-    weights = partition.tres_billing_weights if partition is not None else ""
-    amounts["billing"] = billing({**amounts, **wanted}, weights)
+    terms = partition.billing_terms if partition is not None else ""
+    amounts["billing"] = billing({**amounts, **wanted}, terms)
     amounts |= {name: wanted[name] for name in tracked if name in wanted}
     return amounts
 
 
 def allocated_tres(
-    nodes: Iterable[NodeAlloc], tracked: Iterable[str], weights: str | None
+    nodes: Iterable[NodeAlloc], tracked: Iterable[str], terms: str | None
 ) -> dict[str, int]:
-    """Return the TRES held on nodes; billing only when `weights` is given (steps have none)."""
+    """Return the TRES held on nodes; billing only when its terms are given (steps have none)."""
     amounts = {"cpu": 0, "mem": 0, "node": 0}
     held: dict[str, int] = {}
     for node in nodes:
@@ -72,27 +72,44 @@ def allocated_tres(
             if gres.type:
                 name = f"{name}:{gres.type}"
                 held[name] = held.get(name, 0) + gres.count
-    if weights is not None:
-        amounts["billing"] = billing({**amounts, **held}, weights)
+    if terms is not None:
+        amounts["billing"] = billing({**amounts, **held}, terms)
     amounts |= {name: held[name] for name in tracked if name in held}
     return amounts
 
 
-def billing(amounts: Mapping[str, int], weights: str) -> int:
-    """Return the billing amount: CPUs, or the weighted sum of `TRESBillingWeights`.
+def billing(amounts: Mapping[str, int], terms: str) -> int:
+    """Return the billing amount: CPUs, or what `TRESBillingWeights` make of all amounts.
 
     A weight may end in K, M, G, T: then it counts per that unit of memory (MiB is the base).
+
+    Args:
+        terms: the weights, maybe behind a rule and `;`. Without one all terms are added. MAX_TRES
+            takes the largest of what nodes have (cpu, mem, node, gres/*) instead of their sum,
+            MAX_TRES_GRES the largest of cpu, mem and node.
     """
-    if not weights:
+    if not terms:
         return amounts.get("cpu", 0)
-    total = 0.0
+    rule, _, weights = terms.rpartition(";")
+    total = most = 0.0
     for word in weights.split(","):
-        name, _, weight = word.strip().partition("=")
-        power = "MGTP".find(weight[-1:].upper()) if weight[-1:].isalpha() else 0
-        number = weight.rstrip("KMGTPkmgtp")
-        try:
-            factor = float(number) * (1024 if weight[-1:].upper() == "K" else 1)
-        except ValueError:
-            continue
-        total += amounts.get(name.lower(), 0) * factor / 1024 ** max(0, power)
-    return int(total)
+        name, _, weight = word.strip().lower().partition("=")
+        term = amounts.get(name, 0) * _factor(weight)
+        if rule and (name in _OF_NODES or (rule == "MAX_TRES" and name.startswith("gres/"))):
+            most = max(most, term)
+        else:
+            total += term
+    return int(total + most)
+
+
+_OF_NODES = ("cpu", "mem", "node")
+
+
+def _factor(weight: str) -> float:
+    """Return what a weight multiplies amounts by; 0 where it is no number."""
+    power = "mgtp".find(weight[-1:]) if weight[-1:].isalpha() else 0
+    try:
+        factor = float(weight.rstrip("kmgtp")) * (1024 if weight[-1:] == "k" else 1)
+    except ValueError:
+        return 0.0
+    return factor / (1 << 10 * max(0, power))

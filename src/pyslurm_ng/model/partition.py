@@ -66,6 +66,13 @@ class Partition(Struct, array_like=True, frozen=True, gc=False):
     power_down_on_idle: bool = False
     topology: str = ""
     cpu_bind: str = ""
+    billing_rule: str = ""  # MAX_TRES or MAX_TRES_GRES, from PriorityFlags; empty: the sum
+
+    @property
+    def billing_terms(self) -> str:
+        """How jobs are billed, for `amounts.billing`: weights, behind a rule other than the sum."""
+        weights = self.tres_billing_weights
+        return f"{self.billing_rule};{weights}" if self.billing_rule and weights else weights
 
 
 def opened(partition: Partition, qos: Qos | None) -> Partition:

@@ -99,7 +99,7 @@ class Ranking:
             for gres in spec.gres:
                 for name in {f"gres/{gres.name}", f"gres/{gres.name}:{gres.type}".rstrip(":")}:
                     totals[name] = totals.get(name, 0) + gres.count
-        totals["billing"] = billing(totals, partition.tres_billing_weights)
+        totals["billing"] = billing(totals, partition.billing_terms)
         return totals
 
     def _size(self, job: Waiting, partition: Partition) -> float:

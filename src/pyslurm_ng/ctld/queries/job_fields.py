@@ -270,9 +270,9 @@ def detail_values(
         request = msgspec.structs.replace(request, reservation=job.reservation)
     partition = first_partition(cluster, job)
     sizes = job_sizes(request, partition)
-    weights = partition.tres_billing_weights if partition else ""
+    terms = partition.billing_terms if partition else ""
     nodes = job.nodes or job.nodes_before
-    held = amounts.allocated_tres(nodes, tracked, weights) if nodes else {}
+    held = amounts.allocated_tres(nodes, tracked, terms) if nodes else {}
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
     return (
         job.gid,
@@ -334,7 +334,7 @@ def requested_text(
         request.gpus_per_socket,
         request.sockets_per_node,
         request.tres_per_task,
-        partition.tres_billing_weights if partition is not None else "",
+        partition.billing_terms if partition is not None else "",
         tracked,
     )
     text = _tres_texts.get(key)

@@ -220,7 +220,7 @@ def partitions_by_node(cluster: Cluster) -> dict[int, list[str]]:
     return names
 
 
-def configured_tres(nodes: list[Node], tracked: tuple[str, ...], weights: str) -> dict[str, int]:
+def configured_tres(nodes: list[Node], tracked: tuple[str, ...], terms: str) -> dict[str, int]:
     """Return what nodes have in all as TRES, node count not included."""
     total = {"cpu": 0, "mem": 0}
     held: dict[str, int] = {}
@@ -230,7 +230,7 @@ def configured_tres(nodes: list[Node], tracked: tuple[str, ...], weights: str) -
         for gres in node.spec.gres:
             for name in sorted({f"gres/{gres.name}", _typed(gres.name, gres.type)}):
                 held[name] = held.get(name, 0) + gres.count
-    total["billing"] = amounts.billing({**total, **held}, weights)
+    total["billing"] = amounts.billing({**total, **held}, terms)
     total |= {name: held[name] for name in tracked if name in held}
     return total
 
@@ -402,7 +402,7 @@ def _partition_values(
     cluster: Cluster, item: Partition, tracked: tuple[str, ...], cluster_mode: str
 ) -> tuple[object, ...]:
     nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
-    total = configured_tres(nodes, tracked, item.tres_billing_weights)
+    total = configured_tres(nodes, tracked, item.billing_terms)
     total["node"] = len(nodes)
     own: dict[str, object] = {
         "nodes": item.nodes_text,

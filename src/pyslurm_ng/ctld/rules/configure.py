@@ -42,7 +42,7 @@ def configure(
     if any(cluster.use[node_id].allocs for node_id in gone):
         events += node_loss.nodes_down(cluster, gone, _NODE_REMOVED, now_us, rules=again(conf))
     node_ids = _future_ids(cluster, conf)
-    partitions = [_partition(item, node_ids) for item in conf.partitions]
+    partitions = [_partition(item, node_ids, billing_rule(conf)) for item in conf.partitions]
     if keep_partitions and cluster.partitions:
         partitions = _merge(cluster, conf, partitions)
     is_special_first = has_option(conf.scheduler_parameters, "spec_cores_first")
@@ -70,6 +70,12 @@ def _programs(conf: SlurmConf) -> int:
     """Return RUNS_* bits for what the controller itself runs for every job."""
     programs = RUNS_PROLOG if conf.prolog_slurmctld else 0
     return programs | (RUNS_EPILOG if conf.epilog_slurmctld else 0)
+
+
+def billing_rule(conf: SlurmConf) -> str:
+    """Return the flag that says how billing terms become one number; "" for their sum."""
+    flags = {flag.upper() for flag in conf.priority_flags}
+    return next((rule for rule in ("MAX_TRES_GRES", "MAX_TRES") if rule in flags), "")
 
 
 def _merge(cluster: Cluster, conf: SlurmConf, fresh: list[Partition]) -> list[Partition]:
@@ -137,7 +143,7 @@ def _mib(value: int) -> int:
     return 0 if value == NO_VALUE else value
 
 
-def _partition(item: PartitionConf, node_ids: dict[str, int]) -> Partition:
+def _partition(item: PartitionConf, node_ids: dict[str, int], rule: str) -> Partition:
     return Partition(
         name=item.name,
         node_ids=tuple(node_ids[name] for name in item.node_names),
@@ -182,6 +188,7 @@ def _partition(item: PartitionConf, node_ids: dict[str, int]) -> Partition:
         suspend_timeout_s=item.suspend_timeout,
         power_down_on_idle=item.power_down_on_idle,
         topology=item.topology,
+        billing_rule=rule,
     )
 
 

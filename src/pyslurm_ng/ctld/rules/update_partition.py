@@ -11,6 +11,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.units import INFINITE, NO_VALUE
 from pyslurm_ng.conf.tables.keys import PARTITION
 from pyslurm_ng.conf.values import BadValue, convert
+from pyslurm_ng.ctld.rules.configure import billing_rule
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -60,7 +61,7 @@ def update_partition(
             )
         if not request.name or "," in request.name or request.name.upper() == "DEFAULT":
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
-        current = Partition(name=request.name)
+        current = Partition(name=request.name, billing_rule=billing_rule(context.conf))
     elif current is None:
         return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
     changed = changed_partition(cluster, current, request.settings)

@@ -134,6 +134,6 @@ def _completed(
 ) -> dict[str, int]:
     for name, count in license_counts(licenses):
         amounts[f"license/{name}"] = count
-    weights = partition.tres_billing_weights if partition is not None else ""
-    amounts["billing"] = billing(amounts, weights)
+    terms = partition.billing_terms if partition is not None else ""
+    amounts["billing"] = billing(amounts, terms)
     return amounts
