@@ -283,6 +283,8 @@ def measure(
             events = dispatch(cluster, start, now_us)
             apply_all(cluster, events)
             views.forget(job_id for event in events for job_id in touched(event)[0])
+            if usage is not None:
+                usage.applied(events)
         started.append(len(plan.starts))
         now_us += 1_000_000
     return {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules import job_end, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.usage_index import UsageIndex
@@ -245,3 +245,29 @@ def test_whoever_leaves_accounting_takes_along_what_was_used() -> None:
     told(cluster, index, ev.AssocChanged(START_US, removed=(2,), version=2))
     told(cluster, index, ev.UsageKept(START_US + 900_000_000, START_US + 800_000_000, ()))
     assert list(cluster.usage) == [("assoc", 1), ("qos", "normal")]
+
+
+def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
+    """What was counted for one pass is changed by events, and made anew for other limits."""
+    cluster, index, one = started(Limits(grp_jobs=1), PLAIN)
+
+    def counted() -> int:
+        quotas = index.quotas(START_US)
+        assert quotas is not None
+        return quotas.used()["assoc", 1].jobs
+
+    assert counted() == counted() == 1
+
+    def happen(*events: ev.AnyEvent) -> None:
+        apply_all(cluster, events)
+        index.applied(events)
+
+    happen(*job_end.complete(cluster, one, JobState.COMPLETED, START_US))
+    assert counted() == 1  # its node cleans up
+    happen(ev.DutiesDone(START_US, tuple((0, duty_id) for duty_id in cluster.duties[0])))
+    happen(*job_end.finish(cluster, one, JobState.COMPLETED, 0, one.flags, START_US))
+    assert counted() == 0
+    apply(cluster, ev.QosChanged(START_US, changed=(Qos(1, "normal", limits=Limits(grp_jobs=3)),)))
+    quotas = index.quotas(START_US)
+    assert quotas is not None
+    assert quotas.used().get(("assoc", 1)) is None

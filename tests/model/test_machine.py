@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -10,13 +12,18 @@ from pyslurm_ng.ctld.rules import job_end, node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.assoc import Association, Qos
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.limits.headroom import Used
+from pyslurm_ng.sched.limits.measures import Ask, given
+from pyslurm_ng.sched.limits.quotas import Quotas
+from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import Running, Views, Waiting, snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
@@ -45,19 +52,28 @@ class ClusterMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = cluster_of(CONF)
+        accounts = (Association(1, "acct", "alice"),)
+        apply(self.cluster, ev.AssocChanged(START_US, changed=accounts, version=1))
+        apply(self.cluster, ev.QosChanged(START_US, changed=(Qos(1, "normal"),)))
         self.start_image = self.cluster.to_bytes()
         self.journal: list[bytes] = []
         self.now_us = START_US
         self.views = Views(slice_size=1)
         self.limits = LimitIndex(self.cluster)
+        self.count = RunningCount(self.cluster, self.held)
 
     def record(self, events: list[ev.AnyEvent]) -> None:
         """Apply the live events and keep what the journal would hold."""
         for event in events:
             apply(self.cluster, event)
             self.views.forget(touched(event)[0])
+            self.count.forget(touched(event)[0])
             self.limits.applied([event])
         self.journal.append(ev.encode_batch(events))
+
+    def held(self, job: Job) -> Ask:
+        """Return what a job holds, however long."""
+        return given(job.nodes, job.licenses_alloc, self.cluster.partitions[job.partition], 0)
 
     def running(self) -> list[int]:
         """Return jobs that run and are not over."""
@@ -154,6 +170,20 @@ class ClusterMachine(RuleBasedStateMachine):
         fresh = snapshot(self.cluster, self.now_us)
         assert sorted(kept.waiting, key=_id) == sorted(fresh.waiting, key=_id)
         assert sorted(kept.running, key=_id) == sorted(fresh.running, key=_id)
+
+    @invariant()
+    def kept_counts_are_as_new_ones(self) -> None:
+        """And a pass that counts its own starts changes nothing of them."""
+        kept = self.count.quotas(None, is_safe=False)
+        fresh = Quotas(self.cluster.assocs, self.cluster.qos)
+        for job_id in self.cluster.active:
+            fresh.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
+        for counter in {*kept.used(), *fresh.used()}:
+            one, other = (each.used().get(counter, Used()) for each in (kept, fresh))
+            assert (one.jobs, one.node_ids) == (other.jobs, other.node_ids)
+            assert +Counter(one.tres) == +Counter(other.tres)
+        for job_id in self.cluster.active:
+            kept.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
 
     @invariant()
     def is_sound(self) -> None:

@@ -19,9 +19,11 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
+from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.measures import Amounts, Ask, given, held
+from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 
 _SECOND_US = 1_000_000
@@ -49,6 +51,7 @@ class UsageIndex:
         self._changed: dict[OwnerKey, None] = {}  # since the sums were written down
         self._begun_us = self._kept_us = cluster.time_us
         self._must_keep = False
+        self._running = RunningCount(cluster, lambda job: self._ask(job, 0))
         self._checked_us = 0
         self._keep_us = _STEP_S * _SECOND_US
         self._reset_period = ""
@@ -88,6 +91,7 @@ class UsageIndex:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Note runs that begin and end."""
         for event in events:
+            self._running.forget(touched(event)[0])
             if isinstance(event, ev.JobAllocated):
                 self._begin(self._cluster.jobs[event.job_id])
             elif isinstance(event, (ev.JobCompleting, ev.JobEnded)):
@@ -135,12 +139,14 @@ class UsageIndex:
         cluster = self._cluster
         if not quotas.any_limits(cluster.assocs, cluster.qos):
             return None
-        running = (
-            (job, self._ask(job, now_us)) for job in map(cluster.jobs.__getitem__, cluster.active)
-        )
         spent = None
         if quotas.budgets_minutes(cluster.assocs, cluster.qos):
             spent = self._spending(now_us)
+        if not quotas.counts_minutes(cluster.assocs, cluster.qos, is_safe=is_safe):
+            return self._running.quotas(spent, is_safe=is_safe)
+        running = (
+            (job, self._ask(job, now_us)) for job in map(cluster.jobs.__getitem__, cluster.active)
+        )
         return quotas.quotas(cluster.assocs, cluster.qos, running, spent, is_safe=is_safe)
 
     def counted(

@@ -359,3 +359,21 @@ def test_no_limit_is_ever_exceeded(
         if fits:
             found.took(users[user], wanted)
             held[user].append(cpus)
+
+
+def test_forked_limits_count_on_their_own() -> None:
+    """Whichever counts more, or takes back what it counted."""
+    quotas = limits_of(own=Limits(max_jobs=2))
+    ask = Ask({"cpu": 1, "node": 1}, None, 60, (7,))
+    before = quotas.took(ANN, ask)
+    fork = quotas.fork()
+    fork.took(ANN, ask)
+    assert fork.may_start(ANN, ask, START_US) is not None
+    assert quotas.may_start(ANN, ask, START_US) is None
+    quotas.left(before)
+    (counter,) = [key for key, used in fork.used().items() if used.jobs == 2 and key[0] == "assoc"][
+        :1
+    ]
+    assert quotas.used()[counter].jobs == 0
+    assert quotas.used()[counter].node_ids == {}
+    assert fork.used()[counter].node_ids == {7: 2}

@@ -6,6 +6,7 @@ closely, as some limits take the place of others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyslurm_ng.model import assoc
@@ -17,20 +18,37 @@ _MILLION = 1_000_000
 
 @dataclass(slots=True)
 class Used:
-    """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes."""
+    """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes.
+
+    `node_ids` has how many of the jobs are on each node.
+    """
 
     jobs: int = 0
     tres: dict[str, int] = field(default_factory=dict)
     run_min: dict[str, int] = field(default_factory=dict)
-    node_ids: set[int] = field(default_factory=set)
+    node_ids: dict[int, int] = field(default_factory=dict)
 
-    def add(self, ask: Ask, run_min: int) -> None:
-        """Count one more job, which is to run `run_min` minutes."""
-        self.jobs += 1
+    def add(self, ask: Ask, run_min: int, jobs: int = 1) -> None:
+        """Count one more job, which is to run `run_min` minutes; or with -1 for `jobs` one less."""
+        self.jobs += jobs
         for name, count in ask.amounts.items():
-            self.tres[name] = self.tres.get(name, 0) + count
-            self.run_min[name] = self.run_min.get(name, 0) + count * run_min
-        self.node_ids.update(ask.node_ids)
+            self.tres[name] = self.tres.get(name, 0) + count * jobs
+            self.run_min[name] = self.run_min.get(name, 0) + count * run_min * jobs
+        for node_id in ask.node_ids:
+            left = self.node_ids.get(node_id, 0) + jobs
+            if left:
+                self.node_ids[node_id] = left
+            else:
+                del self.node_ids[node_id]
+
+    def copied(self) -> Used:
+        """Return the same, which counts on its own from here."""
+        return Used(self.jobs, dict(self.tres), dict(self.run_min), dict(self.node_ids))
+
+
+NOTHING = Used()
+Counter = tuple[str | int, ...]
+"""Who counts: `assoc` and id, or `qos`, name and maybe whose part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +67,7 @@ class Room:
         if ask.limit_min > self.limit_min:
             return False
         amounts = ask.amounts
-        for name, most in self.most:
+        for name, most in self.most:  # noqa: SIM110 - asked of every job; a generator costs more
             if amounts.get(name, 0) > most:
                 return False
         return True
@@ -66,20 +84,22 @@ class Headroom:
     def __init__(self) -> None:
         self.lets_reserve = True
         self._is_plain = True  # there are no limits of other kinds than those below
-        self._jobs: list[tuple[Used, int]] = []
-        self._tres: list[tuple[Used, str, int]] = []
+        self._jobs: list[tuple[Counter, int]] = []
+        self._tres: list[tuple[Counter, str, int]] = []
         self._most: list[tuple[str, int]] = []  # of one job
         self._wall_min = INFINITE
 
-    def room(self) -> Room:
-        """Return what is left of all limits together now."""
-        if not self._is_plain or any(used.jobs >= most for used, most in self._jobs):
+    def room(self, used: Mapping[Counter, Used]) -> Room:
+        """Return what is left of all limits together, given what runs."""
+        if not self._is_plain:
+            return Room(self.lets_reserve, -1, ())
+        if any(used.get(counter, NOTHING).jobs >= most for counter, most in self._jobs):
             return Room(self.lets_reserve, -1, ())
         left: dict[str, int] = {}
         for name, most in self._most:
             left[name] = min(most, left.get(name, most))
-        for used, name, most in self._tres:
-            free = most - used.tres.get(name, 0)
+        for counter, name, most in self._tres:
+            free = most - used.get(counter, NOTHING).tres.get(name, 0)
             left[name] = min(free, left.get(name, free))
         return Room(self.lets_reserve, self._wall_min, tuple(left.items()))
 
@@ -98,15 +118,15 @@ class Headroom:
             or limits.max_tres_run_mins_per_account
         )
 
-    def limit_group(self, limits: assoc.Limits, used: Used, factor: int = _MILLION) -> None:
+    def limit_group(self, limits: assoc.Limits, who: Counter, factor: int = _MILLION) -> None:
         """Heed the limits on all jobs of a QOS or below an association together."""
         most = {name: limit * factor // _MILLION for name, limit in limits.grp_tres.items()}
-        self.limit(used, limits.grp_jobs, most)
+        self.limit(who, limits.grp_jobs, most)
         self._is_plain &= not (limits.grp_tres_mins or limits.grp_tres_run_mins)
         self._is_plain &= limits.grp_wall_min == INFINITE
 
-    def limit(self, used: Used, most_jobs: int, most: Amounts) -> None:
+    def limit(self, who: Counter, most_jobs: int, most: Amounts) -> None:
         """Heed limits on jobs, and on what they hold, that count together."""
         if most_jobs != INFINITE:
-            self._jobs.append((used, most_jobs))
-        self._tres += [(used, name, amount) for name, amount in most.items() if amount != INFINITE]
+            self._jobs.append((who, most_jobs))
+        self._tres += [(who, name, amount) for name, amount in most.items() if amount != INFINITE]

@@ -70,7 +70,7 @@ class Limits(Protocol):
     def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
         """Return why some jobs may not all start at once now, or None."""
 
-    def took(self, job: Owner, ask: Ask) -> None:
+    def took(self, job: Owner, ask: Ask) -> object:
         """Count a start."""
 
     def may_reserve(self, job: Waiting, partition: Partition, priority: int) -> bool:

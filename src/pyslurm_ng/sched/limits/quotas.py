@@ -8,13 +8,14 @@ Limits of groups all count. Order and counters: Slurm's manual, "Resource Limits
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyslurm_ng.model import assoc
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.limits.headroom import Headroom, Room, Used
+from pyslurm_ng.sched.limits.headroom import NOTHING, Counter, Headroom, Room, Used
 from pyslurm_ng.sched.limits.measures import Amounts, Ask, Owner
 from pyslurm_ng.sched.limits.reasons import tres_reason
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
@@ -24,9 +25,6 @@ from pyslurm_ng.sched.snapshot import Waiting
 _MILLION = 1_000_000
 _NO_LIMITS = assoc.Limits()
 _Key = tuple[str | int, ...]
-
-
-_NOTHING = Used()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class _Standing:
     user_name: str
     account: str
 
-    def counters(self) -> Iterator[_Key]:
+    def counters(self) -> Iterator[Counter]:
         """Yield the counters of its jobs."""
         for one in self.qos:
             yield "qos", one.name
@@ -53,6 +51,13 @@ class _Standing:
     def run_min(self, limit_min: int) -> int:
         """Return for how long a run is charged."""
         return limit_min * self.usage_factor // _MILLION
+
+
+class Counted(NamedTuple):
+    """A job that was counted, and under whose limits."""
+
+    standing: _Standing
+    ask: Ask
 
 
 class Quotas:
@@ -76,29 +81,55 @@ class Quotas:
         self._qos = qos
         self._spent = spent
         self._is_safe = is_safe
-        self._used: dict[_Key, Used] = {}
+        self._used: dict[Counter, Used] = {}
+        self._own: set[Counter] = set()  # those that nobody else has
         self._standings: dict[_Key, _Standing] = {}
         self._answers: dict[tuple[int, int], tuple[Ask, Wait | None]] = {}
         self._headrooms: dict[int, Headroom] = {}  # by identity of the standing
         self._rooms: dict[_Key, Room] = {}  # until somebody starts
 
-    def took(self, job: Owner, ask: Ask) -> None:
-        """Count a start, or a job that runs already."""
-        standing = self._standing(job, ask.partition)
+    def took(self, job: Owner, ask: Ask) -> Counted:
+        """Count a start, or a job that runs already; return what takes it back."""
+        counted = Counted(self._standing(job, ask.partition), ask)
+        self._count(counted, 1)
+        return counted
+
+    def left(self, counted: Counted) -> None:
+        """Count a job no more."""
+        self._count(counted, -1)
+
+    def _count(self, counted: Counted, jobs: int) -> None:
+        standing, ask = counted
         run_min = standing.run_min(ask.limit_min)
         for key in standing.counters():
-            self._used.setdefault(key, Used()).add(ask, run_min)
+            if key not in self._own:
+                self._own.add(key)
+                self._used[key] = self._used.get(key, NOTHING).copied()
+            self._used[key].add(ask, run_min, jobs)
         self._answers.clear()
         self._rooms.clear()
 
-    def fork(self) -> Quotas:
-        """Return the same limits, which count on their own from here."""
-        other = Quotas(self._associations, self._qos, self._spent, is_safe=self._is_safe)
-        other._used = {key: _copied(one) for key, one in self._used.items()}
-        other._standings = self._standings
+    def fork(
+        self, spent: Callable[[OwnerKey], Spent] | None = None, *, is_safe: bool | None = None
+    ) -> Quotas:
+        """Return the same limits, which count on their own from here.
+
+        Neither changes a counter that both have, so another thread may have one of them.
+
+        Args:
+            spent, is_safe: what the other one goes by instead.
+        """
+        other = Quotas(
+            self._associations,
+            self._qos,
+            spent or self._spent,
+            is_safe=self._is_safe if is_safe is None else is_safe,
+        )
+        other._used = dict(self._used)
+        self._own = set()
         return other
 
-    def used(self) -> Mapping[tuple[str | int, ...], Used]:
+    def used(self) -> Mapping[Counter, Used]:
         """Return what runs, by counter: `assoc` and id, or `qos`, name and maybe whose part."""
         return self._used
 
@@ -121,7 +152,7 @@ class Quotas:
         found = self._rooms.get(key)
         if found is None:
             headroom = self._headroom(self._standing(job, ask.partition))
-            found = self._rooms[key] = headroom.room()
+            found = self._rooms[key] = headroom.room(self._used)
         return found
 
     def _headroom(self, standing: _Standing) -> Headroom:
@@ -131,21 +162,20 @@ class Quotas:
         return found
 
     def _make_headroom(self, standing: _Standing) -> Headroom:
-        used = {key: self._used.setdefault(key, Used()) for key in standing.counters()}
         found = Headroom()
         for one in standing.qos:
-            user = used["qos", one.name, "user", standing.uid]
-            account = used["qos", one.name, "account", standing.account]
+            user = "qos", one.name, "user", standing.uid
+            account = "qos", one.name, "account", standing.account
             found.limit_job(one.limits)
-            found.limit_group(one.limits, used["qos", one.name])
+            found.limit_group(one.limits, ("qos", one.name))
             found.limit(user, one.limits.max_jobs, one.limits.max_tres_per_user)
             most = one.limits.max_tres_per_account
             found.limit(account, one.limits.max_jobs_per_account, most)
             found.lets_reserve &= "NoReserve" not in one.flags
         for item in standing.chain:
             found.limit_job(item.limits, standing.limit_factor)
-            found.limit_group(item.limits, used["assoc", item.assoc_id], standing.limit_factor)
-            found.limit(used["assoc", standing.chain[0].assoc_id], item.limits.max_jobs, {})
+            found.limit_group(item.limits, ("assoc", item.assoc_id), standing.limit_factor)
+            found.limit(("assoc", standing.chain[0].assoc_id), item.limits.max_jobs, {})
         return found
 
     def _first_in_the_way(self, standing: _Standing, ask: Ask) -> Wait | None:
@@ -158,20 +188,16 @@ class Quotas:
 
     def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
         """Return the first limit in the way of several starts at once; nothing is counted."""
-        used = self._used
-        self._used = {
-            key: _copied(one)
-            for job, ask in asked
-            for key in self._standing(job, ask.partition).counters()
-            if (one := used.get(key)) is not None
-        }
+        used, own = self._used, self._own
+        self._used, self._own = dict(used), set()
         self._answers.clear()
         wait: Wait | None = None
         for job, ask in asked:
             wait = wait or self._first_in_the_way(self._standing(job, ask.partition), ask)
             self.took(job, ask)
-        self._used = used
+        self._used, self._own = used, own
         self._answers.clear()
+        self._rooms.clear()
         return wait
 
     def may_reserve(self, job: Waiting, partition: Partition, priority: int) -> bool:
@@ -228,7 +254,7 @@ class Quotas:
         before: list[assoc.Limits] = []
         for one in standing.qos:
             name = f"QOS {one.name}"
-            used = self._used.get(("qos", one.name), _NOTHING)
+            used = self._used.get(("qos", one.name), NOTHING)
             yield from _of_a_job(one.limits, before, ask, "QOS", name)
             yield from _of_a_group(one.limits, used, ask, standing, "QOS", name)
             yield from self._of_a_user(one, before, ask, standing)
@@ -244,7 +270,7 @@ class Quotas:
         """Yield limits of a QOS on each user, then on each account."""
         limits, run_min = one.limits, standing.run_min(ask.limit_min)
         who = f"user {standing.user_name or standing.uid} in QOS {one.name}"
-        used = self._used.get(("qos", one.name, "user", standing.uid), _NOTHING)
+        used = self._used.get(("qos", one.name, "user", standing.uid), NOTHING)
         if all(earlier.max_jobs == INFINITE for earlier in before):
             yield from _jobs(Reason.QOSMaxJobsPerUserLimit, limits.max_jobs, used, who)
         most = _not_yet(limits.max_tres_per_user, [item.max_tres_per_user for item in before])
@@ -252,7 +278,7 @@ class Quotas:
         most = _not_yet(limits.max_tres_run_mins, [item.max_tres_run_mins for item in before])
         yield from _minutes("user run minutes", "QOS", most, used.run_min, ask, run_min, who)
         who = f"account {standing.account} in QOS {one.name}"
-        used = self._used.get(("qos", one.name, "account", standing.account), _NOTHING)
+        used = self._used.get(("qos", one.name, "account", standing.account), NOTHING)
         if all(earlier.max_jobs_per_account == INFINITE for earlier in before):
             yield from _jobs(Reason.MaxJobsPerAccount, limits.max_jobs_per_account, used, who)
         most = _not_yet(limits.max_tres_per_account, [item.max_tres_per_account for item in before])
@@ -268,7 +294,7 @@ class Quotas:
         chain, factor = standing.chain, standing.limit_factor
         if not chain:
             return
-        used = self._used.get(("assoc", chain[0].assoc_id), _NOTHING)
+        used = self._used.get(("assoc", chain[0].assoc_id), NOTHING)
         name = _name(chain[0])
         own = _handed_down([item.limits for item in chain], factor)
         if all(limits.max_jobs == INFINITE for limits in before):
@@ -278,7 +304,7 @@ class Quotas:
         most = _not_yet(own.max_tres_run_mins, [item.max_tres_run_mins for item in before])
         yield from _minutes("job minutes", "Assoc", most, used.run_min, ask, run_min, name)
         for item in chain:
-            used = self._used.get(("assoc", item.assoc_id), _NOTHING)
+            used = self._used.get(("assoc", item.assoc_id), NOTHING)
             yield from _of_a_group(item.limits, used, ask, standing, "Assoc", _name(item), factor)
 
     def _groups(self, standing: _Standing) -> Iterator[tuple[assoc.Limits, _Key, Spent, str, str]]:
@@ -312,7 +338,7 @@ class Quotas:
         """Yield the budgets that would not do for a job's whole time limit beside those running."""
         run_min = standing.run_min(ask.limit_min)
         for limits, key, spent, who, name in self._groups(standing):
-            promised = self._used.get(key, _NOTHING).run_min
+            promised = self._used.get(key, NOTHING).run_min
             for tres, most in limits.grp_tres_mins.items():
                 used = int(spent.tres_s.get(tres, 0.0) / 60) + promised.get(tres, 0)
                 wanted = ask.amounts.get(tres, 0) * run_min
@@ -343,6 +369,21 @@ def budgets_minutes(
     )
 
 
+def counts_minutes(
+    associations: Mapping[int, assoc.Association], qos: Mapping[str, assoc.Qos], *, is_safe: bool
+) -> bool:
+    """Return whether any limit asks for how long jobs that run have left."""
+    limits = [item.limits for item in associations.values()]
+    limits += [one.limits for one in qos.values()]
+    return any(
+        one.grp_tres_run_mins
+        or one.max_tres_run_mins
+        or one.max_tres_run_mins_per_account
+        or (is_safe and one.grp_tres_mins)
+        for one in limits
+    )
+
+
 def quotas(
     associations: Mapping[int, assoc.Association],
     qos: Mapping[str, assoc.Qos],
@@ -368,10 +409,6 @@ def _key(job: Owner, partition: Partition | None) -> _Key:
     """Return what decides which limits a job is under."""
     name = partition.qos if partition is not None else ""
     return job.qos, name, job.assoc_id, job.uid, job.account
-
-
-def _copied(one: Used) -> Used:
-    return replace(one, tres=dict(one.tres), run_min=dict(one.run_min), node_ids=set(one.node_ids))
 
 
 def _places(standing: _Standing) -> Iterator[assoc.Limits]:
@@ -424,7 +461,7 @@ def _of_a_job(
 ) -> Iterator[Wait]:
     """Yield limits on any one job."""
     most = _not_yet(limits.max_tres_per_job, [one.max_tres_per_job for one in before])
-    yield from _tres("job", who, most, _NOTHING, ask, f"a job of {name}")
+    yield from _tres("job", who, most, NOTHING, ask, f"a job of {name}")
     most = _not_yet(limits.max_tres_per_node, [one.max_tres_per_node for one in before])
     nodes = max(1, ask.amounts.get("node", 1))
     for tres, limit in most.items():
@@ -482,8 +519,8 @@ def _tres(kind: str, who: str, most: Amounts, used: Used, ask: Ask, name: str) -
         held, wanted = used.tres.get(tres, 0), ask.amounts.get(tres, 0)
         if tres == "node" and used.node_ids:
             held = len(used.node_ids)
-            shared = used.node_ids.intersection(ask.node_ids) if ask.node_ids else used.node_ids
-            wanted = max(0, wanted - len(shared))
+            shared = sum(one in used.node_ids for one in ask.node_ids) if ask.node_ids else held
+            wanted = max(0, wanted - shared)
         if limit != INFINITE and wanted and held + wanted > limit:
             text = f"{name} may hold {limit} of {tres}; {held} held, {wanted} more needed"
             yield Wait(tres_reason(kind, who, tres), text)
