@@ -1,6 +1,6 @@
 # What jobs hold once room was found for them, and what is left.
 
-cdef class Grid(GridSearch):
+cdef class Grid(GridSpread):
     """Free resources of single nodes over time slots, and where requests first fit."""
 
     def place(self, int kind):
@@ -62,13 +62,7 @@ cdef class Grid(GridSearch):
     cdef Py_ssize_t _record(self, Kind *job) except -1:
         """Hold what was found and remember its nodes."""
         cdef Py_ssize_t number = self._placed_count
-        cdef int32_t *nodes
-        if number + self._found_count + 1 > self._placed_room:
-            self._placed_room = max(1024, 2 * (self._placed_room + self._found_count))
-            nodes = <int32_t *>realloc(self._placed, self._placed_room * sizeof(int32_t))
-            if nodes == NULL:
-                raise MemoryError
-            self._placed = nodes
+        self._make_room(self._found_count)
         if self._trial is not None:
             self._note_found(job)
         with nogil:
@@ -77,6 +71,17 @@ cdef class Grid(GridSearch):
         memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
         self._placed_count += self._found_count + 1
         return number
+
+    cdef int _make_room(self, Py_ssize_t nodes) except -1:
+        """Have room for one more placing of so many nodes."""
+        cdef int32_t *placed
+        if self._placed_count + nodes + 1 > self._placed_room:
+            self._placed_room = max(1024, 2 * (self._placed_room + nodes))
+            placed = <int32_t *>realloc(self._placed, self._placed_room * sizeof(int32_t))
+            if placed == NULL:
+                raise MemoryError
+            self._placed = placed
+        return 0
 
     cdef int _hold_found(self, Kind *job) except -1 nogil:
         cdef int index, place, node, amount_at, end = job.ends[self._found_slot]
@@ -128,69 +133,6 @@ cdef class Grid(GridSearch):
                                  threshold, amount, <uint64_t>1 << (node & 63))
         return 0
 
-    cdef int _tasks_on(self, Shape *shape, int node, tasks_amounts, int most, int end) except -1:
-        """Return how many tasks fit on a node that fits one, until a slot."""
-        cdef int at, fit, tasks = most, node_kind = self._node_kind[node]
-        cdef int32_t least, first, each
-        cdef grid_row *row
-        for at in range(shape.resources):
-            first, each = tasks_amounts[node_kind][at]
-            row = self._row(shape.resource[at], node)
-            if each <= 0 or row == NULL:
-                continue
-            least = grid_row_least(row, 0, end)
-            fit = 1 + (least - first) // each
-            tasks = fit if fit < tasks else tasks
-        return max(tasks, 0)
-
-    def tasks_on(self, int kind, nodes, tasks_amounts, int most):
-        """Return how many tasks each of some nodes can hold now; see `capacity`."""
-        if not 0 <= kind < self._jobs:
-            raise IndexError(kind)
-        cdef Shape *shape = self._shape + self._job[kind].shape
-        cdef int end = self._job[kind].ends[0], node
-        answer = []
-        for node in nodes:
-            if not 0 <= node < self._nodes:
-                raise IndexError(node)
-            answer.append(self._tasks_on(shape, node, tasks_amounts, most, end))
-        return answer
-
-    def capacity(self, int kind, tasks_amounts, int most, long long enough):
-        """Return (node, tasks) for nodes that can hold some tasks now and as long as the job lasts.
-
-        Args:
-            kind: a kind for one task on a node.
-            tasks_amounts: per node kind, what the first and each further task needs of each
-                resource of the kind's shape.
-            most: tasks a node may get.
-            enough: stop when the tasks of the nodes found add up to this.
-        """
-        cdef long long total = 0
-        cdef int place, node, end, tasks
-        cdef Kind *job
-        cdef Shape *shape
-        cdef uint64_t fits
-        if not 0 <= kind < self._jobs:
-            raise IndexError(kind)
-        self._remember(kind)
-        job = self._job + kind
-        shape = self._shape + job.shape
-        end = job.ends[0]
-        answer = []
-        for place in range(self._words):
-            fits = self._exact(job, place, self._scan(job, place, 0, end), 0, end, False)
-            job.gain[place] = 0
-            if total >= enough:
-                break
-            while fits and total < enough:
-                node = place * 64 + lowest(fits)
-                fits &= fits - 1
-                tasks = self._tasks_on(shape, node, tasks_amounts, most, end)
-                total += tasks
-                answer.append((node, tasks))
-        return answer
-
     def free_at(self, int node, int resource):
         """Return the free amount of every slot."""
         cdef grid_row *row = self._row(resource, node)
@@ -202,3 +144,17 @@ cdef class Grid(GridSearch):
             at += at + 1 < row.count and row.steps[at + 1].slot == slot
             free.append(row.steps[at].amount)
         return free
+
+    def note_placing(self, nodes):
+        """Remember the nodes of a job held with `take`; return the number of the placing."""
+        cdef Py_ssize_t number = self._placed_count
+        cdef int node
+        self._make_room(len(nodes))
+        self._placed[number] = len(nodes)
+        self._placed_count += 1
+        for node in nodes:
+            if not 0 <= node < self._nodes:
+                raise IndexError(node)
+            self._placed[self._placed_count] = node
+            self._placed_count += 1
+        return number

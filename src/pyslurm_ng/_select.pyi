@@ -1,5 +1,6 @@
 """Types of the scheduler's kernels; their twins in tests/oracle say what each must answer."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,18 +67,28 @@ class Grid:
     def found(self) -> list[int]: ...
     def take_found(self, kind: int) -> int: ...
     def take(self, node: int, resource: int, amount: int, start_us: int, end_us: int) -> None: ...
+    def note_placing(self, nodes: Sequence[int]) -> int: ...
     def capacity(
         self,
         kind: int,
         tasks_amounts: Sequence[Sequence[tuple[int, int]]],
         most: int,
         enough: int,
+        slot: int = 0,
     ) -> list[tuple[int, int]]: ...
+    def capacities(
+        self,
+        kind: int,
+        tasks_amounts: Sequence[Sequence[tuple[int, int]]],
+        most: int,
+        last: int,
+    ) -> array[int]: ...
     def tasks_on(
         self,
         kind: int,
         nodes: Sequence[int],
         tasks_amounts: Sequence[Sequence[tuple[int, int]]],
         most: int,
+        slot: int = 0,
     ) -> list[int]: ...
     def free_at(self, node: int, resource: int) -> list[int]: ...

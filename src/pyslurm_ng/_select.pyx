@@ -6,6 +6,8 @@ Everything here is plain C arrays; the loops run without the GIL. Each class has
 twin in tests/oracle.
 """
 
+from array import array
+
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove, memset
@@ -194,4 +196,5 @@ include "_grid_nodes.pxi"
 include "_grid_trials.pxi"
 include "_grid_choosing.pxi"
 include "_grid_searching.pxi"
+include "_grid_spreading.pxi"
 include "_grid_holding.pxi"

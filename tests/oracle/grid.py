@@ -54,10 +54,12 @@ class SlowGrid:
                 return slot, fitting
         return NEVER, []
 
-    def tasks(self, node: int, first: dict[int, int], more: dict[int, int], end: int) -> int:
-        """Return how many tasks a node can hold from now to a slot: one, and one more at a time."""
+    def tasks(
+        self, node: int, first: dict[int, int], more: dict[int, int], start: int, end: int
+    ) -> int:
+        """Return how many tasks a node can hold in some slots: one, and one more at a time."""
         count, wanted = 0, dict(first)
-        while self.fits(node, wanted, 0, end):
+        while self.fits(node, wanted, start, end):
             count += 1
             wanted = {key: amount + more[key] for key, amount in wanted.items()}
         return count

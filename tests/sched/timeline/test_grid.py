@@ -220,9 +220,10 @@ def test_callers_may_choose_and_skip(
     taken=st.lists(st.integers(0, len(KINDS) - 1), max_size=20),
     more=st.tuples(st.integers(1, 3), st.integers(0, 3)),
     most=st.integers(1, 6),
+    slot=st.integers(0, len(TIMES) - 1),
 )
 def test_capacity_is_what_its_twin_counts(
-    nodes: list[tuple[int, int]], taken: list[int], more: tuple[int, int], most: int
+    nodes: list[tuple[int, int]], taken: list[int], more: tuple[int, int], most: int, slot: int
 ) -> None:
     """The first task of a node may need other amounts than each further one."""
     grid, twin, kinds = twins(nodes)
@@ -231,13 +232,19 @@ def test_capacity_is_what_its_twin_counts(
     single = kinds[1]
     _, cpus, mem, duration = KINDS[1]
     first, each = {CPUS: cpus, MEM: mem}, {CPUS: more[0], MEM: more[1]}
-    end = twin.end(0, duration)
-    counts = [min(most, twin.tasks(node, first, each, end)) for node in range(len(nodes))]
     amounts = [[(first[resource], each[resource]) for resource in (CPUS, MEM)]]
-    found = grid.capacity(single, amounts, most, 1 << 40)
+
+    def held(start: int) -> list[int]:
+        end = twin.end(start, duration)
+        return [min(most, twin.tasks(node, first, each, start, end)) for node in range(len(nodes))]
+
+    counts = held(slot)
+    found = grid.capacity(single, amounts, most, 1 << 40, slot)
     assert found == [(node, count) for node, count in enumerate(counts) if count]
     able = [node for node, count in enumerate(counts) if count]
-    assert grid.tasks_on(single, able, amounts, most) == [counts[node] for node in able]
+    assert grid.tasks_on(single, able, amounts, most, slot) == [counts[node] for node in able]
+    together = grid.capacities(single, amounts, most, slot)
+    assert list(together) == [sum(held(start)) for start in range(slot + 1)]
 
 
 def test_wide_jobs_use_few_leaves() -> None:

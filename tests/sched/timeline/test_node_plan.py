@@ -178,14 +178,22 @@ def test_licences_are_planned_with_nodes() -> None:
     assert plan.expected_start_us[second] >= START_US + 30 * MINUTE_US
 
 
-def test_slots_widen_from_a_minute_to_an_hour() -> None:
-    """About 520 slots for two weeks; fewer when there is room for fewer."""
+def test_slots_widen_from_a_minute_to_two_hours() -> None:
+    """About 450 slots for two weeks; fewer when there is room for fewer."""
     times = slot_times(0, 14 * 86400, 4000)
     widths = [later - first for first, later in pairwise(times)]
     assert widths == sorted(widths)
-    assert (widths[0], widths[-1] // 1_000_000) == (MINUTE_US, 3600)
-    assert 450 <= len(times) <= 600
+    assert (widths[0], widths[-1]) == (MINUTE_US, 120 * MINUTE_US + 8 * MINUTE_US)
+    assert 400 <= len(times) <= 500
     assert len(slot_times(0, 14 * 86400, 100)) <= 100
+
+
+@given(first_us=st.integers(0, 10**12), later_us=st.integers(1, 10**12), most=st.integers(60, 1000))
+def test_a_boundary_stays_one_until_it_has_passed(first_us: int, later_us: int, most: int) -> None:
+    """What was promised for it can be promised for it again."""
+    before = slot_times(first_us, 14 * 86400, most)
+    now = slot_times(first_us + later_us, 14 * 86400, most)
+    assert {time_us for time_us in before if time_us > first_us + later_us} <= {*now}
 
 
 def test_the_next_pass_leaves_promised_nodes_of_the_last_alone() -> None:

@@ -23,13 +23,14 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Units
 from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
 from pyslurm_ng.sched.timeline.company import Company
+from pyslurm_ng.sched.timeline.exact_amounts import ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of, is_picky
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.promises import Promises
-from pyslurm_ng.sched.timeline.shapes import Variant
-from pyslurm_ng.sched.timeline.uneven import Shares, Uneven
+from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
+from pyslurm_ng.sched.timeline.uneven import Uneven
 
 
 class _Trying(Protocol):
@@ -66,6 +67,7 @@ class NodePlan:
         self._uneven = Uneven(
             self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
         )
+        self._amounts = ExactAmounts(self.hardware, self._nearness, snapshot.weights)
         self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
 
     @property
@@ -90,7 +92,7 @@ class NodePlan:
         if not self._timeline.is_deep:
             self._timeline.deepen()
             start_us = self._find(demand)
-        return start_us
+        return self._spread_before(demand, now_us, start_us)
 
     def find_from(self, demand: Demand, at_us: int) -> int:
         """Return the earliest start not before a moment, or NEVER."""
@@ -106,13 +108,12 @@ class NodePlan:
         is_later = best != self._now_us and at_us <= self._now_us
         if is_later and (self._join(demand) or self._spread(demand)):
             return self._now_us
-        if best_at < 0:
-            return NEVER
-        kind, variant = kinds[best_at]
-        if best_at < len(kinds) - 1:
-            best = self._find_kind_from(demand, kind, variant, best)
-        self._chosen = kind, variant, self._found(demand, variant, best)
-        return best
+        if best_at >= 0:
+            kind, variant = kinds[best_at]
+            if best_at < len(kinds) - 1:
+                best = self._find_kind_from(demand, kind, variant, best)
+            self._chosen = kind, variant, self._found(demand, variant, best)
+        return self._spread_before(demand, at_us, best)
 
     def _join(self, demand: Demand) -> bool:
         """Try nodes with jobs of the same owner now, for jobs that share with those only."""
@@ -124,6 +125,15 @@ class NodePlan:
         """Try to spread the tasks unevenly over what is free now."""
         self._shares = self._uneven.find(demand)
         return bool(self._shares)
+
+    def _spread_before(self, demand: Demand, at_us: int, even_us: int) -> int:
+        """Return when the tasks can be spread unevenly before they can be evenly, or the latter."""
+        before_us = even_us + (even_us != NEVER and self._uneven.goes_first(demand))
+        start_us, shares = self._uneven.find_later(demand, at_us, before_us)
+        if not shares or self._amounts.of(demand, shares, self._uneven.most_gpus) is None:
+            return even_us
+        self._shares = shares
+        return start_us
 
     def _find(self, demand: Demand) -> int:
         best, best_at = NEVER, -1
@@ -241,12 +251,26 @@ class NodePlan:
     def take(self, demand: Demand, start_us: int) -> None:
         """Keep room for the job that was found last."""
         grid = self._timeline.grid
-        number = grid.take_found(self._chosen[0])
+        end_us = min(NO_END_US, start_us + demand.duration_us)
+        amounts = self._exact_amounts(demand, start_us)
+        if amounts is None:
+            number = grid.take_found(self._chosen[0])
+        else:
+            number = self._timeline.promise(amounts, start_us, end_us)
         self._reserved.append(number)
         if demand.need.sharing == TOPO:
-            end_us = min(NO_END_US, start_us + demand.duration_us)
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
+
+    def _exact_amounts(self, demand: Demand, start_us: int) -> list[tuple[int, Amounts]] | None:
+        """Return what each node gives to the job found last, None where all give the same."""
+        shares = self._shares
+        if not shares:
+            _, variant, found = self._chosen
+            if is_alike(demand, variant):
+                return None
+            shares = self._uneven.filled(demand, variant, found, start_us)
+        return self._amounts.of(demand, shares, self._uneven.most_gpus if self._shares else {})
 
     def place(self, demand: Demand) -> int:
         """Find the earliest start and keep room there at once, if it is not now.
@@ -265,6 +289,7 @@ class NodePlan:
                 and not demand.licenses
                 and not self._nearness.is_open(demand, kinds[0][1].nodes)
                 and self._uneven.is_hopeless(demand)
+                and is_alike(demand, kinds[0][1])
             ):
                 demand.kind = kinds[0][0]
             return start_us
@@ -293,7 +318,7 @@ class NodePlan:
             shares = self._shares
         else:
             _, variant, found = self._chosen
-            shares = self._uneven.filled(demand, variant, found)
+            shares = self._uneven.filled(demand, variant, found, self._now_us)
         order = self.hardware.order
         nodes = [
             (self._free.node(node_id), share)

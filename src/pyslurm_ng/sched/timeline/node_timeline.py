@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 
 from pyslurm_ng._select import Grid
 from pyslurm_ng.model.job import NodeAlloc
@@ -21,7 +22,7 @@ from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.timeline.pools import SOON_US
-from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Hardware, Variant
+from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Hardware, Variant
 from pyslurm_ng.sched.timeline.shared_gpus import SharedGpus
 from pyslurm_ng.sched.timeline.slots import boundaries
 
@@ -40,6 +41,7 @@ class Timeline:
     """
 
     grid: Grid
+    times_us: list[int]  # of the grid's slots
     is_deep: bool
 
     def __init__(self, hardware: Hardware, nearness: Nearness, company: Company) -> None:
@@ -105,6 +107,7 @@ class Timeline:
         self.grid = grid = Grid(
             times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
         )
+        self.times_us = times
         self._company.enter(grid, times)
         if tree is not None:
             grid.set_leaves(tree.unit_of)
@@ -140,6 +143,15 @@ class Timeline:
                 end_us, allocs = shared[item.job_id]
                 held = self._packed(allocs, False, item.tenant)
             hold(held, end_us if end_us > now_us else now_us + SOON_US)
+
+    def promise(self, amounts: Iterable[tuple[int, Amounts]], start_us: int, end_us: int) -> int:
+        """Take for a time what some positions give; return the number of the placing."""
+        places = []
+        for place, held in amounts:
+            places.append(place)
+            for resource, amount in held:
+                self.grid.take(place, resource, amount, start_us, end_us)
+        return self.grid.note_placing(places)
 
     def hold(self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int) -> None:
         """Take from now on what a job gets that starts in this pass."""

@@ -29,6 +29,7 @@ from pyslurm_ng.sched.snapshot import Snapshot
 CPUS, MEM = 0, 1
 _ALTERNATIVES = 4
 Amounts = tuple[tuple[int, int], ...]  # (resource, amount), by resource
+Shares = list[tuple[int, int]]  # (position, tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ nodes with their own only are put beside these first.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from dataclasses import replace
 
-from pyslurm_ng._select import Grid
+from pyslurm_ng._select import NEVER, Grid
 from pyslurm_ng.sched.cons_tres.choosers import Chooser, choose_counted, node_counts
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
@@ -22,15 +24,20 @@ from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
-from pyslurm_ng.sched.timeline.shapes import Hardware, Variant
+from pyslurm_ng.sched.timeline.shapes import Hardware, Shares, Variant
 
 _MOST_NODES = 4096  # to try in an uneven placement
 _NO_MORE = 1 << 30
 _ALL = 1 << 40  # tasks: look at every node
+_MOST_LOOKS = 20_000_000  # at a node in a slot, for spreads beyond now
 
-Shares = list[tuple[int, int]]  # (position, tasks)
 # Kind of one task on a node, what the first and each further task takes, most tasks by node kind.
 Single = tuple[int, list[list[tuple[int, int]]], list[int]]
+
+
+def _to_spread(need: Need) -> int:
+    """Return how many tasks are spread, or GPUs of a job that asks for these in all."""
+    return need.gres_total[0][2] if need.gres_total else need.tasks
 
 
 class Uneven:
@@ -53,7 +60,9 @@ class Uneven:
         self._now_us = now_us
         self._blocked: set[int] = set()
         self._unjoined: set[int] = set()
-        self._before: tuple[set[int], set[int]] | None = None  # the trial
+        self._hopes: dict[int, array[int]] = {}  # by demand: tasks that each slot may hold
+        self._budget = _MOST_LOOKS
+        self._before: tuple[set[int], set[int], dict[int, array[int]]] | None = None  # the trial
         self._grid: Grid | None = None
         self._singles: dict[int, Single | None] = {}
         self.most_gpus: dict[int, int] = {}  # by position: of a spread of GPUs, if it was one
@@ -73,8 +82,8 @@ class Uneven:
         return bool(kinds) and kinds[0][1].nodes > max(1, need.nodes_min)
 
     def is_hopeless(self, demand: Demand) -> bool:
-        """Return whether no uneven spread can be found for a demand in the rest of the pass."""
-        return id(demand) in self._blocked or self._single(demand) is None
+        """Return whether the tasks of a demand cannot be spread unevenly, now or later."""
+        return self._single(demand) is None
 
     def find(self, demand: Demand) -> Shares:
         """Return an uneven spread of the tasks over what is free now, or nothing.
@@ -82,36 +91,79 @@ class Uneven:
         Devices of the whole job are spread in their place; `most_gpus` says how far.
         """
         self.most_gpus = {}
-        if id(demand) in self._blocked or demand.licenses:
+        if id(demand) in self._blocked:
             return []
+        shares = self._find_at(demand, 0)
+        if not shares:
+            self._blocked.add(id(demand))
+        return shares
+
+    def find_later(self, demand: Demand, first_us: int, before_us: int) -> tuple[int, Shares]:
+        """Return the first start in a time with an uneven spread, or NEVER.
+
+        Now is not looked at, nor any more than what is left of the pass's budget.
+        """
+        self.most_gpus = {}
+        single, times_us = self._single(demand), self._timeline.times_us
+        last = len(times_us) if before_us == NEVER else bisect_left(times_us, before_us)
+        first = max(1, bisect_left(times_us, first_us))
+        if single is None or demand.licenses or first >= last or self._budget <= 0:
+            return NEVER, []
+        hopes = self._hopes_of(demand, single, last)
+        wanted = _to_spread(demand.need)
+        for slot in range(first, last):
+            if hopes[slot] < wanted:
+                continue
+            if self._budget <= 0:
+                break
+            self._budget -= len(self._hardware.order)
+            shares = self._find_at(demand, slot)
+            if shares:
+                return times_us[slot], shares
+            # Room only shrinks in a pass. A trial may still give back what it took.
+            hopes = self._hopes[id(demand)] = hopes[:]
+            hopes[slot] = 0
+        return NEVER, []
+
+    def _hopes_of(self, demand: Demand, single: Single, last: int) -> array[int]:
+        """Return for how many tasks there may be room in each slot, of those before `last`."""
+        hopes = self._hopes.get(id(demand))
+        if hopes is None or len(hopes) < last:
+            last = min(2 * last, len(self._timeline.times_us))
+            self._budget -= last * len(self._hardware.order)
+            kind, amounts, _ = single
+            most = demand.need.tasks_per_node or _to_spread(demand.need)
+            hopes = self._timeline.grid.capacities(kind, amounts, most, last - 1)
+            self._hopes[id(demand)] = hopes
+        return hopes
+
+    def _find_at(self, demand: Demand, slot: int) -> Shares:
+        """Return an uneven spread of the tasks over what is free from a slot on, or nothing."""
         single = self._single(demand)
-        if single is None:
+        if single is None or demand.licenses:
             return []
         need = demand.need
         if need.gres_total:
-            need = replace(need, tasks=need.gres_total[0][2], tasks_per_node=0)
-        shares = self._spread(demand, need, single)
-        if not shares:
-            self._blocked.add(id(demand))
+            need = replace(need, tasks=_to_spread(need), tasks_per_node=0)
+        shares = self._spread(demand, need, single, slot)
         if not demand.need.gres_total:
             return shares
         self.most_gpus = dict(shares)
         return [(place, 1) for place, _ in shares]
 
-    def _spread(self, demand: Demand, need: Need, single: Single) -> Shares:
+    def _spread(self, demand: Demand, need: Need, single: Single, slot: int) -> Shares:
         if need.is_choosy or need.is_ranged:
-            return self._counted(demand, self._capacity(need, single))
+            return self._counted(demand, self._capacity(need, single, slot), slot)
         layout = self._nearness.layout(demand)
         if layout is not None:
-            every = self._capacity(need, single)
+            every = self._capacity(need, single, slot)
             nodes_max = min(need.nodes_max, _MOST_NODES)
             return choose_shares(layout, every, need.tasks, nodes_max, place_of(need, layout)) or []
         named = {self._hardware.position[node_id] for node_id in need.required_nodes}
-        fits = self._capacity(
-            need, single, need.tasks if need.nodes_min == 1 and not named else _ALL
-        )
+        enough = need.tasks if need.nodes_min == 1 and not named else _ALL
+        fits = self._capacity(need, single, slot, enough)
         if len(fits) > need.nodes_max or need.nodes_min > 1 or named:
-            every = self._capacity(need, single)
+            every = self._capacity(need, single, slot)
             fits = sorted(every, key=lambda item: (item[0] not in named, -item[1]))
         if named - {place for place, _ in fits[: len(named)]}:
             return []
@@ -124,20 +176,20 @@ class Uneven:
             total += tasks
         return shares if total >= need.tasks and len(shares) >= need.nodes_min else []
 
-    def _capacity(self, need: Need, single: Single, enough: int = _ALL) -> Shares:
-        """Return the nodes that can hold some tasks now, with how many; see `Grid.capacity`."""
+    def _capacity(self, need: Need, single: Single, slot: int, enough: int = _ALL) -> Shares:
+        """Return the nodes that can hold some tasks, with how many; see `Grid.capacity`."""
         kind, amounts, most = single
         kind_of = self._hardware.kind_of
         wanted = need.tasks_per_node or need.tasks
-        found = self._timeline.grid.capacity(kind, amounts, wanted, enough)
+        found = self._timeline.grid.capacity(kind, amounts, wanted, enough, slot)
         return [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
 
-    def _counted(self, demand: Demand, fits: Shares) -> Shares:
-        """Try the node counts a job would like, one after another, on what is free now."""
+    def _counted(self, demand: Demand, fits: Shares, slot: int) -> Shares:
+        """Try the node counts a job would like, one after another, on what is free."""
         need = demand.need
         picker = self._nearness.picker(demand)
         if isinstance(picker, Chooser) and need.least_loaded:
-            picker.load = self._free.loads()
+            picker.load = self._free.loads() if not slot else ()
         most = min(need.nodes_max, _MOST_NODES, len(fits))
         counts = node_counts(need, need.nodes_min, most)
         return choose_counted(picker, fits, need.tasks, counts, place_of(need, picker)) or []
@@ -151,7 +203,7 @@ class Uneven:
         asks for GPUs in all.
         """
         if self._grid is not self._timeline.grid:
-            self._grid, self._singles = self._timeline.grid, {}
+            self._grid, self._singles, self._hopes = self._timeline.grid, {}, {}
         if id(demand) not in self._singles:
             of_gpus = bool(demand.need.gres_total)
             found = self._add_gpu(demand) if of_gpus else self._add_single(demand)
@@ -228,13 +280,14 @@ class Uneven:
             amounts.append(list(zip(row, steps, strict=True)))
         return self._timeline.add_exact_kind(demand, single), amounts, [_ALL] * len(amounts)
 
-    def filled(self, demand: Demand, variant: Variant, found: list[int]) -> Shares:
-        """Return the tasks each node found can hold: the first ones are filled."""
+    def filled(self, demand: Demand, variant: Variant, found: list[int], start_us: int) -> Shares:
+        """Return the tasks each node found can hold then: the first ones are filled."""
         even = variant.tasks_per_node
         if even > 1 and (single := self._single(demand)) is not None:
             kind, amounts, most = single
             wanted = demand.need.tasks_per_node or demand.need.tasks
-            held = self._timeline.grid.tasks_on(kind, found, amounts, wanted)
+            slot = bisect_left(self._timeline.times_us, start_us)
+            held = self._timeline.grid.tasks_on(kind, found, amounts, wanted, slot)
             kind_of = self._hardware.kind_of
             return [
                 (place, max(even, min(fit, most[kind_of[place]])))
@@ -293,7 +346,7 @@ class Uneven:
 
     def begin_trial(self) -> None:
         """From here on all that is found out can be forgotten."""
-        self._before = set(self._blocked), set(self._unjoined)
+        self._before = set(self._blocked), set(self._unjoined), dict(self._hopes)
 
     def keep(self) -> None:
         """End the trial."""
@@ -302,5 +355,5 @@ class Uneven:
     def roll_back(self) -> None:
         """End the trial as if it had never been."""
         assert self._before is not None
-        self._blocked, self._unjoined = self._before
+        self._blocked, self._unjoined, self._hopes = self._before
         self._before = None

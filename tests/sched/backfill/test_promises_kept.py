@@ -1,0 +1,192 @@
+"""A start once promised is never put off while jobs run exactly as long as their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import conf_of, submit
+
+MINUTE_US = 60_000_000
+# A whole minute of the clock: slots begin at such, so that nothing here has to be rounded.
+BEGIN_US = 16_666_667 * MINUTE_US
+HEAD = """
+ClusterName=net
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+GresTypes=gpu,shard
+PriorityType=priority/basic
+Licenses=matlab:3
+SelectTypeParameters=CR_Core_Memory
+PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 DefMemPerCPU=10
+"""
+PLAIN = HEAD + "NodeName=n[1-5] CPUs=4 RealMemory=1000\n"
+MIXED = HEAD + (
+    "NodeName=n[1-2] CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=2000 Weight=5\n"
+    "NodeName=n[3-4] CPUs=4 RealMemory=1000 Feature=new\n"
+    "NodeName=n5 CPUs=2 RealMemory=4000 Weight=3\n"
+    "PartitionName=half Nodes=n[2-4] MaxTime=1-0 DefMemPerCPU=10\n"
+)
+GPUS = HEAD + (
+    "NodeName=n[1-2] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=1000 Gres=gpu:2,shard:8\n"
+    "NodeName=n[3-4] CPUs=4 RealMemory=1000\n"
+)
+TREE = "SwitchName=s1 Nodes=n[1-3]\nSwitchName=s2 Nodes=n[4-5]\nSwitchName=top Switches=s[1-2]\n"
+
+
+class Site:
+    """A cluster whose jobs run until their limits, and what was promised to those that wait."""
+
+    def __init__(self, conf: str, topology: str = "") -> None:
+        self.conf, self.cluster = conf_of(conf), Cluster()
+        networks = [parse_topology_conf(topology)] if topology else []
+        apply_all(self.cluster, configure(self.cluster, self.conf, BEGIN_US, networks))
+        for node in self.cluster.living_nodes():
+            apply(
+                self.cluster,
+                ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE),
+            )
+        self.now_us = BEGIN_US
+        self.planner, self.rules = Planner(), policy(self.conf)
+        self.promised_us: dict[int, int] = {}
+
+    def submit(self, asked: Asked) -> int:
+        """Let a job wait."""
+        return submit(
+            self.cluster,
+            asked.request,
+            now_us=self.now_us,
+            time_limit_min=asked.minutes,
+            ranges=asked.ranges,
+        )
+
+    def run_pass(self) -> Plan:
+        """Plan, start jobs, and see that nobody has to wait longer than was promised before."""
+        plan = self.planner(snapshot(self.cluster, self.now_us), self.rules)
+        for start in plan.starts:
+            events = dispatch(self.cluster, start, self.now_us)
+            assert events, start
+            apply_all(self.cluster, events)
+        assert check(self.cluster) == []
+        for job_id, promised_us in self.promised_us.items():
+            if self.cluster.jobs[job_id].state == JobState.PENDING:
+                now_promised = plan.expected_start_us.get(job_id)
+                assert now_promised is not None, (job_id, plan.waits)
+                late_s = (now_promised - promised_us) / 1_000_000
+                assert late_s <= 0, (job_id, late_s, plan.waits[job_id])
+        self.promised_us = {
+            job_id: at_us
+            for job_id, at_us in plan.expected_start_us.items()
+            if self.cluster.jobs[job_id].state == JobState.PENDING
+        }
+        return plan
+
+    def end_next(self) -> bool:
+        """Let time pass until the next job is over; return whether there was one."""
+        active = self.cluster.active
+        if not active:
+            return False
+        ends = {job_id: self._end_us(job_id) for job_id in active}
+        self.now_us = max(self.now_us, min(ends.values()))
+        for job_id, end_us in ends.items():
+            if end_us <= self.now_us:
+                state = JobState.COMPLETED
+                ended = ev.JobEnded(self.now_us, job_id, state)
+                done = ev.JobCompleting(self.now_us, job_id, state, 0, 0, 0, ())
+                apply_all(self.cluster, [done, ended])
+        return True
+
+    def _end_us(self, job_id: int) -> int:
+        job = self.cluster.jobs[job_id]
+        return job.start_us + job.time_limit_min * MINUTE_US
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is submitted."""
+
+    minutes: int
+    request: JobRequest
+    ranges: tuple[tuple[int, int, int], ...] = ()
+
+
+def drawn(random: Random, wants: Mapping[str, Sequence[object]]) -> Asked:
+    """Return a job of a few minutes that asks for one of the values of each option."""
+    fields: dict[str, Any] = {name: random.choice(values) for name, values in wants.items()}
+    return Asked(random.randint(1, 7), JobRequest(**fields))
+
+
+def run(site: Site, first: list[Asked], later: list[Asked]) -> None:
+    """Let some jobs come at once and others one by one, until all have run."""
+    for one in first:
+        site.submit(one)
+    site.run_pass()
+    coming = list(later)
+    while site.end_next():
+        if coming:
+            site.submit(coming.pop())
+        site.run_pass()
+    assert not site.promised_us
+
+
+# What is asked for, and of which cluster.
+OPEN = {"ntasks": (1, 2, 3, 5, 7, 9, 13), "cpus_per_task": (0, 0, 2, 3)}
+LEAST = {"ntasks": (1, 2, 3, 5, 7, 9), "nodes_min": (0, 1, 2, 3), "cpus_per_task": (0, 0, 2)}
+MIXTURE = {
+    "ntasks": (1, 2, 3, 5, 7),
+    "nodes_min": (0, 1, 2),
+    "cpus_per_task": (0, 1, 2, 3),
+    "partition": ("main", "half"),
+    "constraint": ("", "", "new"),
+}
+WHOLE = {
+    "ntasks": (0, 0, 1, 2),
+    "nodes_min": (0, 1, 2, 3),
+    "cpus_per_task": (0, 0, 2, 3),
+    "flags": (0, 0, mj.REQ_EXCLUSIVE),
+}
+LICENSED = {"nodes_min": (1, 2), "ntasks": (0, 4), "licenses": ("", "matlab:1", "matlab:2")}
+NEAR = {"nodes_min": (1, 1, 2, 3), "cpus_per_task": (1, 2, 4)}
+GPUS_EACH = {"nodes_min": (1, 1, 2), "cpus_per_task": (1, 2, 5), "gpus_per_node": ("", "1", "2")}
+GPUS_IN_ALL = {"ntasks": (1,), "cpus_per_task": (1, 2, 5), "gpus": ("", "1", "2", "3")}
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "tasks over any nodes": (PLAIN, "", OPEN),
+    "tasks over some nodes": (PLAIN, "", LEAST),
+    "weights, threads, partitions": (MIXED, "", MIXTURE),
+    "whole nodes": (PLAIN, "", WHOLE),
+    "licences": (PLAIN, "", LICENSED),
+    "switches": (PLAIN, TREE, NEAR),
+    "GPUs of each node": (GPUS, "", GPUS_EACH),
+    "GPUs in all": (GPUS, "", GPUS_IN_ALL),
+}
+
+
+@pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_start_is_put_off(kind: str, rounds: int) -> None:
+    """Whatever jobs ask for: those before them in the queue have been planned as they will run."""
+    conf, topology, wants = KINDS[kind]
+    for seed in range(rounds):
+        random = Random(seed)
+        first = [drawn(random, wants) for _ in range(random.randint(4, 12))]
+        later = [drawn(random, wants) for _ in range(random.randint(0, 12))]
+        run(Site(conf, topology), first, later)
