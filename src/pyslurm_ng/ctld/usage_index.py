@@ -23,6 +23,7 @@ from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.measures import Amounts, Ask, given, held
+from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 
@@ -136,18 +137,18 @@ class UsageIndex:
 
     def quotas(self, now_us: int, *, is_safe: bool = False) -> quotas.Quotas | None:
         """Return the limits of now with all that runs counted; None where nobody has any."""
-        cluster = self._cluster
-        if not quotas.any_limits(cluster.assocs, cluster.qos):
+        cluster, qos = self._cluster, absolute_qos(self._cluster)
+        if not quotas.any_limits(cluster.assocs, qos):
             return None
         spent = None
-        if quotas.budgets_minutes(cluster.assocs, cluster.qos):
+        if quotas.budgets_minutes(cluster.assocs, qos):
             spent = self._spending(now_us)
-        if not quotas.counts_minutes(cluster.assocs, cluster.qos, is_safe=is_safe):
+        if not quotas.counts_minutes(cluster.assocs, qos, is_safe=is_safe):
             return self._running.quotas(spent, is_safe=is_safe)
         running = (
             (job, self._ask(job, now_us)) for job in map(cluster.jobs.__getitem__, cluster.active)
         )
-        return quotas.quotas(cluster.assocs, cluster.qos, running, spent, is_safe=is_safe)
+        return quotas.quotas(cluster.assocs, qos, running, spent, is_safe=is_safe)
 
     def counted(
         self, now_us: int

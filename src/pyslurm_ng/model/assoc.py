@@ -1,6 +1,7 @@
 """Associations and qualities of service, mirrored from slurmdbd which owns them."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .ids import INFINITE
 
@@ -92,3 +93,8 @@ class UserRecord(Struct, array_like=True, frozen=True, gc=False):
     admin_level: str = "None"  # None Operator Administrator
     coordinator_of: tuple[str, ...] = ()
     default_wckey: str = ""
+
+
+def with_limits(qos: Qos, **limits: dict[str, int]) -> Qos:
+    """Return a QOS with some limits on TRES changed."""
+    return replace(qos, limits=replace(qos.limits, **limits))

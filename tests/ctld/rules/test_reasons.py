@@ -527,7 +527,8 @@ def wall_used(own: Limits | None = None, quality: Limits | None = None) -> Calla
 
 def below_threshold(scene: Scene) -> Job:
     scene.account()
-    quality = Qos(1, "normal", usage_threshold_millionths=250_000)
+    flags = ("EnforceUsageThreshold",)
+    quality = Qos(1, "normal", flags=flags, usage_threshold_millionths=250_000)
     scene.apply([ev.QosChanged(scene.now_us, (quality,))])
     scene.fairshare = {3: 0.125}
     return scene.waiting()

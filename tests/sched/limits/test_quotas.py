@@ -238,6 +238,18 @@ def test_minutes_of_a_group(tres: str) -> None:
     assert reason_of(found, wanted=ask(500 // amount + 1)) is of_qos
 
 
+@pytest.mark.parametrize(("flags", "fits"), [((), True), (("UsageFactorSafe",), False)])
+def test_the_usage_factor_counts_before_a_start_only_where_that_is_asked_for(
+    flags: tuple[str, ...], fits: bool
+) -> None:
+    """With safe limits a job may start that could use twice its own minutes, or may not."""
+    limits = Limits(grp_tres_mins={"cpu": 1000})
+    factor = 2_000_000
+    quality = Qos(1, "normal", limits=limits, usage_factor_millionths=factor, flags=flags)
+    wanted = ask(900 // AMOUNTS["cpu"])
+    assert (reason_of(limits_of(quality=quality, is_safe=True), wanted=wanted) is None) == fits
+
+
 def test_a_running_job_runs_out_of_minutes() -> None:
     """Its own by how long it ran; those of groups by what was used."""
     own = limits_of(own=Limits(max_tres_mins_per_job={"cpu": 100}))

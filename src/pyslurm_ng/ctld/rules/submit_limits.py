@@ -19,6 +19,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.limits.relative import absolute_qos
 
 Applies: TypeAlias = Callable[[Job], bool]
 _POLICY = Reject(Errno.ESLURM_ACCOUNTING_POLICY)
@@ -46,7 +47,8 @@ def check(
     denies = any("DenyOnLimit" in one.flags for one in qualities)
     if not denies and context.conf.enforce_part_limits == "NO":
         return None
-    holders = [one.limits for one in qualities]
+    amounts = absolute_qos(cluster)
+    holders = [amounts[one.name].limits for one in qualities]
     holders += [assoc.limits for assoc in lineage(cluster, standing.assoc)]
     wanted = requested_tres(request, partition, context.conf.tracked_tres())
     wanted["node"] = max(wanted["node"], 1)

@@ -35,6 +35,7 @@ class _Standing:
     chain: tuple[assoc.Association, ...]
     usage_factor: int  # both in millionths, of the job's QOS
     limit_factor: int
+    is_factor_safe: bool  # with safe limits the usage factor counts before a start, too
     uid: int
     user_name: str
     account: str
@@ -235,6 +236,7 @@ class Quotas:
                 tuple(self._chain(job.assoc_id)),
                 own.usage_factor_millionths if own is not None else _MILLION,
                 (own.limit_factor_millionths if own is not None else 0) or _MILLION,
+                own is not None and "UsageFactorSafe" in own.flags,
                 job.uid,
                 getattr(job, "user_name", ""),
                 job.account,
@@ -336,7 +338,9 @@ class Quotas:
 
     def _would_overspend(self, standing: _Standing, ask: Ask) -> Iterator[Wait]:
         """Yield the budgets that would not do for a job's whole time limit beside those running."""
-        run_min = standing.run_min(ask.limit_min)
+        run_min = ask.limit_min
+        if standing.is_factor_safe:
+            run_min = standing.run_min(run_min)
         for limits, key, spent, who, name in self._groups(standing):
             promised = self._used.get(key, NOTHING).run_min
             for tres, most in limits.grp_tres_mins.items():

@@ -11,6 +11,7 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag
 from pyslurm_ng.sched.limits.measures import Ask
 from pyslurm_ng.sched.limits.quotas import Counted, Quotas
+from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 
 
@@ -44,10 +45,10 @@ class RunningCount:
 
     def quotas(self, spent: Callable[[OwnerKey], Spent] | None, *, is_safe: bool) -> Quotas:
         """Return the limits of now with all that runs counted, for one pass."""
-        cluster = self._cluster
-        made_of = cluster.assocs, cluster.qos, cluster.partitions
+        cluster, qos = self._cluster, absolute_qos(self._cluster)
+        made_of = cluster.assocs, qos, cluster.partitions
         if self._quotas is None or made_of != (self._associations, self._qos, self._partitions):
-            self._associations, self._qos = dict(cluster.assocs), dict(cluster.qos)
+            self._associations, self._qos = dict(cluster.assocs), dict(qos)
             self._partitions = dict(cluster.partitions)
             self._quotas = Quotas(self._associations, self._qos)
             self._counted = {}

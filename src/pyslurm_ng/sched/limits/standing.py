@@ -127,7 +127,9 @@ class Standings:
         thresholds = {
             one.name: one.usage_threshold_millionths / 1e6
             for one in cluster.qos.values()
-            if fairshare and one.usage_threshold_millionths != INFINITE
+            if fairshare
+            and "EnforceUsageThreshold" in one.flags
+            and one.usage_threshold_millionths != INFINITE
         }
         if not self._is_any_lost and not thresholds:
             return inner
