@@ -271,3 +271,17 @@ def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
     quotas = index.quotas(START_US)
     assert quotas is not None
     assert quotas.used().get(("assoc", 1)) is None
+
+
+def test_percentages_of_a_qos_hold_in_a_pass() -> None:
+    """A quarter of eight CPUs is what one node has."""
+    quarter = Qos(1, "normal", flags=("Relative",), limits=Limits(grp_tres={"cpu": 25}))
+    cluster, index, _ = started(Limits(), quarter)
+    next_id = job(cluster, 1, 5)
+    cluster.jobs[next_id].qos = "normal"
+    limits = index.quotas(START_US)
+    assert limits is not None
+    view = replace(snapshot(cluster, START_US), limits=limits)
+    plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
+    assert plan.waits[next_id].reason is Reason.QOSGrpCpuLimit
+    assert "may hold 2 of cpu" in plan.waits[next_id].text
