@@ -185,7 +185,7 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
         f" Flags={_flags_text(row)}",
         *[f"  NodeName={name} CoreIDs={cores}" for name, cores in _core_ids(row)],
         f"TRES={null(row['tres'])}",
-        f"AllowedPartitions=(null) QOS={null(row['qos'])}",
+        f"AllowedPartitions={null(row.get('allowed_partitions', ''))} QOS={null(row['qos'])}",
         f"Users={null(row['users'])} Groups={null(row['groups'])}"
         f" Accounts={null(row['accounts'])} Licenses={null(row['licenses'])}"
         f" State={state(row, now_us)} BurstBuffer=(null)",

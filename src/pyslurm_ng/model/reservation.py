@@ -102,6 +102,7 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     first_end_us: int = 0
     float_us: int = 0  # TIME_FLOAT: it always begins that much after now
     gres: tuple[tuple[GresAlloc, ...], ...] = ()  # per node; empty: its devices are everybody's
+    allowed_partitions: tuple[str, ...] = ()  # of its jobs; names with `-` are not
 
     def occurrences(self) -> tuple[tuple[int, int], ...]:
         """Return (start, end) of the present or next occurrence and of later ones."""

@@ -271,7 +271,7 @@ class _Pass:
         reservations, begin_us = self.snapshot.reservations, self.snapshot.now_us
         end_us = begin_us + limit_us(job.time_limit_min, partition)
         rooms = []
-        for place in reserved.places(reservations, job):
+        for place in reserved.places(reservations, job, (partition.name,)):
             allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
             if allowed is None or allowed:
                 kept = reserved.kept_parts(reservations, place, begin_us, end_us)
@@ -287,7 +287,7 @@ class _Pass:
     def _await_reservation(self, job: Waiting) -> Wait:
         """Say which reservations a job waits for, and when the next of them begins."""
         now_us = self.snapshot.now_us
-        names = reserved.places(self.snapshot.reservations, job)
+        names = reserved.places(self.snapshot.reservations, job, job.partitions)
         begins = [
             begin_us
             for item in self.snapshot.reservations

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Wait
 from tests.ctld.rules.reservation_room import (
@@ -15,6 +18,7 @@ from tests.ctld.rules.reservation_room import (
     DAY_US,
     HOUR_US,
     MINUTE_US,
+    PlanFunction,
     Room,
 )
 from tests.model.clusters import START_US
@@ -184,3 +188,33 @@ def test_every_planned_start_is_allowed(
     for _ in range(12):
         here.advance(15 * MINUTE_US)
         here.run_pass()
+
+
+@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+def test_only_jobs_of_allowed_partitions_run_inside(plan: PlanFunction) -> None:
+    """Of several partitions that a job names only those count there; outside all do."""
+    here = Room("PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=plan)
+    here.make(nodes="n[3-4]", allowedpartitions="late")
+    here.advance()
+    both = here.job(partition="early,late", reservation="r", time_limit_min=60)
+    assert here.submit(partition="early", reservation="r") == Errno.ESLURM_RESERVATION_ACCESS
+    outside = here.job(partition="early,late", nodes_min=2, flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    assert (both.partition, both.reservation) == ("late", "r")
+    assert (outside.partition, here.places(outside)) == ("early", ["n1", "n2"])
+
+
+def test_partitions_may_be_denied_and_edited() -> None:
+    """Names with a minus are not allowed, all others are; + adds."""
+    here = Room("PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=Planner())
+    here.make(nodes="n[3-4]", allowedpartitions="-early,-late", flags="MAGNETIC")
+    here.advance()
+    kept_out, drawn = here.job(partition="early"), here.job(partition="main")
+    here.run_pass()
+    assert (kept_out.reservation, drawn.reservation) == ("", "r")
+    assert here.change(allowedpartitions="late").allowed_partitions == ("late",)
+    assert here.refused("s", nodes="n1", allowedpartitions="no") == (
+        Errno.ESLURM_INVALID_PARTITION_NAME
+    )
+    by_partition = here.make("t", nodes="n2", users="", allowedpartitions="late")
+    assert by_partition.users == ()

@@ -52,6 +52,7 @@ RESERVATION_FIELDS = [
     "comment",
     "purge_s",
     "core_ids",  # of nodes held in part: "n1 0-3;n2 5,7"
+    "allowed_partitions",
 ]
 
 
@@ -123,6 +124,7 @@ def show_reservations(
             item.comment,
             item.purge_s,
             _core_ids(cluster, item),
+            ",".join(item.allowed_partitions),
         )
         packed.append(array_head(len(values)) + elements(values))
     return Records(

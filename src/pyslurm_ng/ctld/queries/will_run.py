@@ -111,7 +111,9 @@ def _first_place(
             there.pop(job.job_id, None)
         start_us = max(now_us, at_us)
         nodes = _open_nodes(cluster, free, tenant, there)
-        allocs = _fit_in_places(cluster, who, need, nodes, layout, start_us, start_us + length_us)
+        allocs = _fit_in_places(
+            cluster, who, partition, need, nodes, layout, start_us, start_us + length_us
+        )
         if allocs is not None:
             return start_us, allocs
     return None
@@ -137,6 +139,7 @@ def _moments(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
 def _fit_in_places(
     cluster: Cluster,
     who: _Applicant,
+    partition: Partition,
     need: Need,
     nodes: list[FreeNode],
     layout: Layout | None,
@@ -145,7 +148,7 @@ def _fit_in_places(
 ) -> tuple[NodeAlloc, ...] | None:
     """Return what the request would hold in the first reservation, or outside, that has room."""
     reservations = tuple(cluster.reservations.values())
-    for place in places(reservations, who):
+    for place in places(reservations, who, (partition.name,)):
         allowed = allowed_nodes(reservations, place, begin_us, end_us)
         own = own_parts(reservations, place)
         kept = kept_parts(reservations, place, begin_us, end_us)

@@ -241,4 +241,4 @@ def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str
     end_us = now_us + limit_us(limit_min, partition)
     wanted = {alloc.node_id: part_of(alloc) for alloc in start.nodes}
     reservations = tuple(cluster.reservations.values())
-    return reserved.place_of(reservations, job, wanted, now_us, end_us)
+    return reserved.place_of(reservations, job, start.partition, wanted, now_us, end_us)

@@ -27,11 +27,10 @@ _ALIASES = {
 # Made by us, not by the user.
 _DERIVED = ("SPEC_NODES", "ALL_NODES")
 NOT_YET = {
-    "allowedpartitions": "AllowedPartitions",
     "burstbuffer": "BurstBuffer",
     "maxstartdelay": "MaxStartDelay",
 }
-_LISTS = ("users", "accounts", "groups", "qos")
+_LISTS = ("users", "accounts", "groups", "qos", "allowedpartitions")
 
 
 class Draft:
@@ -121,6 +120,8 @@ def _unknown(cluster: Cluster, field: str, names: list[str]) -> Reject | None:
             return Reject(Errno.ESLURM_INVALID_ACCOUNT)
     if field == "qos" and cluster.qos and any(name not in cluster.qos for name in names):
         return Reject(Errno.ESLURM_INVALID_QOS)
+    if field == "allowed_partitions" and any(name not in cluster.partitions for name in names):
+        return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
     return None
 
 
@@ -329,6 +330,7 @@ def _skip(draft: Draft, value: str, sign: str) -> Reject | None:
 
 _SETTERS: dict[str, Setter] = {
     "accounts": _names("accounts"),
+    "allowedpartitions": _names("allowed_partitions"),
     "comment": _comment,
     "corecnt": _core_count,
     "duration": _duration,

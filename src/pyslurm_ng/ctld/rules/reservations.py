@@ -6,6 +6,7 @@ Source: Slurm's manual of scontrol and its guide to advance reservations.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -31,6 +32,7 @@ from pyslurm_ng.wire.query_messages import (
 
 # How far in the past a start may be: commands and controllers have clocks of their own.
 _LATE_US = 60_000_000
+_WHO = ("accounts", "users", "groups", "qos", "allowed_partitions")  # one has to be given
 LEAST_FLOAT_US = 110_000_000  # two minutes, less what a command takes
 
 
@@ -89,7 +91,7 @@ def _check_access(draft: Draft) -> Reject | None:
     users, groups = draft.get("users"), draft.get("groups")
     if users and groups:
         return Reject(Errno.ESLURM_RESERVATION_USER_GROUP)
-    if not (users or groups or draft.get("accounts") or draft.get("qos")):
+    if not any(draft.get(field) for field in _WHO):
         return Reject(Errno.ESLURM_RESERVATION_EMPTY)
     if groups and "MAGNETIC" in draft.get("flags"):
         detail = "Groups with flag MAGNETIC of reservations is not implemented yet"
@@ -113,12 +115,7 @@ def _check_licenses(cluster: Cluster, fresh: Reservation, context: Context) -> R
 
 def _free_name(cluster: Cluster, draft: Draft, number: int) -> str:
     """Return `<account or user>_<number>`."""
-    names = next(
-        names
-        for names in (draft.get("accounts"), draft.get("users"), draft.get("groups"),
-                      draft.get("qos"))
-        if names
-    )  # fmt: skip
+    names = next(names for names in map(draft.get, _WHO) if names)
     first = names[0].lstrip("-")
     while f"{first}_{number}" in cluster.reservations:
         number += 1
@@ -348,11 +345,18 @@ def deletion(cluster: Cluster, reservation: Reservation, now_us: int) -> list[ev
 
 
 def check_requested(
-    cluster: Cluster, names: str, caller: Caller, account: str, qos: str, owner: str = ""
+    cluster: Cluster,
+    names: str,
+    caller: Caller,
+    account: str,
+    qos: str,
+    partitions: Sequence[str],
+    owner: str = "",
 ) -> Reject | None:
     """Refuse a job whose reservations do not exist or are not for it.
 
     Args:
+        partitions: in one of which it is to run.
         owner: the job's user, if that is not the caller: then its groups are not known.
     """
     is_own = owner in ("", caller.user_name)
@@ -361,6 +365,7 @@ def check_requested(
         reservation = cluster.reservations.get(name)
         if reservation is None:
             return Reject(Errno.ESLURM_RESERVATION_INVALID)
-        if not may_use(reservation, owner or caller.user_name, account, qos, groups):
+        user_name = owner or caller.user_name
+        if not may_use(reservation, user_name, account, qos, groups, partitions):
             return Reject(Errno.ESLURM_RESERVATION_ACCESS)
     return None

@@ -175,7 +175,14 @@ def check(
     standing = standing_of(cluster, request, names, context)
     if isinstance(standing, Reject):
         return standing
-    refusal = check_requested(cluster, request.reservation, caller, standing.account, standing.qos)
+    refusal = check_requested(
+        cluster,
+        request.reservation,
+        caller,
+        standing.account,
+        standing.qos,
+        [one.name for one in names],
+    )
     if refusal is not None:
         return refusal
     array = _array(cluster, request, context, components)

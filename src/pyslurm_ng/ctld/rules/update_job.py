@@ -379,7 +379,13 @@ def _reservation(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     job = change.job
     refusal = check_requested(
-        change.cluster, value, change.context.caller, job.account, job.qos, job.user_name
+        change.cluster,
+        value,
+        change.context.caller,
+        job.account,
+        job.qos,
+        job.partition.split(","),
+        job.user_name,
     )
     if refusal is not None:
         return refusal.code

@@ -238,7 +238,7 @@ def _inside(snapshot: Snapshot, job: Waiting) -> tuple[Snapshot, Waiting] | None
 
     The first of those it names counts. None where none takes it.
     """
-    names = places(snapshot.reservations, job)
+    names = places(snapshot.reservations, job, job.partitions)
     place = next((item for item in snapshot.reservations if item.name in names[:1]), None)
     if place is None:
         return None

@@ -142,7 +142,7 @@ class Inside:
             dataclasses.replace(job, is_guest=True)
             if has_guests and job.job_id in drawn
             else named_nothing(job)
-            for job in jobs
+            for job in _with_open_partitions(place, jobs)
         ]
         if self._policies is None or self._policies[0] is not policy:
             # The plan of a view is not for learning from. Where some jobs are kept no room each
@@ -176,17 +176,27 @@ def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waitin
     homeless = []
     for job in snapshot.waiting:
         if job.request.reservation:
-            names = reserved.places(snapshot.reservations, job)
+            names = reserved.places(snapshot.reservations, job, job.partitions)
             if not names:
                 homeless.append(job)
         elif magnets and not job.het_job_id:
-            names = reserved.places(magnets, job)
+            names = reserved.places(magnets, job, job.partitions)
         else:
             continue
         for name in names:
             if name != reserved.OUTSIDE:
                 found.setdefault(name, []).append(job)
     return found, homeless
+
+
+def _with_open_partitions(place: Reservation, jobs: list[Waiting]) -> list[Waiting]:
+    """Return jobs as if they had asked only for those partitions that a reservation takes."""
+    if not place.allowed_partitions:
+        return jobs
+    return [
+        dataclasses.replace(job, partitions=reserved.open_partitions(place, job.partitions))
+        for job in jobs
+    ]
 
 
 def _promised_licenses(

@@ -59,12 +59,16 @@ def may_use(
     account: str,
     qos: str,
     groups: Sequence[str] | None = None,
+    partitions: Sequence[str] | None = None,
 ) -> bool:
     """Return whether a reservation is for jobs of this user, account and QOS.
 
     Args:
         groups: names of all the user's groups; None: they were looked at when the job was accepted.
+        partitions: where the job may run, one of which is enough; None: that does not matter.
     """
+    if partitions is not None and not open_partitions(reservation, partitions):
+        return False
     if groups is not None and not _passes(reservation.groups, groups):
         return False
     return (
@@ -72,6 +76,12 @@ def may_use(
         and _passes(reservation.accounts, (account,))
         and _passes(reservation.qos, (qos,))
     )
+
+
+def open_partitions(reservation: Reservation, partitions: Sequence[str]) -> tuple[str, ...]:
+    """Return those partitions whose jobs a reservation takes."""
+    listed = reservation.allowed_partitions
+    return tuple(name for name in partitions if _passes(listed, (name,)))
 
 
 def _passes(listed: tuple[str, ...], names: Sequence[str]) -> bool:
@@ -83,8 +93,14 @@ def _passes(listed: tuple[str, ...], names: Sequence[str]) -> bool:
     return any(name in listed for name in names)
 
 
-def places(reservations: Sequence[Reservation], job: Applicant) -> tuple[str, ...]:
-    """Return where a job may run, the first to try first; nowhere if what it named is gone."""
+def places(
+    reservations: Sequence[Reservation], job: Applicant, partitions: Sequence[str]
+) -> tuple[str, ...]:
+    """Return where a job may run, the first to try first; nowhere if what it named is gone.
+
+    Args:
+        partitions: in one of which it is to run.
+    """
     wanted = job.request.reservation
     if not reservations:
         return () if wanted else (OUTSIDE,)
@@ -93,14 +109,18 @@ def places(reservations: Sequence[Reservation], job: Applicant) -> tuple[str, ..
         return tuple(
             name
             for name in wanted.split(",")
-            if name in known and may_use(known[name], job.user_name, job.account, job.qos)
+            if name in known and _takes(known[name], job, partitions)
         )
     drawn = (
         item.name
         for item in reservations
-        if "MAGNETIC" in item.flags and may_use(item, job.user_name, job.account, job.qos)
+        if "MAGNETIC" in item.flags and _takes(item, job, partitions)
     )
     return (*drawn, OUTSIDE)
+
+
+def _takes(item: Reservation, job: Applicant, partitions: Sequence[str]) -> bool:
+    return may_use(item, job.user_name, job.account, job.qos, partitions=partitions)
 
 
 def allowed_nodes(
@@ -198,6 +218,7 @@ def own_parts(reservations: Iterable[Reservation], place: str) -> dict[int, Node
 def place_of(
     reservations: Sequence[Reservation],
     job: Applicant,
+    partition: str,
     wanted: Mapping[int, NodePart],
     begin_us: int,
     end_us: int,
@@ -206,7 +227,7 @@ def place_of(
     if not reservations:
         return None if job.request.reservation else OUTSIDE
     node_ids = frozenset(wanted)
-    for place in places(reservations, job):
+    for place in places(reservations, job, (partition,)):
         allowed = allowed_nodes(reservations, place, begin_us, end_us)
         if allowed is not None and not node_ids <= allowed:
             continue
