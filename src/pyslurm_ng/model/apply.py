@@ -115,10 +115,6 @@ def _drop_job_duties(cluster: Cluster, job: Job) -> None:
             _drop_duty(cluster, alloc.node_id, duty.duty_id)
 
 
-def _recount(cluster: Cluster, node_id: int) -> None:
-    cluster.recount(node_id)
-
-
 def _release(cluster: Cluster, job: Job, node_id: int, time_us: int) -> None:
     """Give back what a job holds on one node."""
     use = cluster.use[node_id]
@@ -129,7 +125,7 @@ def _release(cluster: Cluster, job: Job, node_id: int, time_us: int) -> None:
     node = cluster.nodes[node_id]
     if node is not None:
         node.last_busy_us = time_us
-    _recount(cluster, node_id)
+    cluster.recount(node_id)
 
 
 def _job_duties(
@@ -351,7 +347,7 @@ def _job_suspended(cluster: Cluster, event: ev.JobSuspended) -> None:
     node_ids = [alloc.node_id for alloc in job.nodes]
     _move_state(cluster, job)
     for node_id in node_ids:
-        _recount(cluster, node_id)
+        cluster.recount(node_id)
     _job_duties(cluster, job, DutyKind.SUSPEND, node_ids, event.first_duty_id, event.time_us)
 
 
@@ -365,7 +361,7 @@ def _job_resumed(cluster: Cluster, event: ev.JobResumed) -> None:
     node_ids = [alloc.node_id for alloc in job.nodes]
     _move_state(cluster, job)
     for node_id in node_ids:
-        _recount(cluster, node_id)
+        cluster.recount(node_id)
     _job_duties(cluster, job, DutyKind.RESUME, node_ids, event.first_duty_id, event.time_us)
 
 
@@ -423,7 +419,7 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
         if alloc.node_id in cleaning:
             cluster.use[alloc.node_id].completing[job.job_id] = None
             if was_suspended:
-                _recount(cluster, alloc.node_id)
+                cluster.recount(alloc.node_id)
         else:
             _release(cluster, job, alloc.node_id, event.time_us)
     _job_duties(
@@ -546,7 +542,7 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
     for alloc in event.nodes:
         cluster.use[alloc.node_id].allocs[job.job_id] = alloc
         before.discard(alloc.node_id)
-        _recount(cluster, alloc.node_id)
+        cluster.recount(alloc.node_id)
     for node_id in sorted(before):
         _release(cluster, job, node_id, event.time_us)
 

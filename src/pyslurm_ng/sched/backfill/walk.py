@@ -82,6 +82,8 @@ class Walk:
         shown = len(starts)
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
+        in_stretches = reserves_all and not preempts
+        by_node = self.planner if in_stretches and isinstance(self.planner, NodePlan) else None
         hopeless = self.room.hopeless
         is_alike = reserves_all and not preempts and not claimed
         if claimed:
@@ -90,7 +92,7 @@ class Walk:
         wait: Wait | None
         at = 0
         while True:
-            while reserves_all and not preempts and (placed := self._place_next(queue, at)):
+            while by_node and (placed := self._place_next(by_node, queue, at)):
                 at += placed
             if at >= len(queue):
                 break
@@ -142,14 +144,12 @@ class Walk:
         if self.room.promises:
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
 
-    def _place_next(self, queue: list[Entry], first: int) -> int:
+    def _place_next(self, planner: NodePlan, queue: list[Entry], first: int) -> int:
         """Keep room for the next jobs, if they are of the plainest sort; return how many."""
-        if not isinstance(self.planner, NodePlan):
-            return 0
         if self.gate.is_open:
-            starts_us = self.planner.place_next(queue, first)
+            starts_us = planner.place_next(queue, first)
         else:
-            starts_us = self.planner.place_next(self._clear(queue, first), 0)
+            starts_us = planner.place_next(self._clear(queue, first), 0)
         if starts_us:
             placed = queue[first : first + len(starts_us)]
             job_ids = [job.job_id for _, job, _ in placed]
