@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from pyslurm_ng.ctld.slices import Slices
 
 
@@ -28,3 +30,27 @@ def test_messages_go_between_slices_and_works_one_after_another() -> None:
     assert done[:4] == ["a0", "message", "a1", "message"]
     slices.run(work("c"))
     assert len(soon) == 1
+
+
+def test_a_bug_in_one_work_does_not_stop_the_others() -> None:
+    """It is reported as any other of a callback."""
+    soon: list[Callable[[], None]] = []
+    done: list[str] = []
+
+    def broken() -> Iterator[None]:
+        yield
+        raise ZeroDivisionError
+
+    def work() -> Iterator[None]:
+        done.append("work")
+        yield
+
+    slices = Slices(soon.append)
+    slices.run(broken())
+    slices.run(work())
+    soon.pop()()
+    with pytest.raises(ZeroDivisionError):
+        soon.pop()()
+    while soon:
+        soon.pop()()
+    assert done == ["work"]

@@ -41,6 +41,7 @@ from pyslurm_ng.ctld.rules.submit import allocate_job
 from pyslurm_ng.ctld.scheduler import Scheduler
 from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
+from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.start import Beginning, CannotStart, Options, open_scheduling_log
 from pyslurm_ng.ctld.step_calls import StepCalls
@@ -180,6 +181,7 @@ class Parts:
             scripts=self._beginning.scripts,
             control=self.control,
             host=self._beginning.host,
+            slices=Slices(self.loop.call_soon),
         )
         self.service.more["ShowAssociations"] = self._show_associations
         self.service.more["SetDebugLevel"] = self.control.set_debug_level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol, cast
 
@@ -17,19 +17,25 @@ from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration
 from pyslurm_ng.ctld.identities import Identities, Person
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.queries import misc
-from pyslurm_ng.ctld.queries.jobs import script_of
+from pyslurm_ng.ctld.queries import jobs, misc
 from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.scripts import ScriptStore
+from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.journal.reserve import is_full
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, Pong, Shutdown, row
-from pyslurm_ng.wire.query_messages import BatchScript, ConfigText, GetBatchScript, ShowTopology
+from pyslurm_ng.wire.query_messages import (
+    BatchScript,
+    ConfigText,
+    GetBatchScript,
+    ShowJobs,
+    ShowTopology,
+)
 from pyslurm_ng.wire.stream import Call
 
 VERSION_TEXT = f"slurm {__version__}"
@@ -73,6 +79,7 @@ class Service:
         scripts: ScriptStore,
         control: Control,
         host: str,
+        slices: Slices,
     ) -> None:
         self.configuration = configuration
         self.more: dict[str, Callable[[Call, Caller], None]] = {
@@ -82,6 +89,7 @@ class Service:
             "ResetDiagnostics": self._reset_diagnostics,
             "ShowConfig": self._show_config,
             "ShowDiagnostics": self._show_diagnostics,
+            "ShowJobs": self._show_jobs,
             "ShowTopology": self._show_topology,
             "Shutdown": self._shutdown,
         }
@@ -92,6 +100,7 @@ class Service:
         self._scripts = scripts
         self._control = control
         self._host = host
+        self._slices = slices
         self.started_us = clock.now_us()
 
     def handle(self, call: Call) -> None:
@@ -122,13 +131,16 @@ class Service:
         if rule is not None:
             self.change(call, rule, self.context(caller))
             return
-        query = QUERIES.get(kind)
-        if query is not None:
-            conf, now_us = self.configuration.conf, self._clock.now_us()
-            asked = partial(query, writer.cluster, self._soft, conf, call.request, caller, now_us)
-            writer.look(asked, call)
+        if kind in QUERIES:
+            self._look(call, caller)
             return
         writer.refuse(call, Reject(Errno.ESLURM_NOT_SUPPORTED, f"{kind}: not supported yet"))
+
+    def _look(self, call: Call, caller: Caller) -> None:
+        conf, now_us = self.configuration.conf, self._clock.now_us()
+        cluster, query = self._writer.cluster, QUERIES[call.kind]
+        asked = partial(query, cluster, self._soft, conf, call.request, caller, now_us)
+        self._writer.look(asked, call)
 
     def change(
         self, call: Call, rule: RuleFunction, context: Context, answer: Answer | None = None
@@ -172,7 +184,7 @@ class Service:
         request = cast(GetBatchScript, call.request)
 
         def query() -> Struct | Reject:
-            found = script_of(self._writer.cluster, request, caller)
+            found = jobs.script_of(self._writer.cluster, request, caller)
             if isinstance(found, Reject):
                 return found
             try:
@@ -198,6 +210,20 @@ class Service:
     def _show_topology(self, call: Call, caller: Caller) -> None:
         request = cast(ShowTopology, call.request)
         self._writer.look(lambda: topology_lines(self._writer.cluster, request), call)
+
+    def _show_jobs(self, call: Call, caller: Caller) -> None:
+        """List jobs; many records are packed in slices first, others have their turn meanwhile."""
+        request = cast(ShowJobs, call.request)
+        conf = self.configuration.conf
+        work = jobs.packing(self._writer.cluster, self._soft, conf, request, caller)
+        if work is None:
+            self._look(call, caller)
+        else:
+            self._slices.run(self._pack_first(work, call, caller))
+
+    def _pack_first(self, work: Iterator[None], call: Call, caller: Caller) -> Iterator[None]:
+        yield from work
+        self._look(call, caller)
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
         names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}

@@ -20,9 +20,13 @@ class Slices:
             self._call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
+        work = self._work.popleft()
         try:
-            next(self._work[0])
+            next(work)
         except StopIteration:
-            self._work.popleft()
-        if self._work:
-            self._call_soon(self._take_turn)
+            pass
+        else:
+            self._work.appendleft(work)
+        finally:
+            if self._work:
+                self._call_soon(self._take_turn)

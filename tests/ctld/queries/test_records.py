@@ -20,6 +20,7 @@ from pyslurm_ng.ctld.queries.jobs import (
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
 from pyslurm_ng.ctld.queries.records import RecordCache
 from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.states import JobFlag
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.query_messages import JobFilter, Records, ShowJobs, ShowNodes
 from tests.cli.reference_cluster import ADMIN, ReferenceCluster, caller, queue
@@ -119,6 +120,45 @@ def test_many_waiting_jobs_are_packed_anew_between_other_work(
     soft.records = RecordCache()
     assert kept == live_records(cluster, soft)
     assert [*refresh_live(cluster, soft)] == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ShowJobs(filter=JobFilter(states=[0, 1, 2], state_flags=int(JobFlag.COMPLETING))),
+        ALL,
+        ShowJobs(filter=JobFilter(all_states=True), flags=2),
+        ShowJobs(filter=JobFilter(states=[0], uids=[1001, 1002])),
+    ],
+)
+def test_what_is_packed_in_advance_changes_no_answer(
+    monkeypatch: pytest.MonkeyPatch, request_: ShowJobs
+) -> None:
+    """Nor does what happens between two slices."""
+    monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
+    monkeypatch.setattr(jobs, "_SLICE", 1)
+    reference = queue()
+    terms = (reference.cluster, reference.soft, reference.conf, request_)
+    work = jobs.packing(*terms, ADMIN)
+    assert work is not None
+    next(work)
+    reference.client("root").change("HoldJobs", {"jobs": ["21"]})
+    assert len([*work]) > 1
+    packed = show_jobs(*terms, ADMIN, reference.now_us)
+    reference.soft.records = RecordCache()
+    fresh = show_jobs(*terms, ADMIN, reference.now_us)
+    assert isinstance(packed, Records) and isinstance(fresh, Records)
+    fields = DETAIL_FIELDS if request_.flags & 2 else BRIEF_FIELDS
+    assert rows(packed.records, fields) == rows(fresh.records, fields)
+
+
+def test_narrow_questions_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else there is."""
+    monkeypatch.setattr(jobs, "_MANY_WAITING", 10)
+    reference = queue()
+    terms = (reference.cluster, reference.soft, reference.conf)
+    for wanted in (JobFilter(jobs=["21"]), JobFilter(uids=[4711])):
+        assert jobs.packing(*terms, ShowJobs(filter=wanted), ADMIN) is None
 
 
 def private(reference: ReferenceCluster, user: str) -> set[int]:

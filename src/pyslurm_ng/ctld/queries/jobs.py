@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyslurm_ng.base.errors import Errno, Reject
@@ -60,7 +61,7 @@ def show_jobs(
     """Return the records of the jobs that agree with the filters and that the caller may see."""
     detailed = bool(request.flags & SHOW_DETAIL)
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
-    if not detailed and audience.sees_all_jobs and request.filter in _LIVE_FILTERS:
+    if _wants_live(request, audience):
         records = b"".join(live_records(cluster, soft).values())
     else:
         parts = _selected(cluster, request, audience, now_us)
@@ -81,6 +82,57 @@ def show_jobs(
 _LIVE_FILTERS = (JobFilter(states=[0, 1, 2], state_flags=int(JobFlag.COMPLETING)),)
 
 
+def _wants_live(request: ShowJobs, audience: Audience) -> bool:
+    is_brief = not request.flags & SHOW_DETAIL
+    return is_brief and audience.sees_all_jobs and request.filter in _LIVE_FILTERS
+
+
+def packing(
+    cluster: Cluster, soft: Soft, conf: SlurmConf, request: ShowJobs, caller: Caller
+) -> Iterator[None] | None:
+    """Return what to do, some for each `yield`, before `show_jobs` can answer without delay.
+
+    None: hardly anything, or what is asked for is narrow.
+    """
+    cache = soft.records
+    audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
+    if _wants_live(request, audience):
+        live = len(cache.stale) if cache.live_generation >= 0 else len(cluster.jobs)
+        return _catch_up(cluster, soft) if live > _MANY_WAITING else None
+    if request.filter.jobs or len(cluster.jobs) <= _MANY_WAITING:
+        return None
+    job_ids = [job.job_id for job in _candidates(cluster, request)]
+    if len(job_ids) <= _MANY_WAITING:
+        return None
+    return _pack_all(cluster, soft, conf, job_ids, detailed=bool(request.flags & SHOW_DETAIL))
+
+
+def _catch_up(cluster: Cluster, soft: Soft) -> Iterator[None]:
+    """Pack what `live_records` lacks."""
+    cache = soft.records
+    _begin_live(cluster, soft)
+    tails: Tails = {}
+    while len(cache.stale) > _SLICE:
+        some = [*islice(cache.stale, _SLICE)]
+        for job_id in some:
+            del cache.stale[job_id]
+        _pack_live(cluster, soft, some, tails)
+        yield
+
+
+def _pack_all(
+    cluster: Cluster, soft: Soft, conf: SlurmConf, job_ids: Sequence[int], *, detailed: bool
+) -> Iterator[None]:
+    """Pack the records of many jobs."""
+    tracked = conf.tracked_tres() if detailed else ()
+    for first in range(0, len(job_ids), _SLICE):
+        some = (cluster.jobs.get(job_id) for job_id in job_ids[first : first + _SLICE])
+        parts: list[job_filter.Part] = [(job, ()) for job in some if job is not None]
+        for _ in _records(cluster, soft, parts, tracked, detailed, exempt_s(conf)):
+            pass
+        yield
+
+
 # With so many jobs waiting, what a pass thinks of them is packed anew between other work, not when
 # somebody asks: it takes 1.6 us a job.
 _MANY_WAITING = 2000
@@ -94,17 +146,21 @@ def live_records(cluster: Cluster, soft: Soft) -> dict[int, bytes]:
     since their priorities and reasons are new. Where many wait, `refresh_live` does that.
     """
     cache = soft.records
-    stale: Iterable[int] = cache.stale
-    if cache.live_generation < 0:
-        cache.live.clear()
-        stale = [*cluster.pending, *cluster.active]
+    _begin_live(cluster, soft)
+    if cache.live_generation != soft.plan_generation and len(cluster.pending) <= _MANY_WAITING:
+        cache.stale.update(cluster.pending)
         cache.live_generation = soft.plan_generation
-    elif cache.live_generation != soft.plan_generation and len(cluster.pending) <= _MANY_WAITING:
-        stale = cache.stale.union(cluster.pending)
-        cache.live_generation = soft.plan_generation
-    cache.stale = set()
+    stale, cache.stale = cache.stale, {}
     _pack_live(cluster, soft, stale, {})
     return cache.live
+
+
+def _begin_live(cluster: Cluster, soft: Soft) -> None:
+    cache = soft.records
+    if cache.live_generation < 0:
+        cache.live.clear()
+        cache.stale = dict.fromkeys((*cluster.pending, *cluster.active))
+        cache.live_generation = soft.plan_generation
 
 
 def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
@@ -183,8 +239,7 @@ def _records(
 ) -> Iterator[bytes]:
     cache: RecordCache = soft.records
     kept = cache.job_details if detailed else cache.jobs
-    if cache.tails_generation != soft.plan_generation:
-        cache.tails, cache.tails_generation = {}, soft.plan_generation
+    cache.begin_pass(soft.plan_generation)
     tails = cache.tails
     for job, tasks in parts:
         fixed = None if tasks else kept.get(job.job_id)

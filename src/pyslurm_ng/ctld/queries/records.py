@@ -43,7 +43,7 @@ class RecordCache:
     def __init__(self) -> None:
         self.jobs: dict[int, bytes] = {}
         self.live: dict[int, bytes] = {}
-        self.stale: set[int] = set()
+        self.stale: dict[int, None] = {}
         self.live_generation = -1
         self.job_details: dict[int, bytes] = {}
         self.tails: dict[int, bytes] = {}
@@ -53,6 +53,11 @@ class RecordCache:
         self.planned_nodes: frozenset[int] = frozenset()
         self.planned_generation = -1
         self.generation = 0
+
+    def begin_pass(self, generation: int) -> None:
+        """Forget what a newer pass than the last one asked about may have changed."""
+        if self.tails_generation != generation:
+            self.tails, self.tails_generation = {}, generation
 
     def note(self, cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
         """Forget what `events`, just applied, have changed."""
@@ -68,7 +73,7 @@ class RecordCache:
                 self.live_generation = -1
             else:
                 if self.live_generation >= 0:
-                    self.stale.update(job_ids)
+                    self.stale.update(dict.fromkeys(job_ids))
                 for job_id in job_ids:
                     self.jobs.pop(job_id, None)
                     self.job_details.pop(job_id, None)
