@@ -137,6 +137,7 @@ def test_what_is_packed_in_advance_changes_no_answer(
     """Nor does what happens between two slices."""
     monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
     monkeypatch.setattr(jobs, "_SLICE", 1)
+    monkeypatch.setattr(jobs, "_DETAILED_SLICE", 1)
     reference = queue()
     terms = (reference.cluster, reference.soft, reference.conf, request_)
     work = jobs.packing(*terms, ADMIN)
