@@ -225,3 +225,18 @@ def test_the_next_end_is_kept_to_the_second() -> None:
     assert plan.expected_start_us[whole] == START_US + 60 * MINUTE_US
     assert plan.waits[late].reason == Reason.Priority
     assert cluster.jobs[short].nodes
+
+
+def test_who_finds_cores_that_lie_badly_keeps_them() -> None:
+    """Two cores of each socket are free, four in one are wanted: nobody behind takes them."""
+    cluster = cluster_of()
+    both = JobRequest(node_list="n4", nodes_min=1, ntasks=2, cpus_per_task=6, ntasks_per_socket=1)
+    submit(cluster, both, time_limit_min=30)
+    run_pass(cluster)
+    later_us = START_US + MINUTE_US
+    near = JobRequest(node_list="n4", cpus_per_task=4, ntasks_per_socket=1)
+    wide = submit(cluster, near, now_us=later_us, time_limit_min=60)
+    late = submit(cluster, JobRequest(node_list="n4"), now_us=later_us, time_limit_min=120)
+    plan = run_pass(cluster, later_us)
+    assert plan.expected_start_us[wide] > later_us
+    assert plan.waits[late].reason == Reason.Priority

@@ -57,6 +57,9 @@ class KeptRoom:
         """Keep room for a job that cannot start now, and say why it waits."""
         plan, name = self._plan, demand.partition.name
         asked, lies_badly = demand.need, self._planner.lies_badly
+        if start_us == self._snapshot.now_us:
+            # There is enough of everything, but not as the job wants it: others may not have it.
+            start_us = self._planner.find_from(demand, start_us + 1)
         demand, start_us = self._patient(job, demand, start_us)
         if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
