@@ -168,6 +168,11 @@ LICENSED = {"nodes_min": (1, 2), "ntasks": (0, 4), "licenses": ("", "matlab:1", 
 NEAR = {"nodes_min": (1, 1, 2, 3), "cpus_per_task": (1, 2, 4)}
 GPUS_EACH = {"nodes_min": (1, 1, 2), "cpus_per_task": (1, 2, 5), "gpus_per_node": ("", "1", "2")}
 GPUS_IN_ALL = {"ntasks": (1,), "cpus_per_task": (1, 2, 5), "gpus": ("", "1", "2", "3")}
+SHARDS = {
+    "nodes_min": (1,),
+    "cpus_per_task": (1, 2),
+    "gres": ("", "shard:1", "shard:3", "shard:4", "gpu:1"),
+}
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tasks over any nodes": (PLAIN, "", OPEN),
     "tasks over some nodes": (PLAIN, "", LEAST),
@@ -177,6 +182,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "switches": (PLAIN, TREE, NEAR),
     "GPUs of each node": (GPUS, "", GPUS_EACH),
     "GPUs in all": (GPUS, "", GPUS_IN_ALL),
+    "GPUs in parts": (GPUS, "", SHARDS),
 }
 
 

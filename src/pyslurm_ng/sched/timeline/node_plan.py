@@ -30,6 +30,7 @@ from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
+from pyslurm_ng.sched.timeline.shared_gpus import HiddenGpus
 from pyslurm_ng.sched.timeline.uneven import Uneven
 
 
@@ -200,34 +201,48 @@ class NodePlan:
         if demand.need.sharing == TOPO:
             fits = self._company.in_free_units(fits, demand, start_us)
         is_later = start_us != self._now_us
-        if demand.need.has_parts and not is_later:
-            fits = self._with_parts(demand, variant, fits)
+        if demand.need.has_parts:
+            fits = self._with_parts(demand, variant, fits, start_us)
         chosen = self._nearness.pick(demand, fits, variant.nodes, loads, is_later=is_later)
         if chosen is None:
             return False
         self._timeline.grid.choose(kind, list(bits(chosen)))
         return True
 
-    def _with_parts(self, demand: Demand, variant: Variant, fits: int) -> int:
-        """Return those of some nodes that have the parts of GPUs now which a job wants."""
+    def _with_parts(self, demand: Demand, variant: Variant, fits: int, start_us: int) -> int:
+        """Return those of some nodes that have the parts of GPUs then which a job wants."""
         found, left = 0, variant.nodes
         takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
         for place in bits(fits):
             node = self._free.node(self.hardware.order[place])
-            self._keep_whole([node], demand)
+            hidden: list[HiddenGpus] = []
+            if start_us == self._now_us:
+                hidden = self._hide_gpus([node], demand)
+            else:
+                end_us = min(NO_END_US, start_us + demand.duration_us)
+                node = self._timeline.shared_gpus.node_at(place, start_us, end_us)
             if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
                 found |= 1 << place
                 left -= 1
-            node.kept_gpus = 0
+            self._show_gpus([node], hidden)
             if takes_first and left <= 0 and not demand.need.required_nodes:
                 break
         return found
 
-    def _keep_whole(self, nodes: Iterable[FreeNode], demand: Demand) -> None:
-        """Note which GPUs of nodes were promised whole to others."""
+    def _hide_gpus(self, nodes: Sequence[FreeNode], demand: Demand) -> list[HiddenGpus]:
+        """Take out of nodes the GPUs that others were promised, whole or in parts; return these."""
         end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        if demand.need.has_parts:
+            for node in nodes:
+                node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
+        return self._timeline.shared_gpus.hide_promised(nodes, end_us)
+
+    def _show_gpus(self, nodes: Iterable[FreeNode], hidden: Iterable[HiddenGpus]) -> None:
+        """Put back what was taken out."""
+        for one in hidden:
+            one.show()
         for node in nodes:
-            node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
+            node.kept_gpus = 0
 
     def _found(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
         """Return the nodes found; one node that is taken now is one its unit will miss least.
@@ -258,9 +273,19 @@ class NodePlan:
         else:
             number = self._timeline.promise(amounts, start_us, end_us)
         self._reserved.append(number)
+        if demand.need.has_parts:
+            self._promise_parts(demand, start_us, end_us)
         if demand.need.sharing == TOPO:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
+
+    def _promise_parts(self, demand: Demand, start_us: int, end_us: int) -> None:
+        """Settle which GPUs the job found last is to have parts of."""
+        shared_gpus = self._timeline.shared_gpus
+        _, variant, found = self._chosen
+        nodes = [shared_gpus.node_at(place, start_us, end_us) for place in found]
+        chosen = [(node, variant.tasks_per_node) for node in nodes]
+        shared_gpus.promise(allot(variant.need, chosen), start_us, end_us)
 
     def _exact_amounts(self, demand: Demand, start_us: int) -> list[tuple[int, Amounts]] | None:
         """Return what each node gives to the job found last, None where all give the same."""
@@ -326,8 +351,8 @@ class NodePlan:
         ]
         for place, most in self._uneven.most_gpus.items() if self._shares else ():
             self._free.node(order[place]).most_gpus = most
-        if need.has_parts:
-            self._keep_whole((node for node, _ in nodes), demand)
+        free = [node for node, _ in nodes]
+        gpus = self._hide_gpus(free, demand) if need.has_parts or need.has_gpus else []
         hidden = self._free.hide_kept((node for node, _ in nodes), demand.duration_us)
         fits = [(node, tasks_that_fit(need, node)) for node, _ in nodes]
         if not need.is_exclusive:  # who has a whole node fills it, as everywhere else
@@ -341,8 +366,9 @@ class NodePlan:
         allocs = allot(need, chosen) if chosen is not None else None
         for one in hidden:
             one.show()
-        for node, _ in nodes:
-            node.kept_gpus, node.most_gpus = 0, MANY
+        self._show_gpus(free, gpus)
+        for node in free:
+            node.most_gpus = MANY
         if allocs is not None:
             self._hold(demand, allocs)
         return allocs
