@@ -79,7 +79,9 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
     elif one["start_us"]:
         nodes = f" on {one['nodes']}" if one["nodes"] else ""
         guess = ", an estimate: no room is kept for it" * one["is_estimate"]
-        yield f"  Expected start: {_moment(one, one['start_us'], times)}{nodes}{guess}"
+        # Who may not be considered yet has no place in the plan.
+        what = "Earliest" if one["reason"] == "BeginTime" else "Expected"
+        yield f"  {what} start: {_moment(one, one['start_us'], times)}{nodes}{guess}"
     elif any(item["kind"] == "limit" for item in one["holders"]):
         yield "  Expected start: not known; nobody behind a limit is promised a time"
     in_the_way = [item for item in one["holders"] if item["kind"] != "limit"]

@@ -403,3 +403,21 @@ def test_who_waits_for_others_to_leave_starts_when_they_have_left() -> None:
     assert (found.start_us, found.node_ids) == (leaves_us, (0, 1, 2, 3))
     assert [(item.job_id, item.until_us) for item in found.holders] == [(victim, leaves_us)]
     assert site.run().expected_start_us[job] == leaves_us
+
+
+def test_less_memory_is_offered_only_where_it_may_do() -> None:
+    """Three quarters, half, a quarter: not a MiB."""
+    cluster = full_but_one()
+    job_id = submit(cluster, JobRequest(mem_per_node_mib=4000))
+    view = snapshot(cluster, START_US)
+    (job,) = (one for one in view.waiting if one.job_id == job_id)
+    texts = [one.text for one in changes(job, view, ()) if one.kind == "memory"]
+    assert texts == ["--mem=3000M", "--mem=2000M", "--mem=1000M"]
+
+
+def test_who_misses_its_deadline_is_not_ahead() -> None:
+    cluster = full_but_one()
+    deadline_us = START_US + 30 * MINUTE_US
+    submit(cluster, whole(4, deadline_us=deadline_us), time_limit_min=10)
+    behind = submit(cluster, whole(4), time_limit_min=10)
+    assert look(cluster, behind).ahead == 0

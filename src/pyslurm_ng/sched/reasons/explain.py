@@ -20,6 +20,7 @@ from pyslurm_ng.model.job import (
     JobRequest,
 )
 from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
@@ -200,8 +201,14 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
 
 
 def _ahead(found: Probe) -> int:
-    """Return how many jobs go first, do not start at once, and may use the same nodes."""
-    starting = {start.job_id for start in found.plan.starts}
+    """Return how many jobs go first, do not start at once, and may use the same nodes.
+
+    Not those that will not start at all, since their deadline cannot be kept.
+    """
+    never_first = {start.job_id for start in found.plan.starts}
+    never_first.update(
+        job_id for job_id, wait in found.plan.waits.items() if wait.reason == Reason.DeadLine
+    )
     own = int.from_bytes(found.demand.mask, "little")
     competes: dict[int, bool] = {}
     ahead: dict[int, None] = {}
@@ -209,7 +216,7 @@ def _ahead(found: Probe) -> int:
         if id(demand) not in competes:
             shares = bool(own & int.from_bytes(demand.mask, "little"))
             competes[id(demand)] = shares and demand.verdict is None
-        if competes[id(demand)] and job_id not in starting:
+        if competes[id(demand)] and job_id not in never_first:
             ahead[job_id] = None
     return len(ahead)
 
@@ -401,7 +408,8 @@ def _amounts(job: Waiting) -> Iterator[Change]:
     """Yield half and a quarter of memory and GPUs."""
     request = job.request
     for name, option in (("mem_per_node_mib", "--mem"), ("mem_per_cpu_mib", "--mem-per-cpu")):
-        for fewer in _less(getattr(request, name)):
+        # Half or a quarter may do; a MiB is no advice.
+        for fewer in _less(getattr(request, name))[:-1]:
             yield _changed(
                 "memory", f"{option}={fewer}M", job, changed_request(request, **{name: fewer})
             )
