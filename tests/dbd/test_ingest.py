@@ -14,7 +14,7 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Step, Usage
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.states import JobFlag
+from pyslurm_ng.model.states import JobFlag, Reason
 from tests.dbd.accounting_room import (
     JOURNAL,
     SECOND,
@@ -353,3 +353,15 @@ def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None
     }  # fmt: skip
     kinds = {kind.__name__ for kind in ev.AnyEvent.__args__}
     assert kinds - {kind.__name__ for kind in kept} == of_no_interest
+
+
+def test_what_a_job_waited_for_is_told_once_it_has_run(store: Database) -> None:
+    """As in Slurm: the last reason but Priority and Resources; none for what never started."""
+    for job_id in (1, 2):
+        record(store, submitted(T, job_id))
+        record(store, ev.JobUpdated(T, job_id, {"reason": int(Reason.JobHeldUser)}))
+        record(store, ev.JobUpdated(T, job_id, {"reason": 0}))
+    record(store, *started(T + SECOND, 1, on(1)))
+    record(store, *finished(T + 4 * SECOND, 1, 3, 0))
+    record(store, ev.JobEnded(T + 4 * SECOND, 2, 4))
+    assert jobs(store, "job_id", "reason") == [(1, "JobHeldUser"), (2, "None")]

@@ -31,16 +31,8 @@ SUBMISSION_COLUMNS = (
 )  # fmt: skip
 """What a requeued job's new row and an array task's row take over."""
 
-_SOFT_REASONS = (
-    Reason.NONE,
-    Reason.Priority,
-    Reason.Resources,
-    Reason.Dependency,
-    Reason.DependencyNeverSatisfied,
-    Reason.BeginTime,
-    Reason.JobHeldUser,
-    Reason.JobHeldAdmin,
-)
+# Every job waits for these; sacct tells what else one waited for before it started.
+_USUAL_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
 
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
 
@@ -185,8 +177,9 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
             row[column] = value[:255] if isinstance(value, str) and len(value) > 255 else value
     if "priority" in event.fields:
         row["priority"] = _number(row["priority"])
-    if isinstance(event.fields.get("reason"), int):
-        row["reason"] = _reason(row["reason"])
+    reason = event.fields.get("reason")
+    if isinstance(reason, int) and reason not in _USUAL_REASONS:
+        row["reason"] = reason_text(reason)
     pending = event.fields.get("array_pending")
     if isinstance(pending, list | tuple):
         row[PENDING_RANGES] = tuple((first, last, step) for first, last, step in pending)
@@ -196,7 +189,7 @@ _JOB_FIELDS = {
     "account": "account", "qos": "qos", "assoc_id": "association_id", "partition": "partition",
     "time_limit_min": "time_limit_min", "priority": "priority", "eligible_us": "eligible_us",
     "comment": "comment", "admin_comment": "admin_comment", "system_comment": "system_comment",
-    "reason": "reason", "array_limit": "array_max_tasks", "exit_code": "exit_code",
+    "array_limit": "array_max_tasks", "exit_code": "exit_code",
     "derived_exit_code": "derived_exit_code", "licenses_alloc": "licenses",
 }  # fmt: skip
 """Attributes of the model's Job that are columns, with their names here."""
@@ -333,6 +326,8 @@ def _ended(session: Session, event: ev.JobEnded) -> None:
         row["end_us"] = event.time_us
         row["state"] = JobState(event.state).name
         row["exit_code"] = event.exit_code
+        if not row["start_us"]:
+            row["reason"] = "None"
         if event.cancelled_by != NO_VAL:
             row["kill_uid"] = _uid(event.cancelled_by)
     _close_steps(session, row, event.time_us)
@@ -453,8 +448,8 @@ def _uid(value: int) -> int:
 
 
 def _reason(reason: int) -> str:
-    """Return the reason sacct remembers: not those the user or the queue made."""
-    return "None" if reason in _SOFT_REASONS else reason_text(reason)
+    """Return the reason sacct remembers: not those that every job waits for."""
+    return "None" if reason in _USUAL_REASONS else reason_text(reason)
 
 
 _HANDLERS: dict[type, Any] = {
