@@ -90,4 +90,4 @@ def test_explanations(live_cluster: LiveCluster) -> None:
         live_cluster.run("scancel", str(first), str(waiting))
     done = live_cluster.run("scontrol", "explain", "job", "99999")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "slurm_explain_job error: Invalid job id specified\n"
+    assert done.stderr == "slurm_explain_job error: Invalid job id specified: 99999\n"
