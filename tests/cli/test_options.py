@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.cli import option_values as ov, options as op
+from pyslurm_ng.cli import option_values as ov, options as op, submission
 from pyslurm_ng.cli.directives import split_directive
 from pyslurm_ng.cli.option_help import HELP
 from pyslurm_ng.cli.option_table import OPTIONS
@@ -374,3 +374,21 @@ def test_leaf_switches_of_the_environment() -> None:
     options = op.Options("sbatch")
     options.apply_environment({"SBATCH_REQ_SWITCH": "1", "SBATCH_WAIT4SWITCH": "5:30"})
     assert options.request == {"switches": 1, "switches_wait_s": 330}
+
+
+@pytest.mark.parametrize(("words", "option"), [("-S2", "-S"), ("--thread-spec=2", "--thread-spec")])
+def test_cores_for_the_system_are_the_administrators(
+    words: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without AllowSpecResourcesUsage the option is named and passed over."""
+    options = parsed(words)
+    submission.check_configured(options, {"AllowSpecResourcesUsage": "yes"})
+    assert options.request.get("core_spec") or options.request.get("thread_spec")
+    assert not capsys.readouterr().err
+    submission.check_configured(options, {})
+    assert not options.request.get("core_spec")
+    assert not options.request.get("thread_spec")
+    assert capsys.readouterr().err == (
+        f"sbatch: error: Ignoring {option} since it's not allowed by configuration "
+        "(AllowSpecResourcesUsage = No)\n"
+    )

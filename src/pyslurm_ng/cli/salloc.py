@@ -66,7 +66,7 @@ def _check(options: Options, conf: "dict[str, str]") -> None:
         for line in options.verbose_lines():
             say(f"salloc: {line}")
     submission.check_cluster(options, conf.get("ClusterName", ""))
-    options.check_resources(conf.get("GresTypes", ""))
+    submission.check_configured(options, conf)
 
 
 def _find(name: str) -> str:

@@ -100,7 +100,7 @@ def _check(options: Options, conf: "dict[str, str]") -> None:
         for line in options.verbose_lines():
             say(f"sbatch: {line}")
     submission.check_cluster(options, conf.get("ClusterName", ""))
-    options.check_resources(conf.get("GresTypes", ""))
+    submission.check_configured(options, conf)
 
 
 # The script -----------------------------------------------------------------------------------

@@ -276,8 +276,9 @@ def memory_text(row: "Row") -> str:
 def _job_request(row: "Row") -> "list[str]":
     min_cpus = max(row["cpus_each"] * max(row["ntasks_per_node"], 1), row["mincpus"])
     contiguous = 1 if row["request_flags"] & REQ_CONTIGUOUS else 0
+    disk = mem_text(row["tmp_mib"]) if row["tmp_mib"] else 0
     lines = [
-        f"MinCPUsNode={min_cpus} {memory_text(row)} MinTmpDiskNode={row['tmp_mib']}",
+        f"MinCPUsNode={min_cpus} {memory_text(row)} MinTmpDiskNode={disk}",
         f"Features={null(row['constraint'])} DelayBoot=00:00:00",
     ]
     for key, field in (

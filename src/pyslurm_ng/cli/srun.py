@@ -98,7 +98,7 @@ def _components_alone(argv: "list[str]") -> int:
         if not operands:
             say("srun: fatal: No command given to execute.")
             return 1
-        component.check_resources(conf.get("GresTypes", ""))
+        submission.check_configured(component, conf)
         submission.describe_origin(component, argv)
         if not component.request.get("name"):
             component.request["name"] = operands[0].rpartition("/")[2]
@@ -178,7 +178,7 @@ def _run(
         return 1
     conf = read_conf("srun", *CONF_KEYS)
     submission.check_cluster(options, conf.get("ClusterName", ""))
-    options.check_resources(conf.get("GresTypes", ""))
+    submission.check_configured(options, conf)
     client = connect(conf)
     if "test-only" in options.settings:
         return _test_only(client, options, argv)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.options import Options, Told
     from pyslurm_ng.wire.client import SlurmError
 
-CONF_KEYS = ("GresTypes", "PropagateResourceLimits", "PropagateResourceLimitsExcept")
+CONF_KEYS = (
+    "AllowSpecResourcesUsage",
+    "GresTypes",
+    "PropagateResourceLimits",
+    "PropagateResourceLimitsExcept",
+)
 """What these commands read of slurm.conf beside what every command needs."""
 
 _OUTER_JOB = frozenset(
@@ -229,6 +234,19 @@ def check_cluster(options: "Options", cluster_name: str) -> None:
     foreign = foreign_cluster(options.settings.get("clusters", ""), cluster_name)
     if foreign:
         fail(cluster_unknown(options.command, foreign))
+
+
+def check_configured(options: "Options", conf: "dict[str, str]") -> None:
+    """Hold the options against slurm.conf: GRES it does not name, cores that are not for jobs."""
+    options.check_resources(conf.get("GresTypes", ""))
+    if conf.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1", "true", "y"):
+        return
+    for field, option in (("core_spec", "-S"), ("thread_spec", "--thread-spec")):
+        if options.request.pop(field, 0):
+            say(
+                f"{options.command}: error: Ignoring {option} since it's not allowed by "
+                "configuration (AllowSpecResourcesUsage = No)"
+            )
 
 
 def announce(options: "Options", pairs: "list[tuple[str, str | None]]") -> bool:

@@ -197,6 +197,23 @@ def test_requests_that_no_node_could_ever_serve(request_fields: dict[str, object
     assert code == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
 
+@pytest.mark.parametrize(
+    ("request_fields", "subject"),
+    [
+        ({"cpus_per_task": 17}, "CPU count per node"),
+        ({"mem_per_node_mib": 65000}, "Memory specification"),
+        ({"cores_per_socket": 9}, "Socket, core and/or thread specification"),
+        ({"tmp_mib": 10}, "Temporary disk specification"),
+    ],
+)
+def test_what_no_node_has_enough_of_is_named(
+    request_fields: dict[str, object], subject: str
+) -> None:
+    outcome = Room().answer(**request_fields)
+    assert isinstance(outcome, Reject)
+    assert outcome.detail == f"{subject} can not be satisfied"
+
+
 def test_a_node_both_asked_for_and_excluded() -> None:
     """The names are what is wrong; of more names than nodes the others will do."""
     code = Room().refused(node_list="n1", exclude="n1")

@@ -103,7 +103,7 @@ def test_special_cores_are_the_jobs_choice_where_allowed() -> None:
     assert cores(node(spec=special), allowed, core_spec=1) == 0b0111_1111
     assert cores(node(spec=special), allowed, core_spec=2) == 0b0111_0111
     assert cores(node(spec=special), allowed, thread_spec=3) == 0b0111_0111
-    assert cores(node(spec=special), PLAIN, core_spec=1) == 0b0011_0111
+    assert cores(node(spec=special), PLAIN, core_spec=1) == 0b0000_0001
     assert not cores(node(busy=1), allowed, core_spec=1)
 
 

@@ -11,8 +11,8 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import JobRequest, NodeAlloc
-from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest, NodeAlloc
+from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.policy import policy
 from tests.model.clusters import START_US, conf_of, submit
@@ -32,6 +32,7 @@ NodeName=n[9-10] CPUs=4 RealMemory=8000 Weight=5
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500
 PartitionName=capped Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 MaxCPUsPerNode=6
 """
+GPUS = NodeGres("gpu", "", 4, first_index=0, cores=(b"\x0f", b"\x0f", b"\xf0", b"\xf0"))
 TREE = """
 SwitchName=s1 Nodes=n[1-2]
 SwitchName=s2 Nodes=n[3-4]
@@ -41,14 +42,22 @@ SwitchName=top Switches=s[1-4]
 """
 
 
-def place(topology: str = "", partition: str = "main", **fields: Any) -> dict[str, NodeAlloc]:
-    """Return what a job gets of each node of the empty cluster."""
+def place(
+    topology: str = "", partition: str = "main", *, gpu_cores: bool = False, **fields: Any
+) -> dict[str, NodeAlloc]:
+    """Return what a job gets of each node of the empty cluster.
+
+    Args:
+        gpu_cores: two GPUs are near each socket; else nobody knows.
+    """
     conf = conf_of(NODES + ("TopologyPlugin=topology/tree\n" if topology else ""))
     cluster = Cluster()
     topologies = [parse_topology_conf(topology)] if topology else []
     apply_all(cluster, configure(cluster, conf, START_US, topologies))
     for node in cluster.living_nodes():
-        apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
+        gres = (GPUS,) if gpu_cores and node.spec.gres else node.spec.gres
+        facts = NodeFacts(gres=gres)
+        apply(cluster, ev.NodeRegistered(START_US, node.node_id, facts, NodeState.IDLE))
     fields.setdefault("nodes_max", fields.get("nodes_min", 0))
     job_id = submit(cluster, JobRequest(partition=partition, **fields), time_limit_min=60)
     run_pass(cluster, START_US, policy(conf))
@@ -130,3 +139,30 @@ def test_gpus_in_all_are_looked_for_where_gpus_are() -> None:
     """--gpus=7 -N2-3: lighter nodes without GPUs are not in the way."""
     found = place(gpus="7", nodes_min=2, nodes_max=3)
     assert sum(held.count for alloc in found.values() for held in alloc.gres) == 7
+
+
+def test_nodes_larger_than_the_cap_are_not_had_whole() -> None:
+    """MaxCPUsPerNode and --exclusive: only the nodes of four CPUs will do."""
+    found = place(partition="capped", nodes_min=1, flags=REQ_EXCLUSIVE)
+    assert {name: alloc.cpus for name, alloc in found.items()} == {"n9": 4}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpus": "4", "cpus_per_gpu": 2, "nodes_min": 1},
+        {"gpus": "4", "cpus_per_gpu": 2, "ntasks": 4},
+        {"gpus_per_task": "1", "ntasks": 4, "cpus_per_task": 2},
+        {"gpus_per_task": "2", "ntasks": 2, "cpus_per_task": 4},
+    ],
+)
+def test_cores_that_come_with_gpus_are_beside_each(fields: dict[str, Any]) -> None:
+    """Four GPUs of two sockets, eight CPUs: two cores of each socket."""
+    found = place(gpu_cores=True, **fields)["n1"]
+    assert int.from_bytes(found.cores, "little") == 0b0011_0011
+
+
+def test_cores_that_are_counted_by_task_stay_together() -> None:
+    """--gres=gpu:4 -c8: the task does not cross sockets for its GPUs' sake."""
+    found = place(gpu_cores=True, gres="gpu:4", cpus_per_task=8, nodes_min=1)["n1"]
+    assert int.from_bytes(found.cores, "little") == 0b0000_1111

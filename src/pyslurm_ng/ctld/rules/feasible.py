@@ -19,6 +19,8 @@ _MOST_KEPT = 4096
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
 _CPU_DETAIL = "CPU count per node can not be satisfied"
 _MEMORY_DETAIL = "Memory specification can not be satisfied"
+_SHAPE_DETAIL = "Socket, core and/or thread specification can not be satisfied"
+_DISK_DETAIL = "Temporary disk specification can not be satisfied"
 
 
 def feasible(
@@ -201,4 +203,8 @@ def _too_much_for_any(request: JobRequest, need: Need, nodes: list[Node]) -> str
     mem_mib = need.mem_per_node_mib or need.mem_per_cpu_mib * cpus
     if nodes and mem_mib and all(schedulable_mem_mib(node.spec) < mem_mib for node in nodes):
         return _MEMORY_DETAIL
+    if nodes and not any(has_shape(need, node.spec) for node in nodes):
+        return _SHAPE_DETAIL
+    if nodes and all(node.spec.tmp_disk_mib < need.tmp_mib for node in nodes):
+        return _DISK_DETAIL
     return ""

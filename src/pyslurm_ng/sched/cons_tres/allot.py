@@ -9,7 +9,12 @@ from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed, is_part
 from pyslurm_ng.sched.cons_tres import parts
 from pyslurm_ng.sched.cons_tres.cores import by_socket, lowest_bits, pick_cores
-from pyslurm_ng.sched.cons_tres.devices import choose_devices, devices_near, near_cores
+from pyslurm_ng.sched.cons_tres.devices import (
+    choose_devices,
+    devices_near,
+    near_cores,
+    near_each,
+)
 from pyslurm_ng.sched.cons_tres.fit import (
     cores_of,
     cores_wanted,
@@ -153,6 +158,10 @@ def _pick_near(
     is_block = need.is_block or need.fixed_tasks_per_node
     is_block = is_block or (per_task == 1 and need.cpus_per_task > 1)
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
+    if need.cores_follow_gpus and near:
+        picked = _pick_beside_each(spec, near, wanted, near_each(spec, gres))
+        if picked.bit_count() == wanted:
+            return picked
     if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
         free = near
     if not near or near == free:
@@ -162,6 +171,17 @@ def _pick_near(
     picked = pick_cores(spec, near, first, per_task, is_block=is_block)
     left = wanted - picked.bit_count()
     return picked | pick_cores(spec, free & ~picked, left, per_task, is_block=is_block)
+
+
+def _pick_beside_each(spec: NodeSpec, free: int, wanted: int, near: list[int]) -> int:
+    """Return so many of some cores, as many beside each device as beside the others."""
+    picked = 0
+    for place, cores in enumerate(near):
+        left = wanted - picked.bit_count()
+        share = -(-left // (len(near) - place))
+        picked |= pick_cores(spec, cores & free & ~picked, share, share)
+    left = wanted - picked.bit_count()
+    return picked | pick_cores(spec, free & ~picked, left, left)
 
 
 def _allot_gres(

@@ -62,7 +62,12 @@ def devices_near(item: NodeGres, cores: int) -> int:
 
 def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
     """Return the cores near any of the devices held; 0 when that is not known."""
-    near = 0
+    return _union(near_each(spec, held))
+
+
+def near_each(spec: NodeSpec, held: Iterable[GresAlloc]) -> list[int]:
+    """Return the cores near each of the devices held, of those where that is known."""
+    near = []
     for one in held:
         mask = int.from_bytes(one.indexes, "little")
         for item in spec.gres:
@@ -70,7 +75,7 @@ def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
             if item.cores and (is_same or (is_part(one.name) and item.name == "gpu")):
                 for place, cores in enumerate(item.cores):
                     if mask >> (item.first_index + place) & 1:
-                        near |= int.from_bytes(cores, "little")
+                        near.append(int.from_bytes(cores, "little"))
     return near
 
 

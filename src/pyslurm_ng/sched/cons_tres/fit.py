@@ -187,6 +187,8 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         cores = open_cores(need, node)
     cpus = cores.bit_count() * node.spec.threads_per_core
     if need.max_cpus_per_node < INFINITE:
+        if need.is_exclusive and cpus > need.max_cpus_per_node:
+            return 0  # a node cannot be had whole
         used = (node.partition_cores or {}).get(need.partition, 0).bit_count()
         cpus = min(cpus, need.max_cpus_per_node - used * max(1, node.spec.threads_per_core))
     if need.is_exclusive and not node.is_idle:

@@ -107,6 +107,7 @@ class Need:
     gpus_per_socket: tuple[GresNeed, ...] = ()  # of `sockets_min` sockets; per node they add up
     tasks_per_gpu: int = 0  # no more for each of a node's GPUs
     cpus_per_gpu: int = 0  # at least so many go with each GPU of a node
+    cores_follow_gpus: bool = False  # cores come with GPUs or their tasks: the same beside each
     # Parts of GPUs: of several GPUs of a node, each task's of another one, least loaded first.
     parts_of_many: bool = False
     one_task_per_gpu: bool = False
@@ -175,7 +176,9 @@ def need_of(
     second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
     here = partition.select_type_parameters.upper().split(",")
     overcommit = bool(flags & REQ_OVERCOMMIT)
-    exclusive = bool(flags & REQ_EXCLUSIVE or request.core_spec or request.thread_spec)
+    special_cores = request.core_spec if selection.allows_special else 0
+    special_threads = request.thread_spec if selection.allows_special else 0
+    exclusive = bool(flags & REQ_EXCLUSIVE or special_cores or special_threads)
     exclusive = exclusive or partition.exclusive == "NODE"
     both = _tasks_of_gpus(request)
     one_task = selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here
@@ -225,16 +228,26 @@ def need_of(
         threads_per_core_min=request.threads_per_core,
         tasks_per_socket=request.ntasks_per_socket,
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
-        special_cores=request.core_spec if selection.allows_special else 0,
-        special_threads=request.thread_spec if selection.allows_special else 0,
+        special_cores=special_cores,
+        special_threads=special_threads,
         gpus_per_socket=_gpus(request.gpus_per_socket),
         tasks_per_gpu=request.ntasks_per_gpu,
         cpus_per_gpu=sizes.cpus_per_gpu,
+        cores_follow_gpus=_follows_gpus(request, partition),
         parts_of_many=selection.parts_of_many,
         one_task_per_gpu=_one_task(request, selection),
         spreads_parts=selection.spreads_parts,
         gres_binding=_binding(request, selection, exclusive),
     )
+
+
+def _follows_gpus(request: JobRequest, partition: Partition) -> bool:
+    """Return whether a job's cores were asked for with its GPUs, or with tasks that are."""
+    if request.ntasks_per_socket or request.distribution:
+        return False
+    by_default = partition.def_cpus_per_gpu and not request.cpus_per_task
+    fixed = request.ntasks_per_node and not request.ntasks
+    return bool(request.gpus_per_task or request.cpus_per_gpu or by_default or fixed)
 
 
 def _one_task(request: JobRequest, selection: Selection) -> bool:
