@@ -11,7 +11,13 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest, NodeAlloc
+from pyslurm_ng.model.job import (
+    REQ_EXCLUSIVE,
+    REQ_SPREAD,
+    REQ_USE_MIN_NODES,
+    JobRequest,
+    NodeAlloc,
+)
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.policy import policy
@@ -43,12 +49,18 @@ SwitchName=top Switches=s[1-4]
 
 
 def place(
-    topology: str = "", partition: str = "main", *, gpu_cores: bool = False, **fields: Any
+    topology: str = "",
+    partition: str = "main",
+    *,
+    gpu_cores: bool = False,
+    busy: str = "",
+    **fields: Any,
 ) -> dict[str, NodeAlloc]:
     """Return what a job gets of each node of the empty cluster.
 
     Args:
         gpu_cores: two GPUs are near each socket; else nobody knows.
+        busy: a node that another job has.
     """
     conf = conf_of(NODES + ("TopologyPlugin=topology/tree\n" if topology else ""))
     cluster = Cluster()
@@ -58,6 +70,10 @@ def place(
         gres = (GPUS,) if gpu_cores and node.spec.gres else node.spec.gres
         facts = NodeFacts(gres=gres)
         apply(cluster, ev.NodeRegistered(START_US, node.node_id, facts, NodeState.IDLE))
+    if busy:
+        whole = JobRequest(partition="main", node_list=busy, flags=REQ_EXCLUSIVE)
+        submit(cluster, whole, time_limit_min=60)
+        run_pass(cluster, START_US, policy(conf))
     fields.setdefault("nodes_max", fields.get("nodes_min", 0))
     job_id = submit(cluster, JobRequest(partition=partition, **fields), time_limit_min=60)
     run_pass(cluster, START_US, policy(conf))
@@ -112,6 +128,14 @@ def test_named_nodes_are_filled_before_others(topology: str) -> None:
     assert sum(cpus for _, cpus in found.values()) == 6
 
 
+@BOTH
+@pytest.mark.parametrize("flags", [0, REQ_SPREAD, REQ_USE_MIN_NODES])
+def test_a_named_node_that_is_busy_is_waited_for(topology: str, flags: int) -> None:
+    """None of its tasks goes elsewhere first."""
+    found = place(topology=topology, busy="n5", node_list="n5", ntasks=20, flags=flags)
+    assert found == {}
+
+
 def test_least_cpus_of_a_node_do_not_hide_room_for_more_tasks() -> None:
     """--mincpus=8 -n16: one node holds all of them."""
     assert counts(mincpus=8, ntasks=16) == {"n5": (16, 16)}
@@ -160,6 +184,12 @@ def test_cores_that_come_with_gpus_are_beside_each(fields: dict[str, Any]) -> No
     """Four GPUs of two sockets, eight CPUs: two cores of each socket."""
     found = place(gpu_cores=True, **fields)["n1"]
     assert int.from_bytes(found.cores, "little") == 0b0011_0011
+
+
+def test_two_cores_of_three_gpus_are_of_both_sockets() -> None:
+    """--gpus-per-task=1 -n3 with cores of two threads."""
+    found = place(gpu_cores=True, gpus_per_task="1", ntasks=3)["n1"]
+    assert int.from_bytes(found.cores, "little") == 0b0001_0001
 
 
 def test_cores_that_are_counted_by_task_stay_together() -> None:

@@ -174,12 +174,16 @@ def _pick_near(
 
 
 def _pick_beside_each(spec: NodeSpec, free: int, wanted: int, near: list[int]) -> int:
-    """Return so many of some cores, as many beside each device as beside the others."""
+    """Return so many of some cores, as many beside each device as beside the others.
+
+    What cannot be even is for devices of other sockets before further ones of the same.
+    """
+    order = sorted(range(len(near)), key=lambda place: near.index(near[place]) != place)
+    each, more = divmod(wanted, len(near))
     picked = 0
-    for place, cores in enumerate(near):
-        left = wanted - picked.bit_count()
-        share = -(-left // (len(near) - place))
-        picked |= pick_cores(spec, cores & free & ~picked, share, share)
+    for turn, place in enumerate(order):
+        share = each + (turn < more)
+        picked |= pick_cores(spec, near[place] & free & ~picked, share, share)
     left = wanted - picked.bit_count()
     return picked | pick_cores(spec, free & ~picked, left, left)
 

@@ -152,6 +152,9 @@ class Uneven:
         return [(place, 1) for place, _ in shares]
 
     def _spread(self, demand: Demand, need: Need, single: Single, slot: int) -> Shares:
+        named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
+        if named and named - {place for place, _ in self._capacity(need, single, slot)}:
+            return []
         if need.is_choosy or need.is_ranged:
             return self._counted(demand, self._capacity(need, single, slot), slot)
         layout = self._nearness.layout(demand)
@@ -159,14 +162,11 @@ class Uneven:
             every = self._capacity(need, single, slot)
             nodes_max = min(need.nodes_max, _MOST_NODES)
             return choose_shares(layout, every, need.tasks, nodes_max, place_of(need, layout)) or []
-        named = {self._hardware.position[node_id] for node_id in need.required_nodes}
         enough = need.tasks if need.nodes_min == 1 and not named else _ALL
         fits = self._capacity(need, single, slot, enough)
         if len(fits) > need.nodes_max or need.nodes_min > 1 or named:
             every = self._capacity(need, single, slot)
             fits = sorted(every, key=lambda item: (item[0] not in named, -item[1]))
-        if named - {place for place, _ in fits[: len(named)]}:
-            return []
         shares: Shares = []
         total = 0
         for place, tasks in fits[: min(need.nodes_max, _MOST_NODES)]:
