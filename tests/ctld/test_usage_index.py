@@ -285,3 +285,19 @@ def test_percentages_of_a_qos_hold_in_a_pass() -> None:
     plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
     assert plan.waits[next_id].reason is Reason.QOSGrpCpuLimit
     assert "may hold 2 of cpu" in plan.waits[next_id].text
+
+
+@pytest.mark.parametrize(("minutes", "may"), [(4, False), (5, True), (700, True)])
+def test_minutes_to_come_grow_less_as_jobs_run(minutes: int, *, may: bool) -> None:
+    """Two CPUs for ten hours leave room for ten more minutes when five have passed."""
+    cluster, index, _ = started(Limits(grp_tres_run_mins={"cpu": 1200}), PLAIN)
+    next_id = job(cluster, 1, 5)
+    cluster.jobs[next_id].assoc_id = 2
+    now_us = START_US + minutes * MINUTE_US
+    limits = index.quotas(now_us)
+    assert limits is not None
+    view = replace(snapshot(cluster, now_us), limits=limits)
+    plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
+    assert [start.job_id for start in plan.starts] == [next_id] * may
+    if not may:
+        assert plan.waits[next_id].reason is Reason.AssocGrpCPURunMinutesLimit

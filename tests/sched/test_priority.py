@@ -164,3 +164,42 @@ def test_fair_share_factors_of_the_snapshot_count() -> None:
         )
         == 250
     )
+
+
+@pytest.mark.parametrize(
+    ("nice", "site_factor", "priority"), [(10**9, 0, 1), (0, 6 * 10**9, 4294967295), (7, 10, 3)]
+)
+def test_the_sum_stays_within_what_can_be_shown(nice: int, site_factor: int, priority: int) -> None:
+    """Never 0, which would mean held; signed site factors add, nice takes away."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest())
+    view = snapshot(cluster, START_US)
+    job = replace(view.waiting[0], nice=nice, site_factor=site_factor)
+    assert Ranking(view, Policy()).priority(job, view.partitions["main"]) == priority
+
+
+@pytest.mark.parametrize(
+    ("flags", "factors"),
+    [
+        ("", (0.1, 0.25, 0.5, 0.25)),
+        ("PriorityFlags=NO_NORMAL_PART", (1.0, 0.25, 0.5, 0.25)),
+        ("PriorityFlags=NO_NORMAL_QOS", (0.1, 5.0, 0.5, 0.25)),
+        ("PriorityFlags=NO_NORMAL_ASSOC", (0.1, 0.25, 3.0, 0.25)),
+        ("PriorityFlags=NO_NORMAL_TRES", (0.1, 0.25, 0.5, 16.0)),
+    ],
+)
+def test_factors_are_shares_of_the_largest_or_raw(
+    flags: str, factors: tuple[float, float, float, float]
+) -> None:
+    """Of partition, QOS, association, and CPUs of the partition."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(ntasks=16, nodes_min=1))
+    view = snapshot(cluster, START_US)
+    job = replace(view.waiting[0], qos="low", assoc_id=1)
+    view = replace(
+        view, waiting=[job], qos_priority={"low": 5, "high": 20}, assoc_priority={1: 3, 2: 6}
+    )
+    found = Ranking(view, rules_of("PriorityWeightTRES=cpu=1", flags)).factors(
+        job, view.partitions["main"]
+    )
+    assert (found.partition, found.qos, found.assoc, dict(found.tres)["cpu"]) == factors
