@@ -142,3 +142,53 @@ def test_with_perfect_foresight_it_is_easy_backfilling(drawn: Jobs) -> None:
             ids |= {one.job_id for one in arrived}
             shadow.pass_time(now * 1_000_000, arrived, ids, set())
         assert shadow.longest_us == expected * 1_000_000
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 20),  # submitted
+            st.integers(1, 4),  # CPUs
+            st.integers(1, 9),  # limit
+            st.integers(1, 9),  # run time
+            st.integers(0, 30),  # waits so long, really
+            st.integers(1, 9),  # foreseen
+        ),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_wrong_guesses_do_not_stay(drawn: list[tuple[int, int, int, int, int, int]]) -> None:
+    """Whenever jobs really start and whatever was foreseen: in the end it is EASY backfilling."""
+    minute_us = 60_000_000
+    jobs = sorted((at, cpus, max(limit, run), run) for at, cpus, limit, run, _, _ in drawn)
+    starts = [job[0] + one[4] for job, one in zip(jobs, drawn, strict=True)]
+    ends = [start + job[3] for start, job in zip(starts, jobs, strict=True)]
+    shadow = Shadow(4)
+    # Guesses are made anew every ten minutes, and at last when all is known.
+    for now in [*range(max(ends) + 1), 10_000]:
+        now_us = (now + 1) * minute_us  # 0 would mean that a job has not started
+        arrived = [
+            Twin(place, job[1], job[2] * minute_us, now_us, one[5] * minute_us)
+            for place, (job, one) in enumerate(zip(jobs, drawn, strict=True))
+            if job[0] == now
+        ]
+        begun = [place for place, start in enumerate(starts) if start == now]
+        waiting = {place for place, job in enumerate(jobs) if job[0] <= now <= starts[place]}
+        running = {place for place, end in enumerate(ends) if starts[place] < now < end}
+        shadow.pass_time(now_us, arrived, waiting, running)
+        for place in begun:
+            shadow.started(place, now_us)
+    assert shadow.longest_us == max(easy_waits(jobs, 4)) * minute_us
+
+
+def test_a_held_job_does_not_stop_the_course() -> None:
+    """It began there, but will not run really: it ends as foreseen, and others follow."""
+    shadow = Shadow(4)
+    pass_time(shadow, 1, twin(1, 4, 1, 9, 3), twin(2, 4, 1, 9, 3), waiting={1, 2})
+    pass_time(shadow, 2, waiting={2})
+    shadow.started(2, 4 * HOUR_US)
+    shadow.pass_time(5 * HOUR_US, [], set(), {2})
+    pass_time(shadow, 20, waiting=set())
+    assert shadow.longest_us == 3 * HOUR_US

@@ -1,75 +1,55 @@
-"""How long jobs would have waited under plain EASY backfilling: one partition as one number.
+"""How long jobs would have waited under plain EASY backfilling.
 
-The shadow of a partition has its CPUs and nothing else: no nodes, memory or licences. The jobs of
-the partition enter it when they are submitted, wait in that order and start as in EASY: one after
-another as long as they fit, then those behind the first that does not, if by their limits they do
-not delay it. In the shadow a job runs as long as it really ran, if it has ended already, else as
-long as is foreseen of it. So it says at any time which wait the order of submission has made
-necessary, while the real queue is served in another order.
-
-Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
+The jobs of a partition enter its shadow when they are submitted and run there as under EASY, see
+`easy_course`, while the real queue is served in another order. What that would have come to can be
+told exactly up to the first moment at which a job could have ended there that has not really ended
+yet; from then on a second course goes on with what is foreseen. It is begun anew at times, so a
+wrong guess does not stay. The shadow says at any time which wait the order of submission has made
+necessary.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
 
-_DEPTH = 1000  # jobs looked at behind the first that does not fit
-_LEAST_RUN_US = 1_000_000
+from pyslurm_ng.sched.backfill.easy_course import Course, Twin
 
+__all__ = ["Shadow", "Twin"]
 
-@dataclass(slots=True)
-class Twin:
-    """A job as the shadow sees it.
-
-    An array is one twin that starts as often as it has `tasks`; what really becomes of its tasks
-    is not followed.
-    """
-
-    job_id: int
-    cpus: int
-    limit_us: int
-    submit_us: int
-    foreseen_us: int
-    tasks: int = 0  # 0: not an array
-    begun_us: int = -1  # when it started in the shadow; -1: it waits there
-    started_us: int = 0  # when it really started; 0: not yet
-    ran_us: int = -1  # how long it really ran; -1: not known yet
-    is_over: bool = False  # it has ended in the shadow
-
-    def end_us(self, now_us: int) -> int:
-        """Return when it ends in the shadow, as far as is known."""
-        if self.ran_us >= 0:
-            return self.begun_us + max(self.ran_us, _LEAST_RUN_US)
-        elapsed_us = now_us - self.started_us if self.started_us else 0
-        return self.begun_us + max(self.foreseen_us, elapsed_us + _LEAST_RUN_US)
+_LEAST_AGE_US = 600_000_000
+_AGE_SHARE = 0.1  # of the longest wait: what guesses may be old
+_MOST_GUESSED = 4000  # jobs; beyond, guesses are taken for what has been
 
 
 class Shadow:
-    """A partition in which the order of submission is kept.
-
-    longest_us: the longest wait so far, of jobs that still wait too; one known from before to
-    begin with.
-    """
+    """A partition in which the order of submission is kept."""
 
     def __init__(self, cpus: int, longest_us: int = 0) -> None:
+        """Begin.
+
+        Args:
+            longest_us: the longest wait known from before.
+        """
         self.cpus = cpus
-        self.longest_us = longest_us
-        self._free = cpus
-        self._at_us = 0
-        self._twins: dict[int, Twin] = {}  # of jobs that wait or run, really or here
-        self._waiting: list[Twin] = []  # in order of submission
-        self._running: dict[int, Twin] = {}  # by number of the start
-        self._starts = 0
+        self._certain = Course(cpus, longest_us)
+        self._likely = self._certain.copy()
+        self._guessed_us = 0  # when the likely course was begun
+        self._arrivals: list[Twin] = []  # of whom the certain course has not seen all
+        self._twins: dict[int, Twin] = {}  # of jobs that wait or run
+
+    @property
+    def longest_us(self) -> int:
+        """The longest wait so far, of jobs that still wait too."""
+        return max(self._certain.longest_us, self._likely.longest_us)
 
     def adopt(self, twins: Iterable[Twin], now_us: int) -> None:
         """Begin with jobs that run already; their limits and foresight count from now."""
         for twin in twins:
-            self._twins[twin.job_id] = twin
             twin.started_us = now_us
-            self._begin(twin, now_us)
+            self._twins[twin.job_id] = twin
+            self._certain.adopt(twin, now_us)
+        self._certain.at_us = now_us
+        self._likely = self._certain.copy()
 
     def started(self, job_id: int, now_us: int) -> None:
         """Learn that a job really starts."""
@@ -92,102 +72,52 @@ class Shadow:
             running: ids of jobs that really run now.
         """
         self._compare(now_us, waiting, running)
-        self._pass_until(now_us)
-        if arrived:
-            self._twins.update((twin.job_id, twin) for twin in arrived)
-            self._waiting += arrived
-            self._waiting.sort(key=lambda twin: (twin.submit_us, twin.job_id))
-        self._start(now_us)
-        if self._waiting:
-            self._note_wait(self._waiting[0], now_us)
+        for twin in arrived:
+            twin.entered_us = now_us
+            if twin.tasks:
+                twin.ran_us = twin.foreseen_us
+            self._twins[twin.job_id] = twin
+        self._arrivals += arrived
+        if now_us - self._guessed_us >= max(_LEAST_AGE_US, _AGE_SHARE * self.longest_us):
+            self._guess_anew(now_us)
+        self._likely.go_on(self._arrivals, now_us, guesses=True)
 
     def _compare(self, now_us: int, waiting: Set[int], running: Set[int]) -> None:
         """Learn what really became of jobs."""
+        over: list[int] = []
         gone: set[int] = set()
         for job_id, twin in self._twins.items():
             if job_id in waiting:
                 twin.started_us = 0
-            elif twin.is_over or not twin.started_us:
-                gone.add(job_id)  # done with, cancelled, held, or a task that started elsewhere
-            elif twin.ran_us < 0 and job_id not in running:
+            elif not twin.started_us:
+                gone.add(job_id)  # cancelled, held, or a task that started elsewhere
+            elif job_id not in running:
                 twin.ran_us = now_us - twin.started_us
-        for job_id in gone:
+                over.append(job_id)
+        for job_id in over:
             del self._twins[job_id]
         if gone:
-            self._waiting = [twin for twin in self._waiting if twin.job_id not in gone]
+            self._forget(gone)
 
-    def _pass_until(self, now_us: int) -> None:
-        """Let jobs end until now, and others start in their place at once."""
-        ends = [(twin.end_us(now_us), number) for number, twin in self._running.items()]
-        heapq.heapify(ends)
-        while ends and ends[0][0] <= now_us:
-            at_us = max(self._at_us, ends[0][0])
-            while ends and ends[0][0] <= at_us:
-                self._end(heapq.heappop(ends)[1])
-            if at_us == now_us:
-                break  # who arrives now is to be looked at, too
-            known = self._starts
-            self._start(at_us)
-            for number in range(known + 1, self._starts + 1):
-                heapq.heappush(ends, (self._running[number].end_us(now_us), number))
-        self._at_us = now_us
+    def _forget(self, gone: Set[int]) -> None:
+        """Let jobs leave that will not run; where one runs already it ends as was foreseen."""
+        for job_id in gone:
+            twin = self._twins.pop(job_id)
+            twin.ran_us = twin.foreseen_us
+        self._certain.forget(gone)
+        self._likely.forget(gone)
+        # Whoever is in neither course yet arrives in both, or in the likely one only.
+        kept = [twin for twin in self._arrivals if twin.job_id not in gone]
+        for course in (self._certain, self._likely):
+            course.seen -= sum(twin.job_id in gone for twin in self._arrivals[: course.seen])
+        self._arrivals = kept
 
-    def _start(self, at_us: int) -> None:
-        """Start what fits in order, and behind the first that does not what does not delay it."""
-        waiting, place = self._waiting, 0
-        while place < len(waiting) and waiting[place].cpus <= self._free:
-            place += self._begin(waiting[place], at_us)
-        if place == len(waiting):
-            self._waiting = []
-            return
-        left = [waiting[place]]
-        until_us, spare = self._room_for(waiting[place].cpus, at_us)
-        place += 1
-        end = min(len(waiting), place + _DEPTH)
-        while place < end and self._free:
-            twin = waiting[place]
-            is_in_time = at_us + twin.limit_us <= until_us
-            if twin.cpus > self._free or not (is_in_time or twin.cpus <= spare):
-                left.append(twin)
-                place += 1
-                continue
-            if not is_in_time:
-                spare -= twin.cpus
-            place += self._begin(twin, at_us)
-        self._waiting = left + waiting[place:]
-
-    def _room_for(self, cpus: int, at_us: int) -> tuple[int, int]:
-        """Return by when limits give back so many CPUs, and how many more are free then."""
-        free, end_us = self._free, at_us
-        # Who is over its limit may end at any time.
-        ends = sorted(
-            (max(twin.begun_us + twin.limit_us, at_us + 1), twin.cpus)
-            for twin in self._running.values()
-        )
-        for until_us, given_back in ends:
-            if free >= cpus and until_us > end_us:
-                break
-            free += given_back
-            end_us = until_us
-        return end_us, free - cpus
-
-    def _begin(self, twin: Twin, at_us: int) -> bool:
-        """Start a job, or one task of an array; return whether all of it has started."""
-        self._note_wait(twin, at_us)
-        one = twin
-        if twin.tasks > 1:
-            twin.tasks -= 1
-            one = replace(twin)
-        one.begun_us = at_us
-        self._free -= one.cpus
-        self._starts += 1
-        self._running[self._starts] = one
-        return one is twin
-
-    def _end(self, number: int) -> None:
-        twin = self._running.pop(number)
-        twin.is_over = True
-        self._free += twin.cpus
-
-    def _note_wait(self, twin: Twin, at_us: int) -> None:
-        self.longest_us = max(self.longest_us, at_us - twin.submit_us)
+    def _guess_anew(self, now_us: int) -> None:
+        """Go on as far as is certain, and begin to guess from there."""
+        self._guessed_us = now_us
+        self._certain.go_on(self._arrivals, now_us, guesses=False)
+        if len(self._arrivals) - self._certain.seen > _MOST_GUESSED:
+            self._certain = self._likely
+        del self._arrivals[: self._certain.seen]
+        self._certain.seen = 0
+        self._likely = self._certain.copy()

@@ -5,14 +5,18 @@ user's own history (see `history`); limits go on to bound jobs, and room is kept
 wrong guess costs order, never a promise.
 
 How long is too long, says the longest wait that EASY backfilling would have made so far, see
-`shadow`. By it the waiting jobs of a partition fall into groups, served in this order:
+`shadow`. Whether a job will wait too long, says a look ahead: when it would start if from now on
+all were served in the order that keeps the longest wait short, see `outlook`. By that order, which
+is by submission and expected run time, the waiting jobs of a partition fall into groups, served
+like this:
 
-1. the oldest, once it has waited 0.4 of that, and the oldest that takes more than half of the
-   CPUs, once it has waited 0.2 of it, for it can only start when nearly all others have ended: as
-   in EASY they have a reservation;
-2. express jobs: the cheapest, as long as some are late, with 0.005 of the machine's time at most;
-3. late jobs, that have waited 0.6 of it: in order of submission, each with a reservation. What is
-   left of the longest wait is for making room: for a wide job that means to let long ones end;
+1. the first of all once any is late, and the first that takes more than two fifths of the CPUs,
+   once it has waited a tenth of the longest wait, for it can only start when nearly all others have
+   ended: they have a reservation;
+2. express jobs: the cheapest, as long as others have a reservation, with a fiftieth of the
+   machine's time at most;
+3. late jobs: those that would wait longer than 0.6 of the longest wait, and all before them in that
+   order, each with a reservation. What is left of the longest wait is for what cannot be foreseen;
 4. all others, the cheapest first. The first gets a reservation if nobody else has one.
 
 Cheap is a job that takes little of the machine for what its waiting costs: run time x CPUs over
@@ -22,17 +26,20 @@ ones. Jobs of higher PriorityTier, or of higher priority apart from its age fact
 others.
 
 Sources: Smith's rule with expectations: Rothkopf, "Scheduling with Random Service Times",
-Management Science 12(9), 1966; late jobs in order of submission: Lelong, Reis, Trystram, "Tuning
-EASY-Backfilling Queues", JSSPP 2017. That the threshold follows a shadow, and the express share,
-are our own.
+Management Science 12(9), 1966. The order that keeps the longest wait short is that of due dates,
+a job's being submission, run time and what all may wait alike: Jackson, "Scheduling a Production
+Line to Minimize Maximum Tardiness", 1955. That the bound follows a shadow, the look ahead, and the
+express share, are our own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.backfill.outlook import starts_in_us
 from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
 from pyslurm_ng.sched.plan import Start
 from pyslurm_ng.sched.request.demand import Demand
@@ -41,15 +48,17 @@ from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
 Entry = tuple[int, Waiting, Demand]
 
 # Shares of the longest wait that EASY would have made.
-_WIDE_SHARE = 0.2
-_OLDEST_SHARE = 0.4
+_WIDE_SHARE = 0.1
 _LATE_SHARE = 0.6
-_EXPRESS_SHARE = 0.005  # of the machine's time
+_WIDE = 0.4  # of a partition's CPUs
+_EXPRESS_SHARE = 0.02  # of the machine's time
 _MOST_EXPRESS_S = 12 * 3600 * _EXPRESS_SHARE
+_LOOK_EVERY_US = 600_000_000
+_LEAST_LEFT_US = 60_000_000  # of a job that runs
 _WITHOUT_LIMIT_US = 14 * 86_400_000_000
 
 # Groups of a queue.
-_OLDEST, _EXPRESS, _LATE, _OTHER = range(4)
+_FIRST, _EXPRESS, _LATE, _OTHER = range(4)
 
 
 class Smart:
@@ -58,6 +67,7 @@ class Smart:
     def __init__(self) -> None:
         self._shadows: dict[str, Shadow] = {}  # by partition
         self._cpus: dict[str, int] = {}  # of partitions
+        self._outlooks: dict[str, _Outlook] = {}  # by partition
         self._now_us = 0
         self._groups: dict[int, int] = {}  # of the jobs of this pass
         self._express_s = 0.0  # of the whole machine, that express jobs may still take
@@ -67,7 +77,7 @@ class Smart:
         """Return the queue of a pass, each entry led by its rank, in the order to walk it."""
         self._pass_time(snapshot.now_us)
         by_partition: dict[str, list[Entry]] = {}
-        for entry in sorted(queue, key=lambda entry: (entry[1].submit_us, entry[1].job_id)):
+        for entry in sorted(queue, key=_by_due_date):
             by_partition.setdefault(entry[2].partition.name, []).append(entry)
         self._follow(snapshot, by_partition)
         self._groups, self._shares_s = {}, {}
@@ -75,14 +85,15 @@ class Smart:
             by_rank: dict[int, list[Entry]] = {}
             for entry in entries:
                 by_rank.setdefault(entry[0], []).append(entry)
+            self._look_ahead(name, snapshot, by_rank)
             for equals in by_rank.values():
-                self._group(equals, snapshot, self._shadows[name].longest_us)
+                self._group(equals, snapshot, name)
         return sorted(queue, key=self._key)
 
     def may_reserve(self, job_id: int, reserved: int) -> bool:
         """Return whether a job that cannot start is promised room; `reserved` others have been."""
         group = self._groups.get(job_id, _OTHER)
-        return group in (_OLDEST, _LATE) or (group == _OTHER and not reserved)
+        return group in (_FIRST, _LATE) or (group == _OTHER and not reserved)
 
     def started(self, starts: Sequence[Start]) -> None:
         """Learn what a pass starts, and charge express jobs."""
@@ -103,6 +114,7 @@ class Smart:
         running = {item.job_id for item in snapshot.running if item.end_us}
         for name in self._shadows.keys() - snapshot.partitions.keys():
             del self._shadows[name]
+            self._outlooks.pop(name, None)
         for name in self._shadows.keys() | queue.keys():
             partition = snapshot.partitions[name]
             cpus = self._cpus[name] = _cpus_of(partition, snapshot)
@@ -119,23 +131,48 @@ class Smart:
             ]
             shadow.pass_time(now_us, arrived, {job.job_id for _, job, _ in able}, running)
 
-    def _group(self, entries: Sequence[Entry], snapshot: Snapshot, longest_us: int) -> None:
-        """Put jobs of one rank in one partition, in order of submission, into groups."""
-        now_us = snapshot.now_us
-        able = [entry for entry in entries if entry[2].verdict is None]
-        wide = next((entry for entry in able if self._is_wide(entry[2])), None)
-        firsts = [(entry, _OLDEST_SHARE) for entry in able[:1]]
-        firsts += [(wide, _WIDE_SHARE)] if wide is not None else []
-        for (_, job, _), share in firsts:
-            if _waited_us(job, now_us) > share * longest_us:
-                self._put(job, _OLDEST)
-        others = [entry for entry in able if self._groups.get(entry[1].job_id) != _OLDEST]
-        if len(others) == len(able):
+    def _look_ahead(
+        self, name: str, snapshot: Snapshot, by_rank: Mapping[int, Sequence[Entry]]
+    ) -> None:
+        """Work out when jobs of a partition would start in order of due dates, if that is old."""
+        known = self._outlooks.get(name)
+        if known is not None and snapshot.now_us < known.until_us:
             return
-        for _, job, _ in others:
-            if _waited_us(job, now_us) > _LATE_SHARE * longest_us:
-                self._put(job, _LATE)
-        self._choose_express(others, snapshot)
+        running = list(_running_twins(snapshot.partitions[name], snapshot))
+        free = self._cpus[name] - sum(twin.cpus for twin in running)
+        able = [
+            entry for rank in sorted(by_rank) for entry in by_rank[rank] if entry[2].verdict is None
+        ]
+        waits_us = starts_in_us(
+            free,
+            [(max(_LEAST_LEFT_US, twin.foreseen_us), twin.cpus) for twin in running],
+            [(self._width(demand), _run_us(job, demand)) for _, job, demand in able],
+        )
+        starts_us = {
+            entry[1].job_id: snapshot.now_us + wait_us
+            for entry, wait_us in zip(able, waits_us, strict=False)
+        }
+        self._outlooks[name] = _Outlook(snapshot.now_us + _LOOK_EVERY_US, starts_us)
+
+    def _group(self, entries: Sequence[Entry], snapshot: Snapshot, name: str) -> None:
+        """Put jobs of one rank in one partition, in order of due dates, into groups."""
+        now_us, longest_us = snapshot.now_us, self._shadows[name].longest_us
+        starts_us = self._outlooks[name].starts_us
+        able = [entry for entry in entries if entry[2].verdict is None]
+        late = 0
+        for place, (_, job, _) in enumerate(able, 1):
+            start_us = max(now_us, starts_us.get(job.job_id, now_us))
+            if start_us - _waits_since_us(job) > _LATE_SHARE * longest_us:
+                late = place
+        for place, (_, job, _) in enumerate(able[:late]):
+            self._put(job, _LATE if place else _FIRST)
+        wide = next((entry[1] for entry in able if self._is_wide(entry[2])), None)
+        has_waited = wide is not None and now_us - _waits_since_us(wide) > _WIDE_SHARE * longest_us
+        if wide is not None and has_waited:
+            self._put(wide, _FIRST)
+        if late or has_waited:
+            others = [entry for entry in able if self._groups.get(entry[1].job_id) != _FIRST]
+            self._choose_express(others, snapshot)
 
     def _put(self, job: Waiting, group: int) -> None:
         """Put a job into a group; one of several partitions keeps the best."""
@@ -156,10 +193,10 @@ class Smart:
                 self._put(job, _EXPRESS)
 
     def _key(self, entry: Entry) -> tuple[int, int, float, int, int]:
-        rank, job, _ = entry
+        rank, job, demand = entry
         group = self._groups.get(job.job_id, _OTHER)
         cost = self._cost(entry) if group in (_EXPRESS, _OTHER) else 0.0
-        return rank, group, cost, job.submit_us, job.job_id
+        return rank, group, cost, _due_us(job, demand), job.job_id
 
     def _cost(self, entry: Entry) -> float:
         """Return CPU seconds over the slowdown that a second of waiting adds."""
@@ -168,7 +205,7 @@ class Smart:
         return cost * self._width(demand)
 
     def _is_wide(self, demand: Demand) -> bool:
-        return 2 * self._width(demand) > self._cpus[demand.partition.name]
+        return self._width(demand) > _WIDE * self._cpus[demand.partition.name]
 
     def _width(self, demand: Demand) -> int:
         """Return how many CPUs of its partition a job takes from others."""
@@ -180,8 +217,25 @@ class Smart:
         return max(1, min(cpus, most))
 
 
-def _waited_us(job: Waiting, now_us: int) -> int:
-    return max(0, now_us - (job.accrue_us or job.submit_us))
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """When the jobs of a partition would start, and until when it is not worked out again."""
+
+    until_us: int
+    starts_us: Mapping[int, int]
+
+
+def _waits_since_us(job: Waiting) -> int:
+    return job.accrue_us or job.submit_us
+
+
+def _due_us(job: Waiting, demand: Demand) -> int:
+    """Return when a job would end if it had started at once."""
+    return _waits_since_us(job) + _run_us(job, demand)
+
+
+def _by_due_date(entry: Entry) -> tuple[int, int]:
+    return _due_us(entry[1], entry[2]), entry[1].job_id
 
 
 def _run_us(job: Waiting, demand: Demand) -> int:
@@ -201,7 +255,7 @@ def _twin(job: Waiting, demand: Demand, cpus: int) -> Twin:
         job_id=job.job_id,
         cpus=cpus,
         limit_us=min(demand.duration_us, NO_END_US),
-        submit_us=job.accrue_us or job.submit_us,
+        submit_us=_waits_since_us(job),
         foreseen_us=_run_us(job, demand),
         tasks=task_ranges.count(job.array_pending),
     )

@@ -1,0 +1,42 @@
+"""When waiting jobs would start if they were served in order."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from pyslurm_ng.sched.backfill.outlook import starts_in_us
+
+
+def test_jobs_start_one_after_another() -> None:
+    """Four CPUs, two of which are free: the first fits, the second waits for the runner."""
+    assert starts_in_us(2, [(10, 2)], [(2, 30), (4, 5), (4, 5)]) == [0, 30, 35]
+
+
+def test_who_does_not_delay_the_first_passes_it() -> None:
+    """Two free CPUs for ten: eight go before, twenty do not, unless beside the first."""
+    assert starts_in_us(2, [(10, 2)], [(3, 5), (2, 8)]) == [10, 0]
+    assert starts_in_us(2, [(10, 2)], [(3, 5), (2, 20)]) == [10, 15]
+    assert starts_in_us(2, [(10, 2)], [(3, 5), (1, 20)]) == [10, 0]
+
+
+def test_who_is_wider_than_the_partition_does_not_hold_up_others() -> None:
+    """Nodes are down: nothing can be told of it."""
+    assert starts_in_us(2, [(10, 2)], [(5, 5), (4, 5)])[1] == 10
+
+
+@given(
+    st.integers(0, 4),
+    st.lists(st.tuples(st.integers(1, 20), st.integers(1, 4)), max_size=4),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 20)), max_size=10),
+)
+def test_no_more_runs_at_a_time_than_there_is(
+    free: int, running: list[tuple[int, int]], queue: list[tuple[int, int]]
+) -> None:
+    """At each start, of what ran and what has begun."""
+    most = free + sum(cpus for _, cpus in running)
+    starts = starts_in_us(free, running, queue)
+    able = [(at, at + run, cpus) for at, (cpus, run) in zip(starts, queue, strict=True)
+            if cpus <= most]  # fmt: skip
+    able += [(0, end, cpus) for end, cpus in running]
+    for at, _, _ in able:
+        assert sum(cpus for begin, end, cpus in able if begin <= at < end) <= most
