@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.cli import het_steps
 from pyslurm_ng.cli.directives import apply_directives
 from pyslurm_ng.cli.het_options import further_components, split_groups
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, Options
 
 JOB = {

@@ -9,6 +9,7 @@ from pyslurm_ng.cli import option_values as ov, options as op, submission
 from pyslurm_ng.cli.directives import split_directive
 from pyslurm_ng.cli.option_help import HELP
 from pyslurm_ng.cli.option_table import OPTIONS
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
 
@@ -66,7 +67,7 @@ def test_every_documented_option_works_or_is_refused_by_name(command: str) -> No
     for name, row in options.by_name.items():
         if op.is_implemented(name):
             continue
-        with pytest.raises(ov.OptionError, match=f"--{name} is not implemented yet"):
+        with pytest.raises(OptionError, match=f"--{name} is not implemented yet"):
             options.apply(name, "1" if row[2] else None, op.COMMAND_LINE)
 
 
@@ -141,7 +142,7 @@ def test_words_are_read_as_getopt_long_does(
 )
 def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
     command = "salloc" if words == ["--array"] else "sbatch"
-    with pytest.raises(ov.OptionError) as caught:
+    with pytest.raises(OptionError) as caught:
         op.Options(command).split_words(words)
     assert caught.value.text == f'{text}\nTry "{command} --help" for more information'
     assert (caught.value.code, caught.value.level) == (255, "")
@@ -234,7 +235,7 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
     ],
 )  # fmt: skip
 def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
-    with pytest.raises(ov.OptionError) as caught:
+    with pytest.raises(OptionError) as caught:
         parsed(*words)
     assert (caught.value.text, caught.value.code) == (text, code)
 
@@ -265,7 +266,7 @@ def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
 @pytest.mark.parametrize("command", ["sbatch", "srun"])
 def test_gpus_that_do_not_add_up_are_named(words: str, text: str, command: str) -> None:
     """As Slurm 22.05 says it, line by line."""
-    with pytest.raises(ov.OptionError) as caught:
+    with pytest.raises(OptionError) as caught:
         parsed(*words.split(), command=command)
     lines = f"{text}\nerror: Invalid generic resource (gres) specification"
     assert (caught.value.text, caught.value.code) == (lines, 1)
@@ -282,7 +283,7 @@ def test_gpus_that_add_up_are_taken(words: str) -> None:
 
 
 def test_hint_excludes_what_it_decides() -> None:
-    with pytest.raises(ov.OptionError, match="mutually exclusive"):
+    with pytest.raises(OptionError, match="mutually exclusive"):
         parsed("--hint=multithread", "--threads-per-core=2")
 
 
@@ -317,7 +318,7 @@ def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
         pairs, _ = options.split_words(words)
         options.apply_all(pairs, op.COMMAND_LINE)
         options.finish()
-    except ov.OptionError as problem:
+    except OptionError as problem:
         said, code = problem.text, problem.code
     except op.Told as told:
         said = told.text
@@ -348,7 +349,7 @@ def test_any_directive_is_split_or_refused(text: str) -> None:
     said = ""
     try:
         split_directive(text, "stdin: line 2")
-    except ov.OptionError as problem:
+    except OptionError as problem:
         said = problem.text
     assert not said or "Unmatched" in said
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, Options
 
 

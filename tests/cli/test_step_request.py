@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.cli import step_request
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, Options
 from pyslurm_ng.cli.step_launch import is_per_node
 from pyslurm_ng.model import job as mj

@@ -2,7 +2,7 @@
 
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWords, BindWordsError
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Options inside a batch script: `#SBATCH`, and the usual ones of `#PBS` and `#BSUB`."""
 
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import SCRIPT, Options
 
 TYPE_CHECKING = False

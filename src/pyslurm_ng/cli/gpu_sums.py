@@ -1,6 +1,6 @@
 """GPU options that cannot all be true: which of them, in the words users of Slurm know."""
 
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

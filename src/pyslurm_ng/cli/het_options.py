@@ -4,7 +4,7 @@ Every component has options of its own. Some say something about the job rather 
 those hold for all components behind the one they were given to, until another value is given.
 """
 
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, SCRIPT, Options
 
 TYPE_CHECKING = False

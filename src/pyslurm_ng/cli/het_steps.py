@@ -8,7 +8,7 @@ import os
 
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.het_options import PASSED_ON
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

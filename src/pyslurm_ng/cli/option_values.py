@@ -5,6 +5,7 @@ settings that only the command itself needs.
 """
 
 from pyslurm_ng.base import units
+from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,19 +47,6 @@ NO_HOSTS = (
     "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
 )
 _LARGEST_PRIORITY = 4294967294
-
-
-class OptionError(Exception):
-    """An option that cannot be used: the lines for stderr, without the command's name.
-
-    Slurm leaves with 255 where a value has the wrong form and with 1 where a number is bad.
-    """
-
-    def __init__(self, text: str, code: int = 255, level: str = "error: ") -> None:
-        super().__init__(text)
-        self.text = text
-        self.code = code
-        self.level = level
 
 
 def invalid(name: str) -> OptionError:

@@ -17,6 +17,19 @@ NONE, REQUIRED, OPTIONAL = 0, 1, 2
 """Whether an option takes an argument."""
 
 
+class OptionError(Exception):
+    """An option that cannot be used: the lines for stderr, without the command's name.
+
+    Slurm leaves with 255 where a value has the wrong form and with 1 where a number is bad.
+    """
+
+    def __init__(self, text: str, code: int = 255, level: str = "error: ") -> None:
+        super().__init__(text)
+        self.text = text
+        self.code = code
+        self.level = level
+
+
 class UsageError(Exception):
     """Options that cannot be read; the text is getopt's, without the command's name."""
 

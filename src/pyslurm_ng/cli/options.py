@@ -9,8 +9,7 @@ import os
 
 from pyslurm_ng.cli import option_values as ov
 from pyslurm_ng.cli.option_table import OPTIONS
-from pyslurm_ng.cli.option_values import OptionError
-from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, UsageError, split_words
+from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 from pyslurm_ng.cli import option_values as ov, submission
 from pyslurm_ng.cli.allocation import TIMEOUT, Allocation, Revoked
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
 from pyslurm_ng.cli.step_signals import Signals
 from pyslurm_ng.wire.client import SlurmError

@@ -7,7 +7,7 @@ from pyslurm_ng.cli import submission
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.directives import apply_directives
 from pyslurm_ng.cli.file_names import current_directory
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
 from pyslurm_ng.wire.client import SlurmError
 

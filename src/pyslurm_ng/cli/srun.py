@@ -6,7 +6,7 @@ import sys
 from pyslurm_ng.cli import step_request, submission
 from pyslurm_ng.cli.binding_options import without_found_masks
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.option_values import OptionError
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, SCRIPT, Options, Told
 from pyslurm_ng.cli.step_routes import Routes
 from pyslurm_ng.cli.step_signals import Signals

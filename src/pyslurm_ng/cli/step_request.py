@@ -3,7 +3,8 @@
 import os
 
 from pyslurm_ng.cli import option_values as ov
-from pyslurm_ng.cli.option_values import NO_HOSTS, OptionError
+from pyslurm_ng.cli.option_values import NO_HOSTS
+from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.options import COMMAND_LINE, ENVIRONMENT
 
 TYPE_CHECKING = False

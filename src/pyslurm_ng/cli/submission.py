@@ -6,8 +6,7 @@ import sys
 from pyslurm_ng.cli import option_values as ov
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.file_names import current_directory
-from pyslurm_ng.cli.option_values import OptionError
-from pyslurm_ng.cli.option_words import suggestions
+from pyslurm_ng.cli.option_words import OptionError, suggestions
 from pyslurm_ng.cli.program import cluster_unknown, foreign_cluster
 
 TYPE_CHECKING = False
