@@ -259,7 +259,6 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         cluster.user_jobs[part.uid][part.job_id] = None
         cluster.index_job_state(part)
         cluster.index_dependencies(part)
-    cluster.count_array(master)
     if not event.tasks:
         part.array_task_id = event.task_id
         cluster.arrays.setdefault(master.array_job_id, {})[event.task_id] = part.job_id
