@@ -33,6 +33,8 @@ from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 from pyslurm_ng.sched.timeline.shared_gpus import HiddenGpus
 from pyslurm_ng.sched.timeline.uneven import Uneven
 
+_MOST_EXACT = 5000  # jobs of which each node's share is worked out; others give even shares
+
 
 class _Trying(Protocol):
     """What can be put back as it was when a trial began."""
@@ -61,6 +63,8 @@ class NodePlan:
         self._now_us = snapshot.now_us
         self._reserved: array[int] = array("q")  # numbers of placings
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
+        self._exact: list[tuple[int, Amounts]] | None = None  # what each node gives to it then
+        self._exact_left = _MOST_EXACT
         self._company.begin(snapshot)
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
@@ -80,7 +84,7 @@ class NodePlan:
 
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
-        self._shares = []
+        self._shares, self._exact = [], None
         self.lies_badly = False
         now_us, uneven = self._now_us, self._uneven
         if self._join(demand):
@@ -97,7 +101,7 @@ class NodePlan:
 
     def find_from(self, demand: Demand, at_us: int) -> int:
         """Return the earliest start not before a moment, or NEVER."""
-        self._shares = []
+        self._shares, self._exact = [], None
         self.lies_badly = False
         self._timeline.deepen()
         best, best_at = NEVER, -1
@@ -131,7 +135,9 @@ class NodePlan:
         """Return when the tasks can be spread unevenly before they can be evenly, or the latter."""
         before_us = even_us + (even_us != NEVER and self._uneven.goes_first(demand))
         start_us, shares = self._uneven.find_later(demand, at_us, before_us)
-        if not shares or self._amounts.of(demand, shares, self._uneven.most_gpus) is None:
+        if shares:
+            self._exact = self._amounts.of(demand, shares, self._uneven.most_gpus)
+        if self._exact is None:
             return even_us
         self._shares = shares
         return start_us
@@ -289,13 +295,14 @@ class NodePlan:
 
     def _exact_amounts(self, demand: Demand, start_us: int) -> list[tuple[int, Amounts]] | None:
         """Return what each node gives to the job found last, None where all give the same."""
-        shares = self._shares
-        if not shares:
-            _, variant, found = self._chosen
-            if is_alike(demand, variant):
-                return None
-            shares = self._uneven.filled(demand, variant, found, start_us)
-        return self._amounts.of(demand, shares, self._uneven.most_gpus if self._shares else {})
+        if self._exact is not None or self._shares:
+            return self._exact or self._amounts.of(demand, self._shares, self._uneven.most_gpus)
+        _, variant, found = self._chosen
+        if is_alike(demand, variant) or self._exact_left <= 0:
+            return None
+        self._exact_left -= 1
+        shares = self._uneven.filled(demand, variant, found, start_us)
+        return self._amounts.of(demand, shares, {})
 
     def place(self, demand: Demand) -> int:
         """Find the earliest start and keep room there at once, if it is not now.
@@ -314,7 +321,7 @@ class NodePlan:
                 and not demand.licenses
                 and not self._nearness.is_open(demand, kinds[0][1].nodes)
                 and self._uneven.is_hopeless(demand)
-                and is_alike(demand, kinds[0][1])
+                and (is_alike(demand, kinds[0][1]) or self._exact_left <= 0)
             ):
                 demand.kind = kinds[0][0]
             return start_us
@@ -322,7 +329,7 @@ class NodePlan:
         if number >= 0:
             self._reserved.append(number)
         elif start_us != NEVER:
-            self._shares = []
+            self._shares, self._exact = [], None
             variant = self._timeline.kinds(demand)[0][1]
             self._chosen = kind, variant, self._found(demand, variant, start_us)
         return start_us

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pyslurm_ng._select import NEVER, Grid
 from pyslurm_ng.sched.cons_tres.choosers import Chooser, choose_counted, node_counts
@@ -29,7 +31,7 @@ from pyslurm_ng.sched.timeline.shapes import Hardware, Shares, Variant
 _MOST_NODES = 4096  # to try in an uneven placement
 _NO_MORE = 1 << 30
 _ALL = 1 << 40  # tasks: look at every node
-_MOST_LOOKS = 20_000_000  # at a node in a slot, for spreads beyond now
+_MOST_LOOKS = 10_000_000  # at a node in a slot, for spreads beyond now
 
 # Kind of one task on a node, what the first and each further task takes, most tasks by node kind.
 Single = tuple[int, list[list[tuple[int, int]]], list[int]]
@@ -38,6 +40,20 @@ Single = tuple[int, list[list[tuple[int, int]]], list[int]]
 def _to_spread(need: Need) -> int:
     """Return how many tasks are spread, or GPUs of a job that asks for these in all."""
     return need.gres_total[0][2] if need.gres_total else need.tasks
+
+
+class Hopes(NamedTuple):
+    """For how many tasks of a demand each slot had room; there is none before the first."""
+
+    tasks: array[int]
+    first: int
+
+    def without(self, slots: Sequence[int], first: int) -> Hopes:
+        """Return what is left when there is too little room in some slots after all."""
+        tasks = self.tasks[:] if slots else self.tasks
+        for slot in slots:
+            tasks[slot] = 0
+        return Hopes(tasks, max(self.first, first))
 
 
 class Uneven:
@@ -60,9 +76,9 @@ class Uneven:
         self._now_us = now_us
         self._blocked: set[int] = set()
         self._unjoined: set[int] = set()
-        self._hopes: dict[int, array[int]] = {}  # by demand: tasks that each slot may hold
+        self._hopes: dict[int, Hopes] = {}  # by demand
         self._budget = _MOST_LOOKS
-        self._before: tuple[set[int], set[int], dict[int, array[int]]] | None = None  # the trial
+        self._before: tuple[set[int], set[int], dict[int, Hopes]] | None = None  # the trial
         self._grid: Grid | None = None
         self._singles: dict[int, Single | None] = {}
         self.most_gpus: dict[int, int] = {}  # by position: of a spread of GPUs, if it was one
@@ -82,8 +98,9 @@ class Uneven:
         return bool(kinds) and kinds[0][1].nodes > max(1, need.nodes_min)
 
     def is_hopeless(self, demand: Demand) -> bool:
-        """Return whether the tasks of a demand cannot be spread unevenly, now or later."""
-        return self._single(demand) is None
+        """Return whether no uneven spread will be found for a demand in the rest of the pass."""
+        is_blocked = self._budget <= 0 and id(demand) in self._blocked
+        return is_blocked or self._single(demand) is None
 
     def find(self, demand: Demand) -> Shares:
         """Return an uneven spread of the tasks over what is free now, or nothing.
@@ -110,31 +127,33 @@ class Uneven:
         if single is None or demand.licenses or first >= last or self._budget <= 0:
             return NEVER, []
         hopes = self._hopes_of(demand, single, last)
-        wanted = _to_spread(demand.need)
-        for slot in range(first, last):
-            if hopes[slot] < wanted:
-                continue
-            if self._budget <= 0:
-                break
-            self._budget -= len(self._hardware.order)
-            shares = self._find_at(demand, slot)
-            if shares:
-                return times_us[slot], shares
-            # Room only shrinks in a pass. A trial may still give back what it took.
-            hopes = self._hopes[id(demand)] = hopes[:]
-            hopes[slot] = 0
-        return NEVER, []
+        wanted, slot, found = _to_spread(demand.need), max(first, hopes.first), NEVER
+        shares: Shares = []
+        failed = []
+        while slot < last and self._budget > 0:
+            if hopes.tasks[slot] >= wanted:
+                self._budget -= len(self._hardware.order)
+                shares = self._find_at(demand, slot)
+                if shares:
+                    found = times_us[slot]
+                    break
+                failed.append(slot)
+            slot += 1
+        # Room only shrinks in a pass, but a trial may give back what it took.
+        if failed or (first <= hopes.first < slot):
+            self._hopes[id(demand)] = hopes.without(failed, slot if first <= hopes.first else 1)
+        return found, shares
 
-    def _hopes_of(self, demand: Demand, single: Single, last: int) -> array[int]:
+    def _hopes_of(self, demand: Demand, single: Single, last: int) -> Hopes:
         """Return for how many tasks there may be room in each slot, of those before `last`."""
         hopes = self._hopes.get(id(demand))
-        if hopes is None or len(hopes) < last:
+        if hopes is None or len(hopes.tasks) < last:
             last = min(2 * last, len(self._timeline.times_us))
             self._budget -= last * len(self._hardware.order)
             kind, amounts, _ = single
             most = demand.need.tasks_per_node or _to_spread(demand.need)
-            hopes = self._timeline.grid.capacities(kind, amounts, most, last - 1)
-            self._hopes[id(demand)] = hopes
+            tasks = self._timeline.grid.capacities(kind, amounts, most, last - 1)
+            hopes = self._hopes[id(demand)] = Hopes(tasks, 1)
         return hopes
 
     def _find_at(self, demand: Demand, slot: int) -> Shares:
