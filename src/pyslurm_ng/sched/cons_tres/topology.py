@@ -177,7 +177,7 @@ class Layout:
     # Tree ---------------------------------------------------------------------------------------
 
     def _from_tree(self, fits: int, place: Place) -> int | None:
-        counts = [unit.count(fits) for unit in self.units]
+        counts = [(fits >> first & mask).bit_count() for first, mask in self.units]
         if place.nodes == 1:
             return place.required or self._from_tightest(fits, counts)
         held = sorted({self.unit_of[one] for one in bits(place.required)})
