@@ -158,6 +158,8 @@ cdef extern from *:
     void grid_set_above(const grid_row *row, uint64_t *bits, uint64_t *summary, int start, int end,
                         int slots, int32_t threshold, uint64_t bit) noexcept nogil
 
+include "_units.pxi"
+
 cdef enum:
     MOST_RESOURCES = 32
     MOST_SLOTS = 4096

@@ -176,6 +176,25 @@ def test_spans_are_sets_of_nodes(units: list[set[int]], fits: set[int]) -> None:
         assert span.count(mask(frozenset(fits))) == len(known & fits)
 
 
+@given(
+    st.lists(st.lists(st.integers(1, 70), min_size=1, max_size=4), min_size=1, max_size=3),
+    st.sets(st.integers(0, 300), max_size=40),
+    st.booleans(),
+)
+def test_a_job_of_one_node_takes_it_where_fewest_are_left(
+    widths: list[list[int]], fits: set[int], most_fit: bool
+) -> None:
+    """The first such leaf, and its first node; nodes below no switch come last."""
+    topology = tree_of(widths)
+    layout = Layout(topology, {node: node for node in range(301)})
+    free = set(range(301)) - fits if most_fit else fits
+    leaves = [set(one.node_ids) for one in topology.switches if not one.level]
+    of_leaves = [leaf & free for leaf in leaves if leaf & free]
+    best = min(of_leaves, key=len, default=free)
+    found = layout.pick(mask(frozenset(free)), Place(1))
+    assert found == (1 << min(best) if best else None)
+
+
 @st.composite
 def block_cases(draw: st.DrawFn) -> tuple[Topology, frozenset[int], int]:
     """Draw blocks, the nodes that fit, and a count."""

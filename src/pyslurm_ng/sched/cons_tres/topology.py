@@ -10,14 +10,17 @@ the one with the fewest free nodes, so that the largest ones stay whole.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from pyslurm_ng._select import unit_counts
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
 
 _MOST_SIZES = 64  # node counts to try for a job that leaves the choice
+_LOOSE = 1 << 30  # the level of nodes below no switch
 _DIGITS = b"01" + bytes(254)  # of binary numbers
 
 
@@ -95,9 +98,16 @@ class Layout:
         loose = _span_of([place for place, number in enumerate(unit_of) if number < 0])
         self._loose = loose.mask << loose.first
         self.unit_of = [len(self.units) if number < 0 else number for number in unit_of]
+        self._unit_of = array("i", self.unit_of).tobytes()
         if self._loose:
-            self._switches.append(_Switch(1 << 30, loose, (len(self.units),)))
+            self._switches.append(_Switch(_LOOSE, loose, (len(self.units),)))
             self.units.append(loose)
+        # Of leaves: level and place among the switches; the former is for nodes in none of them.
+        self._turn = {
+            switch.leaves[0]: (switch.level, turn)
+            for turn, switch in enumerate(self._switches)
+            if not 0 < switch.level < _LOOSE
+        }
         self.groups = weight_groups(weights)
         self._levels: list[list[tuple[Span, range]]] = []
         if self.kind == "block":
@@ -121,7 +131,7 @@ class Layout:
 
     def trees(self) -> list[tuple[int, tuple[int, ...]]]:
         """Return (level, units below) of every switch above the leaves, lowest first."""
-        return [(item.level, item.leaves) for item in self._switches if 0 < item.level < 1 << 30]
+        return [(item.level, item.leaves) for item in self._switches if 0 < item.level < _LOOSE]
 
     def pick(self, fits: int, place: Place) -> int | None:
         """Return `place.nodes` nodes out of `fits`, or None if they do not lie well enough.
@@ -177,7 +187,10 @@ class Layout:
     # Tree ---------------------------------------------------------------------------------------
 
     def _from_tree(self, fits: int, place: Place) -> int | None:
-        counts = [(fits >> first & mask).bit_count() for first, mask in self.units]
+        packed = fits.to_bytes(-(-fits.bit_length() // 8), "little")
+        counts = unit_counts(packed, self._unit_of, len(self.units))
+        if place.nodes == 1 and not place.required:
+            return self._alone(fits, counts)
         if place.nodes == 1:
             return place.required or self._from_tightest(fits, counts)
         held = sorted({self.unit_of[one] for one in bits(place.required)})
@@ -213,6 +226,15 @@ class Layout:
         known = counts[:-1] if self._loose else counts
         fewest = min(filter(None, known), default=counts[-1])
         free = self.units[counts.index(fewest)].part(fits)
+        return free & -free
+
+    def _alone(self, fits: int, counts: Sequence[int]) -> int | None:
+        """Return the first node of the leaf where the fewest fit."""
+        ways = [(*self._turn[leaf], leaf) for leaf, count in enumerate(counts) if count]
+        if not ways:
+            return None
+        _, _, leaf = min(ways, key=lambda way: (way[0], counts[way[2]], way[1]))
+        free = self.units[leaf].part(fits)
         return free & -free
 
     # Blocks -------------------------------------------------------------------------------------
