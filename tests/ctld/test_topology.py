@@ -46,6 +46,8 @@ def test_a_tree_is_shown_as_slurm_shows_it() -> None:
     ]
     assert lines(cluster, node="n3") == ["SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n[3-4]", top]
     assert lines(cluster, unit="top") == [top]
+    # A name alone may be that of a node.
+    assert lines(cluster, unit="n3") == lines(cluster, node="n3")
 
 
 def test_blocks_are_shown_with_the_base_size() -> None:

@@ -19,14 +19,18 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
         return ConfigText(lines=list(_yaml(cluster)))
     lines: list[str] = []
     wanted = -1
-    if request.node:
-        node_id = cluster.node_by_name.get(request.node)
+    names = {unit.name for one in cluster.topologies for unit in (*one.switches, *one.blocks)}
+    unit, node = request.unit, request.node
+    if not node and unit not in names and unit in cluster.node_by_name:
+        unit, node = "", unit  # as in Slurm a name alone may be that of a node
+    if node:
+        node_id = cluster.node_by_name.get(node)
         if node_id is None and cluster.topologies:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         wanted = node_id if node_id is not None else -1
 
     def is_shown(name: str, node_ids: tuple[int, ...]) -> bool:
-        return request.unit in ("", name) and (wanted < 0 or wanted in node_ids)
+        return unit in ("", name) and (wanted < 0 or wanted in node_ids)
 
     def nodes(node_ids: tuple[int, ...]) -> str:
         return hostlist.fold(cluster.node_names(node_ids))
@@ -46,7 +50,7 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
                     f"BlockName={block.name} BlockIndex={index} Nodes={nodes(block.node_ids)} "
                     f"BlockSize={topology.block_sizes[0]}"
                 )
-    if not lines and cluster.topologies and (request.unit or request.node):
+    if not lines and cluster.topologies and (unit or node):
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     return ConfigText(lines=lines)
 
