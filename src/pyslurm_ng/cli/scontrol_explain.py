@@ -82,7 +82,7 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
         # Who may not be considered yet has no place in the plan.
         what = "Earliest" if one["reason"] == "BeginTime" else "Expected"
         yield f"  {what} start: {_moment(one, one['start_us'], times)}{nodes}{guess}"
-    elif any(item["kind"] == "limit" for item in one["holders"]):
+    elif one["sooner"] or any(item["kind"] == "limit" for item in one["holders"]):
         yield "  Expected start: not known; nobody behind a limit is promised a time"
     in_the_way = [item for item in one["holders"] if item["kind"] != "limit"]
     for heading, items in (

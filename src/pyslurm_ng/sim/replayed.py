@@ -78,8 +78,7 @@ def change_jobs(
         if job.state in TERMINAL_STATES or not (wanted or (waits and request)):
             return 0
         changed = changed_request(job.request, **request) if waits and request else None
-        record_id = steering.parts.record_id(job, tasks)
-        steering.parts.events.append(ev.JobUpdated(context.now_us, record_id, wanted, changed))
+        steering.update(job, tasks, wanted, changed)
         return 0
 
     steering.by_id([name], change)

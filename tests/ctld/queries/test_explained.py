@@ -7,6 +7,7 @@ import pytest
 
 from pyslurm_ng.cli.scontrol_explain import lines
 from pyslurm_ng.ctld.queries.explained import explained, limit_holders
+from pyslurm_ng.ctld.queries.job_fields import dependency_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.job import REQ_HOLD, Job
@@ -201,3 +202,12 @@ def test_a_suspended_job_says_who_has_its_cores() -> None:
     found = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
     text = "\n".join(lines(msgspec.to_builtins(found)))
     assert f"job {other.job_id} of bob of higher priority has preempted it" in text
+
+
+def test_a_whole_array_is_named_as_in_slurm() -> None:
+    scene = Scene()
+    array = scene.job(array="1-2")
+    job = scene.waiting(dependency=f"afterok:{array.job_id},afterany:{array.job_id}_2")
+    texts = dependency_text(scene.cluster, job.dependencies, False)
+    name = array.job_id
+    assert texts == f"afterok:{name}_*(unfulfilled),afterany:{name}_2(unfulfilled)"

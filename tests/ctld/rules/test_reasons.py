@@ -595,7 +595,7 @@ CANNOT: dict[Reason, str] = {
     Reason.AccountingPolicy: _VAGUE,
     Reason.SchedDefer: "passes never run inside a submission, so there is nothing to defer",
     Reason.NvidiaImexChannels: "SwitchType has no effect, so no channels are given out",
-    Reason.MpiPortsBusy: "MpiParams has no effect: ports are not given out",
+    Reason.MpiPortsBusy: "ports are given to steps: a step that finds none is refused",
     Reason.FedJobLock: "there are no federations: such options are refused",
     Reason.MaxPoweredUpNodes: "nodes are not powered up and down: those keys have no effect",
     Reason.SystemFailure: "a controller that cannot write stops; nothing unwritten has happened",

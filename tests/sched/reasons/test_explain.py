@@ -421,3 +421,17 @@ def test_who_misses_its_deadline_is_not_ahead() -> None:
     submit(cluster, whole(4, deadline_us=deadline_us), time_limit_min=10)
     behind = submit(cluster, whole(4), time_limit_min=10)
     assert look(cluster, behind).ahead == 0
+
+
+def test_who_is_behind_a_limit_is_not_ahead() -> None:
+    """No room is kept for such jobs, so nobody waits for them."""
+    cluster = full_but_one()
+    for _ in range(2):
+        submit(cluster, whole(4, qos="small"), time_limit_min=10)
+    for job_id in cluster.pending:
+        apply(cluster, ev.JobUpdated(START_US, job_id, {"qos": "small"}))
+    behind = submit(cluster, whole(4), time_limit_min=10)
+    qos = {"small": Qos(1, "small", limits=Limits(grp_tres={"cpu": 2}))}
+    view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
+    found = outlook(view, RULES, behind)
+    assert found is not None and found.ahead == 0

@@ -246,7 +246,7 @@ def _array(cluster: Cluster, job: Job) -> list[str]:
 def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) -> list[str]:
     lines = []
     for term in job.dependencies:
-        what = dependency_text((term,), False)
+        what = dependency_text(cluster, (term,), False)
         if term.state == 2:
             lines.append(f"its dependency {what} can never be met")
         elif term.kind == "singleton":

@@ -293,7 +293,7 @@ def detail_values(
         job.derived_exit_code,
         job.nice,
         job.site_factor,
-        dependency_text(job.dependencies, job.dependency_any),
+        dependency_text(cluster, job.dependencies, job.dependency_any),
         job.array_count,
         batch_node.spec.name if batch_node is not None and job.script_hash else "",
         job.failed_node,
@@ -346,8 +346,8 @@ def requested_text(
     return text
 
 
-def dependency_text(terms: Sequence[Dependency], is_any: bool) -> str:
-    """Return dependencies as Slurm shows them: `afterok:21(unfulfilled)`."""
+def dependency_text(cluster: Cluster, terms: Sequence[Dependency], is_any: bool) -> str:
+    """Return dependencies as Slurm shows them: `afterok:21(unfulfilled)`, `after:30_*(failed)`."""
     words = []
     for term in terms:
         if term.state == 1:
@@ -359,9 +359,16 @@ def dependency_text(terms: Sequence[Dependency], is_any: bool) -> str:
         task = ""
         if term.task_id != NO_VAL:
             task = f"_{term.task_id}"
+        elif _is_array(cluster, term.job_id):
+            task = "_*"
         delay = f"+{term.delay_min}" if term.delay_min else ""
         words.append(f"{term.kind}:{term.job_id}{task}{delay}{mark}")
     return ("?" if is_any else ",").join(words)
+
+
+def _is_array(cluster: Cluster, job_id: int) -> bool:
+    head = cluster.jobs.get(job_id)
+    return job_id in cluster.arrays or (head is not None and head.array_job_id == job_id)
 
 
 def oversubscribe_text(flags: int) -> str:

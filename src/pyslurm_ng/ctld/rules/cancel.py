@@ -49,6 +49,7 @@ def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Deci
         for job in _candidates(cluster, request):
             if agrees(job) and may_change(cluster, job, context.caller):
                 work.job(job, ())
+    work.finish()
     reply = Cancelled(count=work.count, errors=work.errors, done=work.done)
     return Decision(events=work.parts.events, reply=reply)
 
@@ -82,6 +83,8 @@ class _Cancelling:
         self.duty_id = cluster.next_duty_id
         self.seen: set[int] = set()
         self.ended: set[int] = set()
+        self.over: list[tuple[Job, JobState]] = []
+        self.ends = dependency.Ends(left=self.parts.left, claim=self.parts.claim)
         self.is_kill = request.signal in (0, SIGKILL) and not request.flags & CANCEL_BATCH
 
     def error(self, text: str, code: int) -> None:
@@ -115,7 +118,7 @@ class _Cancelling:
 
     def job(self, job: Job, tasks: tuple[tuple[int, int, int], ...]) -> None:
         """End or signal one job, or some waiting tasks of an array's record."""
-        if not tasks and (job.job_id in self.seen or job.job_id in self.ended):
+        if job.job_id in self.ended or (not tasks and job.job_id in self.seen):
             return
         if job.state == JobState.PENDING:
             if not self.is_kill:
@@ -139,6 +142,8 @@ class _Cancelling:
     def _end_pending(self, job: Job, tasks: tuple[tuple[int, int, int], ...]) -> None:
         now_us = self.context.now_us
         record_id = self.parts.record_id(job, tasks)
+        if not record_id or record_id in self.ended:
+            return
         self.parts.events.append(
             ev.JobEnded(
                 time_us=now_us,
@@ -149,8 +154,15 @@ class _Cancelling:
             )
         )
         self.ended.add(record_id)
-        if record_id == job.job_id:
-            self._follow(dependency.after_end(self.cluster, job, JobState.CANCELLED, 0, now_us))
+        over = [job]
+        if record_id != job.job_id:
+            over = dependency.ended_tasks(self.cluster, job, tasks, record_id, self.ends)
+        self.over += [(one, JobState.CANCELLED) for one in over]
+
+    def finish(self) -> None:
+        """Add what follows for dependents, when all is known that this request ends."""
+        now_us = self.context.now_us
+        self._follow(dependency.after_ends(self.cluster, self.over, now_us, self.ends))
 
     def _follow(self, events: list[ev.AnyEvent]) -> None:
         """Add what follows for dependents; this request may have ended some of them already."""
@@ -158,7 +170,8 @@ class _Cancelling:
         new_ids: dict[int, int] = {}
         for event in events:
             job_id = getattr(event, "job_id", 0)
-            if isinstance(event, ev.ArrayTaskSplit) and job_id != event.array_job_id:
+            is_split = isinstance(event, ev.ArrayTaskSplit) and job_id != event.array_job_id
+            if is_split and job_id not in self.parts.claimed:
                 new_ids[job_id] = self.parts.claim()
             if job_id in new_ids:
                 job_id = new_ids[job_id]

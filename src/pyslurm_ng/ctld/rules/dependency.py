@@ -6,7 +6,7 @@ Source: the dependency forms of the sbatch manual; what is refused follows a run
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -37,12 +37,26 @@ Parsed: TypeAlias = "tuple[tuple[Dependency, ...], bool]"
 class Ends:
     """What has ended but is not applied yet: states by job id, and tasks split off to end.
 
-    `taken` are the job ids that events not yet applied give out.
+    `taken` are the job ids that events not yet applied give out, `left` what their splits leave
+    of arrays' records; `claim` gives out ids where somebody else does that, too.
     """
 
     states: dict[int, JobState] = field(default_factory=dict)
     tasks: dict[tuple[int, int], Job] = field(default_factory=dict)  # by array and index
     taken: set[int] = field(default_factory=set)
+    left: dict[int, task_ranges.TaskRanges] = field(default_factory=dict)
+    claim: Callable[[], int] | None = None
+    decided: set[int] = field(default_factory=set)  # arrays' records of which nothing is open
+
+    def pending(self, job: Job) -> task_ranges.TaskRanges:
+        """Return which tasks of an array's record still wait in it."""
+        return self.left.get(job.job_id, job.array_pending)
+
+    def new_job_id(self, cluster: Cluster) -> int:
+        """Return a job id for a task that is split off."""
+        job_id = self.claim() if self.claim is not None else free_job_id(cluster, self.taken)
+        self.taken.add(job_id)
+        return job_id
 
 
 def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
@@ -188,7 +202,11 @@ def judge(
 
 
 def after_end(
-    cluster: Cluster, job: Job, state: JobState, exit_code: int, now_us: int
+    cluster: Cluster,
+    job: Job,
+    state: JobState,
+    exit_code: int,
+    now_us: int,
 ) -> list[ev.AnyEvent]:
     """Return what follows for others from the end of `job`, which may not be applied yet.
 
@@ -198,14 +216,38 @@ def after_end(
     return after_ends(cluster, [(job, state)], now_us)
 
 
+def ended_tasks(
+    cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges, record_id: int, ends: Ends
+) -> list[Job]:
+    """Return some waiting tasks of an array, split off to end there, as jobs of their own.
+
+    Nobody but who waits for that array would look at them.
+    """
+    if job.array_job_id not in cluster.dependents:
+        return []
+    over = [
+        structs.replace(job, job_id=record_id, array_task_id=task_id, array_pending=())
+        for task_id in task_ranges.tasks(tasks)
+    ]
+    ends.tasks.update({(one.array_job_id, one.array_task_id): one for one in over})
+    return over
+
+
 def after_ends(
-    cluster: Cluster, ended_jobs: list[tuple[Job, JobState]], now_us: int
+    cluster: Cluster,
+    ended_jobs: list[tuple[Job, JobState]],
+    now_us: int,
+    ends: Ends | None = None,
 ) -> list[ev.AnyEvent]:
     """Return what follows from several ends at once, none of which may be applied yet.
 
     One that waited for several of them must be judged with all of them known.
+
+    Args:
+        ends: what else is not applied yet; it is kept up to date.
     """
-    ends = Ends({job.job_id: state for job, state in ended_jobs})
+    ends = ends or Ends()
+    ends.states.update({job.job_id: state for job, state in ended_jobs})
     events: list[ev.AnyEvent] = []
     judged: set[int] = set()
     queue = [job for job, _ in ended_jobs]
@@ -337,6 +379,9 @@ def _settle_tasks(
 
     All together stay one record if the same has become of them.
     """
+    if job.job_id in ends.decided:
+        return []
+    pending = ends.pending(job)
     tasks = list(_concerned(cluster, job, ends, cause))
     found = {task_id: judge(cluster, job, ends, now_us, task_id) for task_id in tasks}
     decided = {
@@ -344,16 +389,19 @@ def _settle_tasks(
         for task_id, result in found.items()
         if result[1] or result[0] != job.dependencies
     }
-    count = task_ranges.count(job.array_pending)
+    count = task_ranges.count(pending)
     results = list(decided.values())
     if len(decided) == count > 1 and all(result == results[0] for result in results):
+        ends.decided.add(job.job_id)
         return _follow(job, job.job_id, results[0], now_us)
     events: list[ev.AnyEvent] = []
     for task_id, result in decided.items():
-        job_id = job.job_id  # the last task keeps the record
+        # The last task keeps the record.
+        job_id = ends.new_job_id(cluster) if count > 1 else job.job_id
         if count > 1:
-            job_id = free_job_id(cluster, ends.taken)
-            ends.taken.add(job_id)
+            pending = ends.left[job.job_id] = task_ranges.remove(pending, task_id)
+        else:
+            ends.decided.add(job.job_id)
         count -= 1
         events.append(ev.ArrayTaskSplit(now_us, job.job_id, task_id, job_id))
         events += _follow(job, job_id, result, now_us)
@@ -372,9 +420,9 @@ def _concerned(cluster: Cluster, job: Job, ends: Ends, cause: Job | None) -> Ite
             for term, theirs in zip(job.dependencies, is_theirs, strict=True)
             if theirs
         ):
-            is_waiting = task_ranges.contains(job.array_pending, cause.array_task_id)
+            is_waiting = task_ranges.contains(ends.pending(job), cause.array_task_id)
             return (cause.array_task_id,) if is_waiting else ()
-    return task_ranges.tasks(job.array_pending)
+    return task_ranges.tasks(ends.pending(job))
 
 
 def _changed(

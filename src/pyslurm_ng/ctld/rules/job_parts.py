@@ -16,14 +16,23 @@ class JobParts:
         self.events: list[ev.AnyEvent] = []
         self._next_job_id = cluster.next_job_id
         # What this decision's own splits leave of an array's record, since they are not applied.
-        self._left: dict[int, task_ranges.TaskRanges] = {}
+        self.left: dict[int, task_ranges.TaskRanges] = {}
+        self.claimed: set[int] = set()
 
     def record_id(self, job: Job, tasks: task_ranges.TaskRanges) -> int:
-        """Return the id of the record that holds exactly `tasks` of `job`, splitting if needed."""
-        left = self._left.get(job.job_id, job.array_pending)
-        if not tasks or task_ranges.count(tasks) == task_ranges.count(left):
+        """Return the id of the record that holds exactly `tasks` of `job`, splitting if needed.
+
+        0 where this decision has split off all of them already: they were named twice.
+        """
+        left = self.left.get(job.job_id, job.array_pending)
+        if not tasks:
             return job.job_id
-        self._left[job.job_id] = task_ranges.intersect(left, tasks)[1]
+        tasks, rest = task_ranges.intersect(left, tasks)
+        if not tasks:
+            return 0
+        if not rest:
+            return job.job_id
+        self.left[job.job_id] = rest
         job_id = self.claim()
         single = len(tasks) == 1 and tasks[0][0] == tasks[0][1]
         self.events.append(
@@ -44,6 +53,7 @@ class JobParts:
         while job_id in cluster.jobs:
             job_id = self._after(job_id)
         self._next_job_id = self._after(job_id)
+        self.claimed.add(job_id)
         return job_id
 
     def _after(self, job_id: int) -> int:

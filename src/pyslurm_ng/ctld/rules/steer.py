@@ -16,7 +16,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.duty import SIGNAL_REQUEUED
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.wire.query_messages import (
@@ -93,12 +93,18 @@ class Steering:
             events=self.parts.events, reply=JobsChanged(count=self.count, errors=self.errors)
         )
 
-    def update(self, job: Job, tasks: TaskRanges, fields: dict[str, object]) -> None:
-        """Record new values of a job's fields."""
+    def update(
+        self,
+        job: Job,
+        tasks: TaskRanges,
+        fields: dict[str, object],
+        request: JobRequest | None = None,
+    ) -> None:
+        """Record new values of a job's fields, and its request where that changes."""
         record_id = self.parts.record_id(job, tasks)
-        self.parts.events.append(
-            ev.JobUpdated(time_us=self.context.now_us, job_id=record_id, fields=fields)
-        )
+        if record_id:
+            now_us = self.context.now_us
+            self.parts.events.append(ev.JobUpdated(now_us, record_id, fields, request))
 
 
 def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision | Reject:

@@ -22,7 +22,7 @@ from pyslurm_ng.ctld.rules.steer import (
     waiting_reason,
 )
 from pyslurm_ng.ctld.rules.submit_place import as_judged, check_access, check_names
-from pyslurm_ng.model import events as ev, job as model_job
+from pyslurm_ng.model import job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
@@ -702,12 +702,7 @@ def _update_one(steering: Steering, job: Job, tasks: TaskRanges, settings: dict[
         refusal = _cannot_be_placed(change, request)
         if refusal is not None:
             return refusal.code
-    record_id = steering.parts.record_id(job, tasks)
-    steering.parts.events.append(
-        ev.JobUpdated(
-            time_us=context.now_us, job_id=record_id, fields=change.fields, request=request
-        )
-    )
+    steering.update(job, tasks, change.fields, request)
     return 0
 
 

@@ -39,6 +39,7 @@ _LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 30, 15, 10, 5, 1
 _MOST_LIMITS = 12
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = _MINUTE_US
+_IN_TURN = (Reason.Priority, Reason.Resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +204,14 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
 def _ahead(found: Probe) -> int:
     """Return how many jobs go first, do not start at once, and may use the same nodes.
 
-    Not those that will not start at all, since their deadline cannot be kept.
+    Not those for which no room is kept: behind a limit, or late for their deadline.
     """
-    never_first = {start.job_id for start in found.plan.starts}
+    plan = found.plan
+    never_first = {start.job_id for start in plan.starts}
     never_first.update(
-        job_id for job_id, wait in found.plan.waits.items() if wait.reason == Reason.DeadLine
+        job_id
+        for job_id, wait in plan.waits.items()
+        if job_id not in plan.expected_start_us and wait.reason not in _IN_TURN
     )
     own = int.from_bytes(found.demand.mask, "little")
     competes: dict[int, bool] = {}

@@ -1,0 +1,92 @@
+"""Ids that name the same waiting tasks twice in one request, and who waits for those."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.ctld.rules.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.context import Decision
+from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.model.job import REQ_HOLD, REQ_KILL_INVALID_DEP, Job
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter
+from tests.ctld.rules.reservation_room import ALICE, Room
+
+ID = bytes(16)
+
+
+def cancel(room: Room, *texts: str) -> None:
+    """Cancel what the ids name; the cluster is checked."""
+    request = CancelJobs(ID, JobFilter(jobs=list(texts)))
+    outcome = cancel_jobs(room.cluster, request, room.context(ALICE))
+    assert isinstance(outcome, Decision), outcome
+    room.apply(list(outcome.events))
+
+
+def states(room: Room, array: Job) -> dict[int, str]:
+    """Return the states of the tasks that have records of their own."""
+    found = room.cluster.arrays.get(array.job_id, {})
+    return {task: JobState(room.cluster.jobs[one].state).name for task, one in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("texts", "left"),
+    [
+        (("{0}_2", "{0}_2"), ((1, 1, 1), (3, 4, 1))),
+        (("{0}_[1-2]", "{0}_[2-3]", "{0}_2"), ((4, 4, 1),)),
+        (("{0}_4", "{0}", "{0}_1"), None),
+        (("{0}", "{0}_1"), None),
+        (("{0}_[1-4]", "{0}_[1-4]", "{0}"), None),
+    ],
+)
+def test_a_task_ends_once(texts: tuple[str, ...], left: object) -> None:
+    room = Room()
+    array = room.job(array="1-4", flags=REQ_HOLD)
+    cancel(room, *(text.format(array.job_id) for text in texts))
+    assert JobState(array.state) == (JobState.CANCELLED if left is None else JobState.PENDING)
+    assert left is None or array.array_pending == left
+
+
+def test_holds_of_the_same_task_twice() -> None:
+    room = Room()
+    array = room.job(array="1-4")
+    names = [f"{array.job_id}_2", f"{array.job_id}_2", f"{array.job_id}_[2-3]"]
+    outcome = hold_jobs(room.cluster, HoldJobs(ID, names), room.context(ALICE))
+    assert isinstance(outcome, Decision) and outcome.reply.errors == []
+    room.apply(list(outcome.events))
+    assert array.array_pending == ((1, 1, 1), (4, 4, 1))
+
+
+def test_who_waits_for_a_task_goes_on_when_that_is_cancelled() -> None:
+    """Also while it is still in its array's record."""
+    room = Room()
+    array = room.job(array="1-4", flags=REQ_HOLD)
+    after = room.job(dependency=f"afterany:{array.job_id}_3")
+    never = room.job(dependency=f"afterok:{array.job_id}_3")
+    kills = REQ_KILL_INVALID_DEP
+    tasks = room.job(array="1-4", dependency=f"aftercorr:{array.job_id}", flags=kills)
+    cancel(room, f"{array.job_id}_3", f"{array.job_id}_1", f"{tasks.job_id}_1")
+    assert after.eligible_us and never.reason == Reason.DependencyNeverSatisfied
+    assert states(room, tasks) == {3: "CANCELLED", 1: "CANCELLED"}
+    cancel(room, str(array.job_id))
+    assert JobState(tasks.state) == JobState.CANCELLED
+
+
+WORDS = st.sampled_from(["{0}", "{0}_1", "{0}_2", "{0}_[1-3]", "{1}", "{1}_2", "{1}_[2-4]", "{2}"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
+def test_no_order_of_ids_breaks_the_cluster(requests: list[list[str]], kills: bool) -> None:
+    """Chains of arrays, cancelled piece by piece: every step leaves a cluster that checks."""
+    room = Room()
+    flags = REQ_KILL_INVALID_DEP if kills else 0
+    first = room.job(array="1-4", flags=REQ_HOLD)
+    second = room.job(array="1-4", dependency=f"aftercorr:{first.job_id}", flags=flags)
+    third = room.job(array="2-5", dependency=f"aftercorr:{second.job_id}", flags=flags)
+    ids = [job.job_id for job in (first, second, third)]
+    for words in requests:
+        cancel(room, *(word.format(*ids) for word in words))
+    cancel(room, *map(str, ids))
+    assert not room.cluster.pending
