@@ -9,6 +9,7 @@ from pyslurm_ng.model.job import REQ_GRES_ENFORCE_BIND, JobRequest
 from pyslurm_ng.model.node import NodeGres, NodeSpec, restricted_cores
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot
+from pyslurm_ng.sched.cons_tres.fit import usable_devices
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.request.need import Selection, need_of
@@ -143,3 +144,15 @@ def test_restricted_cores_are_for_jobs_with_gpus() -> None:
     assert free[0].cores == 0x0F0F
     assert given_to(free, ntasks=1) == []
     assert given_to(free, ntasks=4, gpus="2") == [(4, 4, 2, 0)]
+
+
+def test_gpus_have_the_cpus_of_sockets_that_are_free() -> None:
+    """CR_Socket: cores of a socket that is in use are no CPUs for a GPU."""
+    spec = NodeSpec("g", cpus=4, sockets=2, cores_per_socket=2, gres=(NodeGres("gpu", "", 2),))
+    free = empty_node(0, spec)
+    free.cores, free.is_idle = 0b1110, False
+    sockets = Selection(with_memory=False, whole_sockets=True)
+    wants = JobRequest(gpus="2", cpus_per_gpu=2)
+    assert (
+        usable_devices(need_of(wants, Partition("main", (0,)), {}, sockets), free, "gpu", "") == 1
+    )

@@ -54,6 +54,7 @@ def place(
     *,
     gpu_cores: bool = False,
     busy: str = "",
+    nodes: str = NODES,
     **fields: Any,
 ) -> dict[str, NodeAlloc]:
     """Return what a job gets of each node of the empty cluster.
@@ -61,8 +62,9 @@ def place(
     Args:
         gpu_cores: two GPUs are near each socket; else nobody knows.
         busy: a node that another job has.
+        nodes: slurm.conf without the topology.
     """
-    conf = conf_of(NODES + ("TopologyPlugin=topology/tree\n" if topology else ""))
+    conf = conf_of(nodes + ("TopologyPlugin=topology/tree\n" if topology else ""))
     cluster = Cluster()
     topologies = [parse_topology_conf(topology)] if topology else []
     apply_all(cluster, configure(cluster, conf, START_US, topologies))
@@ -196,3 +198,14 @@ def test_cores_that_are_counted_by_task_stay_together() -> None:
     """--gres=gpu:4 -c8: the task does not cross sockets for its GPUs' sake."""
     found = place(gpu_cores=True, gres="gpu:4", cpus_per_task=8, nodes_min=1)["n1"]
     assert int.from_bytes(found.cores, "little") == 0b0000_1111
+
+
+@BOTH
+def test_memory_that_is_not_counted_is_still_asked_of_the_node(topology: str) -> None:
+    """CR_Core: --mem=20G wants a node of so much, though jobs may share it freely."""
+    conf = NODES.replace("CR_Core_Memory", "CR_Core")
+    wants = {"mem_per_node_mib": 20000, "constraint": "", "ntasks": 1}
+    assert set(place(topology=topology, nodes=conf, exclude="n[6-10]", **wants)) == {"n5"}
+    assert place(topology=topology, nodes=conf, exclude="n[5-8]", **wants) == {}
+    per_cpu = {"mem_per_cpu_mib": 4000, "cpus_per_task": 5, "ntasks": 1}
+    assert place(topology=topology, nodes=conf, exclude="n[5-8]", **per_cpu) == {}

@@ -200,7 +200,7 @@ def _too_much_for_any(request: JobRequest, need: Need, nodes: list[Node]) -> str
         cpus = max(cpus, request.ntasks_per_node * need.cpus_per_task)
     if nodes and all(effective_cpus(node.spec) < cpus for node in nodes):
         return _CPU_DETAIL
-    mem_mib = need.mem_per_node_mib or need.mem_per_cpu_mib * cpus
+    mem_mib = max(need.mem_per_node_mib, need.mem_per_cpu_mib * cpus, need.real_memory_min_mib)
     if nodes and mem_mib and all(schedulable_mem_mib(node.spec) < mem_mib for node in nodes):
         return _MEMORY_DETAIL
     if nodes and not any(has_shape(need, node.spec) for node in nodes):

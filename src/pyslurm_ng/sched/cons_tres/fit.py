@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.model.cluster import schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.node import NodeSpec, is_part, restricted_cores
 from pyslurm_ng.sched.cons_tres import parts
@@ -26,7 +27,10 @@ def usable_devices(need: Need, node: FreeNode, name: str, kind: str) -> int:
     count = min(count, node.most_gpus)
     types = max(1, sum(name == "gpu" for name, _, _ in need.gres_total))
     if need.cpus_per_gpu:
-        count = min(count, (node.cpus() // need.cpus_per_gpu - gpus_on_each(need)) // types)
+        cpus = node.cpus()
+        if need.is_particular:
+            cpus = open_cores(need, node).bit_count() * max(1, node.spec.threads_per_core)
+        count = min(count, (cpus // need.cpus_per_gpu - gpus_on_each(need)) // types)
     if need.mem_per_gpu_mib:
         count = min(count, (node.mem_mib // need.mem_per_gpu_mib - gpus_on_each(need)) // types)
     return max(0, count)
@@ -73,11 +77,12 @@ def gpus_by_socket(need: Need, node: FreeNode, kind: str, count: int) -> dict[in
 
 
 def has_shape(need: Need, spec: NodeSpec) -> bool:
-    """Return whether a node has the sockets, cores and threads that a job insists on."""
+    """Return whether a node has the sockets, cores, threads and memory that a job insists on."""
     return (
         spec.sockets >= need.sockets_min
         and spec.cores_per_socket >= need.cores_per_socket_min
         and spec.threads_per_core >= need.threads_per_core_min
+        and schedulable_mem_mib(spec) >= need.real_memory_min_mib
     )
 
 

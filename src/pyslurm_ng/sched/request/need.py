@@ -99,6 +99,8 @@ class Need:
     sockets_min: int = 0
     cores_per_socket_min: int = 0
     threads_per_core_min: int = 0
+    # Memory that a node has to have in all, where nobody counts what is free of it.
+    real_memory_min_mib: int = 0
     tasks_per_socket: int = 0
     whole_sockets: bool = False  # CR_Socket: nobody else gets a core of them
     # Set aside for the system in place of what the node's configuration says; 0: as that says.
@@ -226,6 +228,7 @@ def need_of(
         sockets_min=request.sockets_per_node,
         cores_per_socket_min=request.cores_per_socket,
         threads_per_core_min=request.threads_per_core,
+        real_memory_min_mib=0 if selection.with_memory else _memory_of_node(request),
         tasks_per_socket=request.ntasks_per_socket,
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
         special_cores=special_cores,
@@ -239,6 +242,12 @@ def need_of(
         spreads_parts=selection.spreads_parts,
         gres_binding=_binding(request, selection, exclusive),
     )
+
+
+def _memory_of_node(request: JobRequest) -> int:
+    """Return the memory that a request wants of a node at least."""
+    cpus = max(request.mincpus, request.cpus_per_task, 1)
+    return request.mem_per_node_mib or request.mem_per_cpu_mib * cpus
 
 
 def _follows_gpus(request: JobRequest, partition: Partition) -> bool:
