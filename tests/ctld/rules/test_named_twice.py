@@ -7,11 +7,11 @@ from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs
 from pyslurm_ng.model.job import REQ_HOLD, REQ_KILL_INVALID_DEP, Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter
-from tests.ctld.rules.reservation_room import ALICE, Room
+from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs, SuspendJobs
+from tests.ctld.rules.reservation_room import ALICE, ROOT, Room
 
 ID = bytes(16)
 
@@ -71,6 +71,26 @@ def test_who_waits_for_a_task_goes_on_when_that_is_cancelled() -> None:
     assert states(room, tasks) == {3: "CANCELLED", 1: "CANCELLED"}
     cancel(room, str(array.job_id))
     assert JobState(tasks.state) == JobState.CANCELLED
+
+
+@pytest.mark.parametrize("kind", ["suspend", "requeue", "requeuehold"])
+def test_a_running_job_is_steered_once(kind: str) -> None:
+    """However it is named: by its array, by its index, by its own id."""
+    room = Room()
+    array, plain = room.job(array="1-2"), room.job()
+    for _ in range(3):
+        room.run_pass()
+    task = room.cluster.arrays[array.job_id][1]
+    names = [str(plain.job_id)] * 2 + [f"{array.job_id}_1", str(array.job_id), str(task)]
+    if kind == "suspend":
+        outcome = suspend_jobs(room.cluster, SuspendJobs(ID, names), room.context(ROOT))
+    else:
+        request = RequeueJobs(ID, names, hold=kind == "requeuehold")
+        outcome = requeue_jobs(room.cluster, request, room.context(ROOT))
+    assert isinstance(outcome, Decision) and outcome.reply.errors == []
+    room.apply(list(outcome.events))
+    wanted = JobState.SUSPENDED if kind == "suspend" else JobState.CANCELLED
+    assert {JobState(job.state) for job in room.cluster.jobs.values()} == {wanted}
 
 
 WORDS = st.sampled_from(["{0}", "{0}_1", "{0}_2", "{0}_[1-3]", "{1}", "{1}_2", "{1}_[2-4]", "{2}"])

@@ -196,7 +196,7 @@ def judge(
     left = tuple(
         term if state != NEVER or term.state == NEVER else structs.replace(term, state=NEVER)
         for term, state in zip(job.dependencies, states, strict=True)
-        if state != MET or is_never
+        if state != MET
     )
     return left, is_never
 

@@ -39,6 +39,7 @@ class Steering:
         self.cluster = cluster
         self.context = context
         self.parts = JobParts(cluster, context.now_us)
+        self._seen: set[tuple[int, TaskRanges]] = set()
         self.duty_id = cluster.next_duty_id
         self.errors: list[tuple[str, int, str]] = []
         self.count = 0
@@ -65,6 +66,9 @@ class Steering:
             for job, tasks in found:
                 if (several or live_only) and job.state in TERMINAL_STATES:
                     continue
+                if (job.job_id, tasks) in self._seen:
+                    continue  # named twice: what is decided for it is not applied yet
+                self._seen.add((job.job_id, tasks))
                 self._act(text, job, tasks, act)
 
     def by_name(self, name: str, uid: int, act: Act) -> None:
