@@ -81,7 +81,6 @@ EFFECTIVE_KEYS: set[str] = {
     "PriorityUsageResetPeriod",
     "PriorityWeightAge",
     "PriorityWeightAssoc",
-    "PriorityWeightFairshare",
     "PriorityWeightJobSize",
     "PriorityWeightPartition",
     "PriorityWeightQOS",
