@@ -19,7 +19,8 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
         return ConfigText(lines=list(_yaml(cluster)))
     lines: list[str] = []
     wanted = -1
-    names = {unit.name for one in cluster.topologies for unit in (*one.switches, *one.blocks)}
+    names = {switch.name for one in cluster.topologies for switch in one.switches}
+    names |= {block.name for one in cluster.topologies for block in one.blocks}
     unit, node = request.unit, request.node
     if not node and unit not in names and unit in cluster.node_by_name:
         unit, node = "", unit  # as in Slurm a name alone may be that of a node
