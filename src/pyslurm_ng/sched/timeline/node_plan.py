@@ -128,6 +128,8 @@ class NodePlan:
 
     def _spread(self, demand: Demand) -> bool:
         """Try to spread the tasks unevenly over what is free now."""
+        if self._licenses.free_us(demand, self._now_us) != self._now_us:
+            return False
         self._shares = self._uneven.find(demand)
         return bool(self._shares)
 
@@ -135,6 +137,10 @@ class NodePlan:
         """Return when the tasks can be spread unevenly before they can be evenly, or the latter."""
         before_us = even_us + (even_us != NEVER and self._uneven.goes_first(demand))
         start_us, shares = self._uneven.find_later(demand, at_us, before_us)
+        while shares and (free_us := self._licenses.free_us(demand, start_us)) != start_us:
+            if free_us == NEVER:
+                return even_us
+            start_us, shares = self._uneven.find_later(demand, free_us, before_us)
         if shares:
             self._exact = self._amounts.of(demand, shares, self._uneven.most_gpus)
         if self._exact is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import compress
-from operator import itemgetter
+from operator import and_, itemgetter
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
@@ -107,6 +107,7 @@ class Pools:
         self._snapshot = snapshot
         if any(topology.kind != "flat" for topology in snapshot.topologies):
             return False  # nodes are not interchangeable
+        may_spread = False
         for demand in demands:
             if demand.verdict is not None:
                 continue
@@ -114,6 +115,10 @@ class Pools:
                 demand.index = self._enter(demand)
             if not demand.index:
                 return False
+            need = demand.need
+            may_spread = may_spread or (need.nodes_max > demand.index and not need.is_exclusive)
+        if may_spread and any(map(and_, snapshot.in_use, map(bool, snapshot.cpus_free))):
+            return False  # tasks could use what is left of nodes that others have a part of
         return self._are_disjoint
 
     def _enter(self, demand: Demand) -> int:

@@ -124,7 +124,7 @@ class Uneven:
         single, times_us = self._single(demand), self._timeline.times_us
         last = len(times_us) if before_us == NEVER else bisect_left(times_us, before_us)
         first = max(1, bisect_left(times_us, first_us))
-        if single is None or demand.licenses or first >= last or self._budget <= 0:
+        if single is None or first >= last or self._budget <= 0:
             return NEVER, []
         hopes = self._hopes_of(demand, single, last)
         wanted, slot, found = _to_spread(demand.need), max(first, hopes.first), NEVER
@@ -159,7 +159,7 @@ class Uneven:
     def _find_at(self, demand: Demand, slot: int) -> Shares:
         """Return an uneven spread of the tasks over what is free from a slot on, or nothing."""
         single = self._single(demand)
-        if single is None or demand.licenses:
+        if single is None:
             return []
         need = demand.need
         if need.gres_total:
