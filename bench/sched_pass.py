@@ -6,6 +6,10 @@ daily) is filled by a first pass and then has `--jobs` jobs of more than a thous
 requests waiting, a fifth of them for several nodes. Nothing is measured but the product's own
 snapshot and plan; what a pass starts runs in the next. `cold_s` is the first pass over that queue,
 `seconds` the median of the others, `cpu_seconds` what they used on a machine with other work.
+
+`memory_mib` is what passes add to the process at their largest: records of waiting and running
+jobs, limits, the grid, and two plans, for the last one is known until the next is made. What is
+there before, the cluster's state and Python itself, is not the pass: `memory_total_mib` has all.
 """
 
 from __future__ import annotations

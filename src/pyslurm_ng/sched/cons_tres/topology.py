@@ -102,11 +102,8 @@ class Layout:
         if self._loose:
             self._switches.append(_Switch(_LOOSE, loose, (len(self.units),)))
             self.units.append(loose)
-        # Of leaves: level and place among the switches; the former is for nodes in none of them.
-        self._turn = {
-            switch.leaves[0]: (switch.level, turn)
-            for turn, switch in enumerate(self._switches)
-            if not 0 < switch.level < _LOOSE
+        self._turn = {  # the place of each leaf among the switches
+            switch.leaves[0]: turn for turn, switch in enumerate(self._switches) if not switch.level
         }
         self.groups = weight_groups(weights)
         self._levels: list[list[tuple[Span, range]]] = []
@@ -229,11 +226,13 @@ class Layout:
         return free & -free
 
     def _alone(self, fits: int, counts: Sequence[int]) -> int | None:
-        """Return the first node of the leaf where the fewest fit."""
-        ways = [(*self._turn[leaf], leaf) for leaf, count in enumerate(counts) if count]
-        if not ways:
-            return None
-        _, _, leaf = min(ways, key=lambda way: (way[0], counts[way[2]], way[1]))
+        """Return the first node of the leaf where the fewest fit; of such leaves the first."""
+        leaves = counts[:-1] if self._loose else counts
+        least = min(filter(None, leaves), default=0)
+        if not least:
+            return fits & -fits or None  # of nodes below no switch
+        ways = [leaf for leaf, count in enumerate(leaves) if count == least]
+        leaf = min(ways, key=self._turn.__getitem__)
         free = self.units[leaf].part(fits)
         return free & -free
 

@@ -29,7 +29,7 @@ from pyslurm_ng.sched.timeline.slots import boundaries
 # Beyond these many different amounts, planes are shared and rows decide.
 _MOST_PLANES = {CPUS: 24, MEM: 12}
 _MOST_OTHER_PLANES = 8
-_MOST_CELLS = 40_000_000  # of rows, four bytes each
+_MOST_CELLS = 40_000_000  # nodes x resources x slots; what planes take is in proportion
 
 Threshold = tuple[int, ...]
 
