@@ -6,9 +6,10 @@ wrong guess costs order, never a promise.
 
 How long is too long, says the longest wait that EASY backfilling would have made so far, see
 `shadow`. Whether a job will wait too long, says a look ahead: when it would start if from now on
-all were served in the order that keeps the longest wait short, see `outlook`. By that order, which
-is by submission and expected run time, the waiting jobs of a partition fall into groups, served
-like this:
+all were served in the order that keeps the longest wait short, see `outlook`. That order is by due
+dates: submission and expected run time, of which at most 0.4 of the longest wait counts, or a
+stream of short jobs would pass one of days for days. By it the waiting jobs of a partition fall
+into groups, served like this:
 
 1. the first of all once any is late, and the first that takes more than two fifths of the CPUs,
    once it has waited a tenth of the longest wait, for it can only start when nearly all others have
@@ -50,6 +51,7 @@ Entry = tuple[int, Waiting, Demand]
 # Shares of the longest wait that EASY would have made.
 _WIDE_SHARE = 0.1
 _LATE_SHARE = 0.6
+_DUE_SHARE = 0.4
 _WIDE = 0.4  # of a partition's CPUs
 _EXPRESS_SHARE = 0.02  # of the machine's time
 _MOST_EXPRESS_S = 12 * 3600 * _EXPRESS_SHARE
@@ -77,11 +79,12 @@ class Smart:
         """Return the queue of a pass, each entry led by its rank, in the order to walk it."""
         self._pass_time(snapshot.now_us)
         by_partition: dict[str, list[Entry]] = {}
-        for entry in sorted(queue, key=_by_due_date):
+        for entry in queue:
             by_partition.setdefault(entry[2].partition.name, []).append(entry)
         self._follow(snapshot, by_partition)
         self._groups, self._shares_s = {}, {}
         for name, entries in by_partition.items():
+            entries.sort(key=self._by_due_date)
             by_rank: dict[int, list[Entry]] = {}
             for entry in entries:
                 by_rank.setdefault(entry[0], []).append(entry)
@@ -196,7 +199,15 @@ class Smart:
         rank, job, demand = entry
         group = self._groups.get(job.job_id, _OTHER)
         cost = self._cost(entry) if group in (_EXPRESS, _OTHER) else 0.0
-        return rank, group, cost, _due_us(job, demand), job.job_id
+        return rank, group, cost, self._due_us(job, demand), job.job_id
+
+    def _due_us(self, job: Waiting, demand: Demand) -> int:
+        """Return when a job would end if it had started at once; long ones when they must start."""
+        most_us = int(_DUE_SHARE * self._shadows[demand.partition.name].longest_us)
+        return _waits_since_us(job) + min(_run_us(job, demand), most_us)
+
+    def _by_due_date(self, entry: Entry) -> tuple[int, int]:
+        return self._due_us(entry[1], entry[2]), entry[1].job_id
 
     def _cost(self, entry: Entry) -> float:
         """Return CPU seconds over the slowdown that a second of waiting adds."""
@@ -227,15 +238,6 @@ class _Outlook:
 
 def _waits_since_us(job: Waiting) -> int:
     return job.accrue_us or job.submit_us
-
-
-def _due_us(job: Waiting, demand: Demand) -> int:
-    """Return when a job would end if it had started at once."""
-    return _waits_since_us(job) + _run_us(job, demand)
-
-
-def _by_due_date(entry: Entry) -> tuple[int, int]:
-    return _due_us(entry[1], entry[2]), entry[1].job_id
 
 
 def _run_us(job: Waiting, demand: Demand) -> int:
