@@ -42,9 +42,10 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.job_views import Views
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import Views, snapshot
+from pyslurm_ng.sched.snapshot import snapshot
 
 BEGIN_US = 1_000_000_000_000_000
 LIMITS_MIN = (5, 10, 20, 30, 60, 90, 120, 240, 360, 480, 720, 1440, 2880)

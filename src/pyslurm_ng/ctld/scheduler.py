@@ -24,12 +24,13 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.touched import touched
 from pyslurm_ng.sched.history import History
+from pyslurm_ng.sched.job_views import Views, waiting_record
 from pyslurm_ng.sched.limits.measures import Limits
 from pyslurm_ng.sched.limits.standing import Standings
 from pyslurm_ng.sched.plan import HandOver, Plan, Preemption, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.snapshot import Snapshot, Views, outline, snapshot, waiting_record
+from pyslurm_ng.sched.snapshot import Snapshot, outline, snapshot
 
 Reasons = Mapping[int, Wait]
 

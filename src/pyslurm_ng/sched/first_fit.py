@@ -23,6 +23,7 @@ from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
 from pyslurm_ng.sched.cons_tres.hiding import Hidden, hide
 from pyslurm_ng.sched.cons_tres.select import batch_node, choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.measures import Ask, given, least
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
@@ -40,7 +41,7 @@ from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of
 from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Units, tenant_of
 from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 
 def plan(

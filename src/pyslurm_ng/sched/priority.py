@@ -13,8 +13,9 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 MAX_PRIORITY = 4294967295
 _BASIC_FIRST = 4294901760  # priority/basic counts down from here in order of submission

@@ -1,4 +1,4 @@
-"""Cluster -> the columns of one scheduling pass: the only file that knows both shapes.
+"""Cluster -> the columns of one scheduling pass.
 
 A snapshot shares only frozen records and copied columns with the Cluster, so a pass may run in
 another thread while the Cluster moves on.
@@ -7,110 +7,28 @@ another thread while the Cluster moves on.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from pyslurm_ng.model import gres_parts, task_ranges
+from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.assoc import Qos
-from pyslurm_ng.model.cluster import Cluster, het_components, license_counts
+from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, JobRequest, NodeAlloc
-from pyslurm_ng.model.kept_request import shared_part
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.rows import Load
-from pyslurm_ng.model.states import JobFlag, JobState, Reason
+from pyslurm_ng.model.states import JobState
 from pyslurm_ng.model.topology import Topology
-from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.request.sharing import NOBODY, Tenant, tenant_of
+from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
+from pyslurm_ng.sched.job_views import Views
+from pyslurm_ng.sched.limits.measures import Limits
+from pyslurm_ng.sched.request.sharing import tenant_of
 from pyslurm_ng.sched.reservation.licenses import LicensesInside, kept_from, licenses_inside
 
-if TYPE_CHECKING:  # it builds on this file
-    from pyslurm_ng.sched.limits.measures import Limits
-
-HELD_REASONS = frozenset(
-    {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
-)
-
-NO_END_US = 1 << 62
 _MINUTE = 60_000_000
-_SLICE = 200  # ten microseconds each
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """One pending record as the pass sees it; for an array `tasks_left` bounds its starts now."""
-
-    job_id: int
-    request: JobRequest
-    partitions: tuple[str, ...]
-    time_limit_min: int
-    submit_us: int
-    accrue_us: int
-    priority: int  # set by hand, or NO_VAL
-    nice: int
-    site_factor: int
-    qos: str
-    account: str
-    assoc_id: int
-    uid: int
-    array_pending: tuple[tuple[int, int, int], ...]
-    tasks_left: int
-    user_name: str = ""
-    switches: int = 0  # at most so many leaf switches; 0 once it has waited long enough
-    patience_us: int = 0  # when that will be
-    het_job_id: int = 0  # the leader of a heterogeneous job, itself included
-    het_size: int = 0  # how many components that job has
-    foreseen_us: int = 0  # how long it will probably run; 0: not known
-    is_guest: bool = False  # in a reservation that draws it: takes what is free, is kept no room
-    foreseen_cost: float = 0.0  # see `history`; 0: not known
-
-
-class Victim(NamedTuple):
-    """What decides whether a running job may be preempted; `job` is it as if it waited.
-
-    `is_leaving`: it has been preempted already. `preemptor` is the job that suspended it, 0 for
-    none, negative while others have their turn. So many as `rows` may have each of its cores.
-    """
-
-    job: Waiting
-    partition: str
-    start_us: int
-    het_job_id: int
-    is_leaving: bool
-    preemptor: int
-    rows: int
-
-
-class Claim(NamedTuple):
-    """What a waiting job has preempted others for; theirs are the ids in `leaving` still there.
-
-    `is_free`: nothing stands in the way of its start any more.
-    """
-
-    job_id: int
-    partition: str
-    nodes: tuple[NodeAlloc, ...]
-    total_tasks: int
-    leaving: tuple[int, ...]
-    is_free: bool
-
-
-class Running(NamedTuple):
-    """What a job holds and until when its limit lets it; `end_us` 0: it is over, nodes clean up."""
-
-    job_id: int
-    end_us: int
-    nodes: tuple[NodeAlloc, ...]
-    licenses: str
-    is_suspended: bool = False
-    victim: Victim | None = None  # None: nobody can preempt it
-    foreseen_us: int = 0  # when it will probably end; 0: not known
-    tenant: Tenant = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,110 +67,6 @@ class Snapshot:
     features_available: tuple[tuple[str, ...], ...] = ()
     licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
-
-
-class Views:
-    """Records of pending and active jobs kept from pass to pass.
-
-    Whoever sees events says what to `forget`; only that is made anew, and what changes by itself:
-    how many tasks a throttled array may start, whose patience has ended, how long a suspended job
-    has left, which nodes still clean up. A job keeps its place when its record is made anew.
-    """
-
-    def __init__(self, slice_size: int = _SLICE) -> None:
-        """Nothing is known yet.
-
-        Args:
-            slice_size: records that `freshen` makes anew in one go.
-        """
-        self._slice_size = slice_size
-        self._history: History | None = None
-        self._waiting: dict[int, Waiting] = {}
-        self._running: dict[int, Running] = {}
-        self._stale: dict[int, None] = {}
-        self._moving: dict[int, None] = {}
-        self._knows_all = False
-        self._preempts = True
-
-    def heed_preemption(self, preempts: bool) -> None:
-        """Have no records of jobs as victims, which are large, where nobody preempts others."""
-        if preempts != self._preempts:
-            self._preempts = preempts
-            self._knows_all = False
-
-    def foresee(self, history: History | None) -> None:
-        """Say in records how long jobs will probably run; None: no more."""
-        if history is not self._history:
-            self._history = history
-            self._knows_all = False
-
-    def forget(self, job_ids: Iterable[int]) -> None:
-        """Make the records of some jobs anew; -1 stands for all."""
-        for job_id in job_ids:
-            if job_id < 0:
-                self._knows_all = False
-            else:
-                self._stale[job_id] = None
-
-    @property
-    def is_much_stale(self) -> bool:
-        """Whether it pays to `freshen` records before the next pass wants them."""
-        return self._knows_all and len(self._stale) >= self._slice_size
-
-    def freshen(self, cluster: Cluster) -> Iterator[None]:
-        """Make records anew before `renew` wants them all at once; some for each `yield`."""
-        while self.is_much_stale:
-            for job_id in [*islice(self._stale, self._slice_size)]:
-                del self._stale[job_id]
-                self._renew_waiting(cluster, job_id, cluster.time_us)
-                self._renew_running(cluster, job_id, cluster.time_us)
-            yield
-
-    def renew(self, cluster: Cluster, now_us: int) -> tuple[list[Waiting], list[Running]]:
-        """Return pending jobs that may be considered and active ones, as they are now."""
-        if self._knows_all:
-            stale = [*self._moving, *self._stale]
-        else:
-            self._waiting.clear()
-            self._running.clear()
-            stale = [*cluster.pending, *cluster.active]
-        self._moving, self._stale = {}, {}
-        self._knows_all = True
-        for job_id in stale:
-            self._renew_waiting(cluster, job_id, now_us)
-            self._renew_running(cluster, job_id, now_us)
-        return [*self._waiting.values()], [*self._running.values()]
-
-    def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
-        job = cluster.jobs[job_id] if job_id in cluster.pending else None
-        if job is None or not may_be_considered(job):
-            self._waiting.pop(job_id, None)
-            return
-        view = _waiting(cluster, job, now_us)
-        if self._history is not None:
-            history = self._history
-            view = replace(
-                view, foreseen_us=history.foreseen_us(job), foreseen_cost=history.cost(job)
-            )
-        self._waiting[job_id] = view
-        is_throttled = job.array_pending and job.array_limit
-        if is_throttled or job.request.switches or job.het_job_id:
-            self._moving[job_id] = None
-
-    def _renew_running(self, cluster: Cluster, job_id: int, now_us: int) -> None:
-        if job_id not in cluster.active:
-            self._running.pop(job_id, None)
-            return
-        job = cluster.jobs[job_id]
-        view = _running(cluster, job, now_us, preempts=self._preempts)
-        if self._history is not None and job.start_us:
-            foreseen_us = self._history.foreseen_us(job)
-            if foreseen_us:
-                end_us = job.start_us + job.suspended_us + foreseen_us
-                view = view._replace(foreseen_us=end_us)
-        self._running[job_id] = view
-        if job.flags & JobFlag.COMPLETING or job.state == JobState.SUSPENDED:
-            self._moving[job_id] = None
 
 
 class _Static(NamedTuple):
@@ -481,101 +295,3 @@ def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
     busy, used = dict(view.gres_busy[node_id]), dict(view.gres_used[node_id])
     gres_parts.keep(busy, used, alloc.gres, (held for one in leaving for held in one.gres))
     view.gres_busy[node_id], view.gres_used[node_id] = busy, used
-
-
-def _victim(cluster: Cluster, job: Job) -> Victim:
-    return Victim(
-        job=_waiting(cluster, job, 0),
-        partition=job.partition,
-        start_us=job.start_us,
-        het_job_id=job.het_job_id,
-        is_leaving=bool(job.preempt_end_us),
-        preemptor=job.suspended_by,
-        rows=job.rows,
-    )
-
-
-def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Running:
-    """Return what an active job holds; a suspended one goes on as long as it has left.
-
-    Args:
-        preempts: any job may be a victim; else those only that share cores or were one already.
-    """
-    nodes = job.nodes
-    tenant = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
-    if job.flags & JobFlag.COMPLETING:
-        held = frozenset(job.nodes_pending)
-        nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
-        return Running(job.job_id, 0, nodes, job.licenses_alloc, tenant=tenant)
-    is_suspended = job.state == JobState.SUSPENDED
-    is_victim = preempts or job.rows > 1 or bool(job.suspended_by)
-    victim = _victim(cluster, job) if is_victim else None
-    if job.preempt_end_us:
-        end_us = job.preempt_end_us
-    elif job.time_limit_min >= NO_VAL:
-        end_us = NO_END_US
-    else:
-        end_us = max(1, job.start_us + job.suspended_us + job.time_limit_min * _MINUTE)
-        if is_suspended:
-            end_us += now_us - job.suspend_us
-    return Running(
-        job.job_id, end_us, nodes, job.licenses_alloc, is_suspended, victim, tenant=tenant
-    )
-
-
-def may_be_considered(job: Job) -> bool:
-    """Return whether a pending job is eligible and not held."""
-    return bool(job.eligible_us) and job.priority != 0 and job.reason not in HELD_REASONS
-
-
-def waiting_record(cluster: Cluster, job: Job) -> Waiting:
-    """Return a pending job as a pass would see it, whether it may be considered or not."""
-    return _waiting(cluster, job, cluster.time_us)
-
-
-def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
-    left = 1
-    if job.array_pending:
-        left = task_ranges.count(job.array_pending)
-        if job.array_limit:
-            running = cluster.array_active.get(job.array_job_id, 0)
-            left = min(left, max(0, job.array_limit - running))
-    patience_us = _patience_us(job) if job.request.switches else 0
-    return Waiting(
-        job_id=job.job_id,
-        request=shared_part(job.request),
-        partitions=_names(job.partition),
-        time_limit_min=job.time_limit_min,
-        submit_us=job.submit_us,
-        accrue_us=job.accrue_us,
-        priority=job.priority,
-        nice=job.nice,
-        site_factor=job.site_factor,
-        qos=job.qos,
-        account=job.account,
-        assoc_id=job.assoc_id,
-        uid=job.uid,
-        array_pending=job.array_pending,
-        tasks_left=left,
-        user_name=job.user_name,
-        switches=job.request.switches if now_us < patience_us else 0,
-        patience_us=patience_us,
-        het_job_id=job.het_job_id,
-        het_size=_het_size(cluster, job) if job.het_job_id else 0,
-    )
-
-
-def _het_size(cluster: Cluster, job: Job) -> int:
-    """Return how many components of a heterogeneous job are not over for good."""
-    return sum(1 for part in het_components(cluster, job) if part.job_id not in cluster.ended)
-
-
-@lru_cache(4096)
-def _names(partitions: str) -> tuple[str, ...]:
-    """Return the partitions of a job; jobs of one partition share the names."""
-    return tuple(partitions.split(","))
-
-
-def _patience_us(job: Job) -> int:
-    """Return until when a job waits for few leaf switches."""
-    return (job.eligible_us or job.submit_us) + job.request.switches_wait_s * 1_000_000

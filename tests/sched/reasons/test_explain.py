@@ -15,12 +15,13 @@ from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.measures import given
 from pyslurm_ng.sched.limits.quotas import quotas
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.reasons.explain import Outlook, changes, outlook
-from pyslurm_ng.sched.snapshot import NO_END_US, Waiting, snapshot
+from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.preemption.test_preempt import TIERS, Site
 

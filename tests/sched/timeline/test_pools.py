@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.snapshot import Running, snapshot
+from pyslurm_ng.sched.job_records import Running
+from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.sched.timeline.pools import SOON_US, _busy, _Held
 from tests.model.clusters import START_US, cluster_of, conf_of
 

@@ -11,9 +11,10 @@ from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries.views import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.snapshot import Waiting, snapshot
+from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import Records, ShowPriorities
 
 if TYPE_CHECKING:

@@ -24,11 +24,12 @@ from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of
 from pyslurm_ng.model.rows import rows_of
 from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.job_views import may_be_considered
 from pyslurm_ng.sched.plan import Start
 from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.licenses import kept_from, licenses_inside
-from pyslurm_ng.sched.snapshot import is_free_now, may_be_considered
+from pyslurm_ng.sched.snapshot import is_free_now
 
 
 def dispatch(

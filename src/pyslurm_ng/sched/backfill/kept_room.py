@@ -8,6 +8,7 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.smart import Smart
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.policy import Policy
@@ -15,7 +16,7 @@ from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.reasons.obstacle import Obstacles
 from pyslurm_ng.sched.request import elastic
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sched.timeline.promises import Promises

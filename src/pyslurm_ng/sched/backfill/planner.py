@@ -19,13 +19,14 @@ from pyslurm_ng.sched.backfill.queue import Entry, Queue
 from pyslurm_ng.sched.backfill.smart import Smart
 from pyslurm_ng.sched.backfill.walk import Walk
 from pyslurm_ng.sched.cons_tres.rows import Sharing, any_shares
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import HandOver, Plan
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.inside import Inside
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 

@@ -12,13 +12,14 @@ from operator import itemgetter
 from pyslurm_ng._select import rank
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.modes import qos_ranks
 from pyslurm_ng.sched.priority import Ranking, bounded
 from pyslurm_ng.sched.request import het
 from pyslurm_ng.sched.request.demand import Demand, Demands
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 # Place in the queue (smallest first), job, demand in one of its partitions.
 Entry = tuple[int, Waiting, Demand]

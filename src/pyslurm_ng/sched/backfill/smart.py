@@ -42,9 +42,10 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.outlook import starts_in_us
 from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.plan import Start
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 Entry = tuple[int, Waiting, Demand]
 

@@ -14,6 +14,7 @@ from pyslurm_ng.sched.backfill.kept_room import KeptRoom
 from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
 from pyslurm_ng.sched.cons_tres.select import batch_node
+from pyslurm_ng.sched.job_records import NO_END_US, Claim, Waiting
 from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import HandOver, Plan, Start, Wait
@@ -24,7 +25,7 @@ from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.request import elastic, het
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import tenant_of
-from pyslurm_ng.sched.snapshot import NO_END_US, Claim, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 

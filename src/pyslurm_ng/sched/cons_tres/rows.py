@@ -18,11 +18,12 @@ from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
 from pyslurm_ng.sched.cons_tres.select import batch_node, choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Plan, Start
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import Neighbours, Units, tenant_of
 from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.snapshot import Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 
 def pass_layouts(snapshot: Snapshot) -> dict[str, Layout]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.limits.asks import given_ask, least_ask
 from pyslurm_ng.sched.limits.measures import Ask, Limits
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.request import het
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import Waiting
 
 
 class LimitGate:

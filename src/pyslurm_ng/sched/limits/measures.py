@@ -15,9 +15,9 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.request.need import Need
-from pyslurm_ng.sched.snapshot import Waiting
 
 Amounts = Mapping[
     str, int

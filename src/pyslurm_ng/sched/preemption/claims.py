@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.sched.snapshot import Claim, Running, Snapshot
+from pyslurm_ng.sched.job_records import Claim, Running
+from pyslurm_ng.sched.snapshot import Snapshot
 
 
 def leaving(snapshot: Snapshot, claim: Claim) -> list[Running]:

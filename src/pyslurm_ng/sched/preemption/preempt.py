@@ -21,6 +21,7 @@ from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.rows import pass_layouts
 from pyslurm_ng.sched.cons_tres.select import batch_node, choose
 from pyslurm_ng.sched.cons_tres.topology import Layout
+from pyslurm_ng.sched.job_records import Running, Waiting
 from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
@@ -29,7 +30,7 @@ from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.snapshot import Running, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next

@@ -22,6 +22,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption import claims
@@ -31,7 +32,7 @@ from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.place_view import named_nothing, place_view
 from pyslurm_ng.sched.reservation.reserved import END, OUTSIDE, REST, closed_times, places
-from pyslurm_ng.sched.snapshot import NO_END_US, Claim, Running, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 _MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.

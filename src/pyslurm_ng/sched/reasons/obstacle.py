@@ -12,13 +12,14 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.reasons.reason import minutes, needs, plural
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.snapshot import Snapshot
 
 AWAY = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 _MAINTENANCE = "ReqNodeNotAvail, Reserved for maintenance"

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.sched.backfill.planner import Planner, Rehearsal
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.asks import least_ask
 from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request import elastic, het
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 # Jobs ahead that are planned before the time is looked at again.
 _STRIDE = 2048

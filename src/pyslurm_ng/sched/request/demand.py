@@ -15,12 +15,13 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, JobRequest
 from pyslurm_ng.model.partition import Partition, opened, opens
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of
 from pyslurm_ng.sched.request.sharing import NOBODY, USER, Tenant, tenant_of
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 MINUTE_US = 60_000_000
 _MOST_SHORTER = 256

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import MINUTE_US, Demand
-from pyslurm_ng.sched.snapshot import NO_END_US
 
 _MOST_MIN = NO_END_US // MINUTE_US
 

@@ -14,9 +14,9 @@ from typing import Protocol
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import Waiting
 
 # Moments tried one by one; then the search goes on in longer steps.
 _CLOSE_TRIES = 64

@@ -15,6 +15,7 @@ from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.job_records import NO_END_US, Running, Waiting
 from pyslurm_ng.sched.plan import Plan, Start, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.priority import Ranking
@@ -28,7 +29,7 @@ from pyslurm_ng.sched.reservation.place_view import (
     place_view,
     why_inside,
 )
-from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot, Waiting
+from pyslurm_ng.sched.snapshot import Snapshot
 
 
 class PlanView(Protocol):

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from pyslurm_ng._select import Grid
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.cons_tres.topology import bits
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import Guest, Neighbours, Tenant, Units
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.pools import SOON_US
 from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyslurm_ng.sched.snapshot import Running
+from pyslurm_ng.sched.job_records import Running
 
 
 class HeldAmounts:

@@ -17,11 +17,12 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
 from pyslurm_ng.sched.cons_tres.select import share_tasks
 from pyslurm_ng.sched.cons_tres.topology import bits
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Units
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline

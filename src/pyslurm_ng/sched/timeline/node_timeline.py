@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from pyslurm_ng._select import Grid
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import NodePart, part_of
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import TOPO, Tenant
 from pyslurm_ng.sched.reservation.reserved import OUTSIDE, Closed, closed_times
-from pyslurm_ng.sched.snapshot import NO_END_US, Snapshot
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 from pyslurm_ng.sched.timeline.nearness import Nearness

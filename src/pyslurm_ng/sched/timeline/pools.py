@@ -20,10 +20,11 @@ from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import share_tasks
+from pyslurm_ng.sched.job_records import NO_END_US, Running
 from pyslurm_ng.sched.plan import PlannedNodes
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
-from pyslurm_ng.sched.snapshot import NO_END_US, Running, Snapshot
+from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.promises import Promises
 
 # What is overdue, or cleaning up, is expected to be gone by then.

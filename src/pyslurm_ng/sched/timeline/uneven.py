@@ -19,9 +19,9 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
 from pyslurm_ng.sched.cons_tres.topology import bits, choose_shares
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
-from pyslurm_ng.sched.snapshot import NO_END_US
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
