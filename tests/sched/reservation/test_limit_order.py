@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
@@ -116,6 +116,9 @@ def test_all_reservations_together_share_a_limit_as_one_queue_would(
     st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(1, 32)), max_size=8),
     st.integers(1, 64),
 )
+@example(
+    [(False, 0, 1), (False, 1, 1), (True, 0, 18), (True, 0, 15), (True, 0, 15)], 34
+)  # one after another has no nodes
 def test_limits_hold_and_nobody_waits_for_a_limit_that_has_room(
     jobs: list[tuple[bool, int, int]], limit: int
 ) -> None:

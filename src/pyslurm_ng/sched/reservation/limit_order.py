@@ -82,8 +82,9 @@ class LimitOrder:
         """Return whether this round may stand; else another one has begun."""
         claims = dict(self._claims)
         self._drop_idle(claims)
-        self._find(claims)
-        if claims == self._claims or self._rounds >= _MOST_ROUNDS:
+        if self._rounds < _MOST_ROUNDS:
+            self._find(claims)  # the last round has no claims that may be in vain
+        if claims == self._claims or self._rounds > _MOST_ROUNDS:
             return True
         self._claims = claims
         self._begin()
