@@ -109,6 +109,25 @@ def rank(list waiting, list moving, dict known, prepare, dict priorities):
         free(places)
 
 
+def places_used(const int32_t[::1] placed, Py_ssize_t nodes):
+    """Return a byte for each position of a node: 1 where any placing has it.
+
+    Args:
+        placed: for each placing a count and that many positions.
+    """
+    cdef bytearray used = bytearray(nodes)
+    cdef uint8_t[::1] flags = used
+    cdef Py_ssize_t at = 0, end
+    with nogil:
+        while at < placed.shape[0]:
+            end = at + 1 + placed[at]
+            at += 1
+            while at < end:
+                flags[placed[at]] = 1
+                at += 1
+    return used
+
+
 include "_profile.pxi"
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TypeVar
 
+from pyslurm_ng._select import places_used
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
@@ -103,38 +105,27 @@ class PlacedNodes(PlannedNodes):
             placed: 32-bit numbers.
             order: node ids by position.
         """
-        self._jobs, self._numbers = jobs, numbers
-        self._known: dict[int, int] | None = None
+        # Now, in the thread of the pass: who asks is on the loop.
+        self._begins = dict(zip(reversed(jobs), reversed(numbers), strict=True))
         self._placed = memoryview(placed).cast("i")
         self._order = order
         self._nodes: frozenset[int] | None = None
 
     def __getitem__(self, job_id: int) -> tuple[int, ...]:
-        begin = self._number()[job_id] + 1
+        begin = self._begins[job_id] + 1
         places = self._placed[begin : begin + self._placed[begin - 1]]
         return tuple(sorted(self._order[place] for place in places))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._number())
+        return iter(self._begins)
 
     def __len__(self) -> int:
-        return len(self._number())
-
-    def _number(self) -> dict[int, int]:
-        if self._known is None:
-            pairs = zip(reversed(self._jobs), reversed(self._numbers), strict=True)
-            self._known = dict(pairs)
-        return self._known
+        return len(self._begins)
 
     def all_nodes(self) -> frozenset[int]:
         if self._nodes is None:
-            places = self._placed
-            used: set[int] = set()
-            at = 0
-            while at < len(places):
-                used.update(places[at + 1 : at + 1 + places[at]])
-                at += 1 + places[at]
-            self._nodes = frozenset(self._order[place] for place in used)
+            used = places_used(self._placed, len(self._order))
+            self._nodes = frozenset(compress(self._order, used))
         return self._nodes
 
 
@@ -146,8 +137,9 @@ class JoinedNodes(PlannedNodes):
 
     def __getitem__(self, job_id: int) -> tuple[int, ...]:
         for part in self._parts:
-            if job_id in part:
-                return part[job_id]
+            found = part.get(job_id)
+            if found is not None:
+                return found
         raise KeyError(job_id)
 
     def __iter__(self) -> Iterator[int]:

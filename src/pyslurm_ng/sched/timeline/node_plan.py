@@ -404,8 +404,8 @@ class NodePlan:
 
     def planned_nodes(self, reservations: Promises) -> PlannedNodes:
         """Return the nodes of every reservation, by job id; of an array's first."""
-        jobs, numbers = reservations.job_ids[:], self._reserved[:]
-        return PlacedNodes(jobs, numbers, self._timeline.grid.all_placed(), self.hardware.order)
+        placed = self._timeline.grid.all_placed()
+        return PlacedNodes(reservations.job_ids, self._reserved, placed, self.hardware.order)
 
     # Trials: room for several jobs at once, or none at all --------------------------------------
 
