@@ -109,6 +109,42 @@ def rank(list waiting, list moving, dict known, prepare, dict priorities):
         free(places)
 
 
+def first_of_each(const int64_t[::1] job_ids, const int64_t[::1] numbers):
+    """Return the job ids in ascending order, once each, and beside them the first number of each.
+
+    Both as 64-bit numbers; a dict of a hundred thousand would take ten times the memory.
+    """
+    cdef Py_ssize_t index, kept = 0, count = job_ids.shape[0]
+    cdef Place *places = <Place *>malloc((count + 1) * sizeof(Place))
+    if places == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            for index in range(count):
+                places[index].leads = job_ids[index]
+                places[index].submit_us = places[index].job_id = 0
+                places[index].index = index
+            qsort(places, count, sizeof(Place), earlier)
+            for index in range(count):
+                if kept == 0 or places[kept - 1].leads != places[index].leads:
+                    places[kept] = places[index]
+                    kept += 1
+        jobs, firsts = bytearray(8 * kept), bytearray(8 * kept)
+        fill_first_of_each(places, kept, numbers, jobs, firsts)
+        return jobs, firsts
+    finally:
+        free(places)
+
+
+cdef void fill_first_of_each(
+    const Place *places, Py_ssize_t count, const int64_t[::1] numbers, char *jobs, char *firsts
+) noexcept:
+    cdef Py_ssize_t index
+    for index in range(count):
+        (<int64_t *>jobs)[index] = places[index].leads
+        (<int64_t *>firsts)[index] = numbers[places[index].index]
+
+
 def places_used(const int32_t[::1] placed, Py_ssize_t nodes):
     """Return a byte for each position of a node: 1 where any placing has it.
 

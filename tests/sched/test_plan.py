@@ -14,12 +14,23 @@ PLACINGS = st.lists(st.lists(st.integers(0, NODES - 1), unique=True), max_size=8
 
 def placed(placings: list[list[int]], first_job: int = 1) -> PlacedNodes:
     """Return what planning one job for each of these lists of positions leaves behind."""
-    numbers, begins = array("i"), []
+    numbers, begins = array("i"), array("q")
     for positions in placings:
         begins.append(len(numbers))
         numbers.extend([len(positions), *positions])
-    jobs = [*range(first_job, first_job + len(placings))]
+    jobs = array("q", range(first_job, first_job + len(placings)))
     return PlacedNodes(jobs, begins, numbers.tobytes(), [*reversed(range(NODES))])
+
+
+def test_of_several_placings_of_a_job_the_first_counts() -> None:
+    """Those of an array's tasks."""
+    nodes = PlacedNodes(
+        array("q", [7, 3, 7]),
+        array("q", [0, 2, 4]),
+        array("i", [1, 0, 1, 1, 1, 2]).tobytes(),
+        range(9),
+    )
+    assert dict(nodes) == {3: (1,), 7: (0,)}
 
 
 @given(PLACINGS, PLACINGS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TypeVar
 
-from pyslurm_ng._select import places_used
+from pyslurm_ng._select import first_of_each, places_used
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
@@ -97,30 +99,35 @@ class PlacedNodes(PlannedNodes):
     """
 
     def __init__(
-        self, jobs: Sequence[int], numbers: Sequence[int], placed: bytes, order: Sequence[int]
+        self, jobs: array[int], numbers: array[int], placed: bytes, order: Sequence[int]
     ) -> None:
         """Keep where each job's nodes begin in `placed`; of several placings the first.
 
         Args:
+            jobs, numbers: 64-bit numbers, side by side.
             placed: 32-bit numbers.
             order: node ids by position.
         """
-        # Now, in the thread of the pass: who asks is on the loop.
-        self._begins = dict(zip(reversed(jobs), reversed(numbers), strict=True))
+        # Sorted now, in the thread of the pass: who asks is on the loop.
+        found, begins = first_of_each(jobs, numbers)
+        self._jobs, self._begins = memoryview(found).cast("q"), memoryview(begins).cast("q")
         self._placed = memoryview(placed).cast("i")
         self._order = order
         self._nodes: frozenset[int] | None = None
 
     def __getitem__(self, job_id: int) -> tuple[int, ...]:
-        begin = self._begins[job_id] + 1
+        index = bisect_left(self._jobs, job_id)
+        if index == len(self._jobs) or self._jobs[index] != job_id:
+            raise KeyError(job_id)
+        begin = self._begins[index] + 1
         places = self._placed[begin : begin + self._placed[begin - 1]]
         return tuple(sorted(self._order[place] for place in places))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._begins)
+        return iter(self._jobs)
 
     def __len__(self) -> int:
-        return len(self._begins)
+        return len(self._jobs)
 
     def all_nodes(self) -> frozenset[int]:
         if self._nodes is None:
