@@ -151,6 +151,10 @@ cdef class Profile:
         """Make a boundary, so that something may start there."""
         self._boundary(time_us)
 
+    def __len__(self):
+        """How many slots there are."""
+        return self._count
+
     def slots(self):
         """Return (boundary, amounts) of every slot."""
         return [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyslurm_ng.ctld.early_starts import EarlyStarts
-from pyslurm_ng.ctld.queries.jobs import refresh_live
+from pyslurm_ng.ctld.queries.jobs import is_live_behind, refresh_live
 from pyslurm_ng.ctld.rules import gang, preempt
 from pyslurm_ng.ctld.rules.complete_wait import held_back
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
@@ -305,7 +305,8 @@ class Scheduler:
             took_us=outcome.took_us,
             now_us=self._edges.now_us(),
         )
-        self._slices.run(refresh_live(self._writer.cluster, self._soft))
+        if is_live_behind(self._writer.cluster, self._soft):
+            self._slices.run(refresh_live(self._writer.cluster, self._soft))
         # Passes over a long queue must leave the thread half of the time, the loop four fifths.
         pause_s = max(outcome.took_us, 4 * self._snapshot_us) / 1e6
         self._pause_s = 0.0 if pause_s < _SHORT_PASS_S else min(pause_s, _LONGEST_PAUSE_S)

@@ -165,14 +165,19 @@ def _begin_live(cluster: Cluster, soft: Soft) -> None:
         cache.live_generation = soft.plan_generation
 
 
+def is_live_behind(cluster: Cluster, soft: Soft) -> bool:
+    """Return whether many records in a listing that somebody has asked for are of a former pass."""
+    is_known = soft.records.live_generation in (-1, soft.plan_generation)
+    return not is_known and len(cluster.pending) > _MANY_WAITING
+
+
 def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
     """Pack the records of many waiting jobs anew after a pass, some for each `yield`.
 
     Until it is through, some records are of this pass and others of one before.
     """
     cache, generation = soft.records, soft.plan_generation
-    is_known = cache.live_generation in (-1, generation)
-    if is_known or len(cluster.pending) <= _MANY_WAITING:
+    if not is_live_behind(cluster, soft):
         return
     waiting = [*cluster.pending]
     tails: Tails = {}

@@ -180,7 +180,7 @@ class Pools:
     @property
     def slots(self) -> int:
         """How many stretches of time the profile has by now."""
-        return len(self._profile.slots())
+        return len(self._profile)
 
     def _ends(self, snapshot: Snapshot) -> Counter[tuple[int, int]]:
         """Return how many nodes come back by (moment, pool), node by node."""
