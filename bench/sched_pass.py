@@ -40,7 +40,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.model.touched import touched
+from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_views import Views
 from pyslurm_ng.sched.plan import Plan
@@ -287,7 +287,7 @@ def measure(
         for start in plan.starts:
             events = dispatch(cluster, start, now_us)
             apply_all(cluster, events)
-            views.forget(job_id for event in events for job_id in touched(event)[0])
+            views.forget(job_id for event in events for job_id in touched_jobs(event))
             if usage is not None:
                 usage.applied(events)
         started.append(len(plan.starts))

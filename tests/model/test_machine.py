@@ -18,7 +18,7 @@ from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.states import JobState, NodeState
-from pyslurm_ng.model.touched import touched
+from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.job_records import Running, Waiting
 from pyslurm_ng.sched.job_views import Views
@@ -68,8 +68,8 @@ class ClusterMachine(RuleBasedStateMachine):
         """Apply the live events and keep what the journal would hold."""
         for event in events:
             apply(self.cluster, event)
-            self.views.forget(touched(event)[0])
-            self.count.forget(touched(event)[0])
+            self.views.forget(touched_jobs(event))
+            self.count.forget(touched_jobs(event))
             self.limits.applied([event])
         self.journal.append(ev.encode_batch(events))
 

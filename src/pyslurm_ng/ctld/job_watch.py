@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.touched import EVERYTHING, touched
+from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
 
 Changed = Callable[["Job | None"], bool]
 
@@ -45,7 +45,7 @@ class JobWatch:
             return
         due: dict[int, None] = {}
         for event in events:
-            job_ids = touched(event)[0]
+            job_ids = touched_jobs(event)
             if job_ids == EVERYTHING:
                 due.update(dict.fromkeys(self._watched))
             else:

@@ -14,7 +14,7 @@ from pyslurm_ng.ctld.rules.steps import step_ends_us
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.touched import EVERYTHING, touched
+from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
 
 
 class LimitIndex:
@@ -28,7 +28,7 @@ class LimitIndex:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Note which jobs to look at."""
         for event in events:
-            job_ids = touched(event)[0]
+            job_ids = touched_jobs(event)
             if job_ids == EVERYTHING or isinstance(event, ev.PartitionUpdated):
                 self._changed = dict.fromkeys(self._cluster.active)
             else:

@@ -22,7 +22,7 @@ from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.touched import touched
+from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.job_views import Views, waiting_record
 from pyslurm_ng.sched.limits.measures import Limits
@@ -196,7 +196,7 @@ class Scheduler:
         """See whether events make a pass due, and what they change for it."""
         for event in events:
             if not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
-                self._views.forget(touched(event)[0])
+                self._views.forget(touched_jobs(event))
             if self._history is not None and isinstance(event, ev.JobEnded):
                 self._history.ended(self._writer.cluster.jobs[event.job_id])
         if self._views.is_much_stale and not self._is_freshening:

@@ -22,7 +22,7 @@ from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.model.touched import EVERYTHING, touched
+from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
 from pyslurm_ng.wire.step_messages import CreateStep, StepGranted, StepOver, StepWaiting
 
 # Steps that follow one another must not see each other's tail as "busy": nodes report an end
@@ -142,7 +142,7 @@ class StepCalls:
                     self._tell_over(call, event)
             if not self._waiting:
                 continue
-            job_ids = touched(event)[0]
+            job_ids = touched_jobs(event)
             hit = self._waiting if job_ids == EVERYTHING else job_ids
             for job_id in hit:
                 if job_id in self._waiting:

@@ -19,7 +19,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
-from pyslurm_ng.model.touched import touched
+from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.measures import Amounts, Ask, given, held
@@ -92,7 +92,7 @@ class UsageIndex:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Note runs that begin and end."""
         for event in events:
-            self._running.forget(touched(event)[0])
+            self._running.forget(touched_jobs(event))
             if isinstance(event, ev.JobAllocated):
                 self._begin(self._cluster.jobs[event.job_id])
             elif isinstance(event, (ev.JobCompleting, ev.JobEnded)):

@@ -32,7 +32,9 @@ _JOB_AND_NODES = (
     ev.JobCompleting,
     ev.JobResized,
 )
+_ABOUT_A_JOB = (*_ONE_JOB, *_JOB_AND_NODES)
 _SHOWN_BY_NODES = (
+    ev.ConfigLoaded,
     ev.PartitionUpdated,
     ev.PartitionDeleted,
     ev.ReservationCreated,
@@ -43,33 +45,38 @@ _SHOWN_BY_NODES = (
 _NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
 
 
-def touched(event: ev.AnyEvent) -> tuple[Ids, Ids]:
-    """Return the ids of the jobs and of the nodes whose records or use the event changed.
-
-    `EVERYTHING` stands for all of a kind. For an event that frees nodes without naming them the
-    caller adds the nodes of the job, which it knows from the Cluster: see `nodes_follow_job`.
-    """
-    if isinstance(event, _ONE_JOB):
-        return (event.job_id,), ()
-    if isinstance(event, ev.JobAllocated):
-        return (event.job_id,), tuple(alloc.node_id for alloc in event.nodes)
-    if isinstance(event, _JOB_AND_NODES):
-        return (event.job_id,), ()
+def touched_jobs(event: ev.AnyEvent) -> Ids:
+    """Return the ids of the jobs whose records an event changed; `EVERYTHING` stands for all."""
+    if isinstance(event, ev.DutiesDone):  # most events are
+        return ()
+    if isinstance(event, _ABOUT_A_JOB):
+        return (event.job_id,)
     if isinstance(event, ev.ArrayTaskSplit):
-        return (event.array_job_id, event.job_id), ()
+        return (event.array_job_id, event.job_id)
     if isinstance(event, ev.JobPurged):
-        return event.job_ids, ()
-    if isinstance(event, ev.NodeRegistered):
-        return (), (event.node_id,)
-    if isinstance(event, _NODES):
-        return (), event.node_ids
-    if isinstance(event, ev.DutiesDone):
-        return (), tuple(node_id for node_id, _ in event.done)
+        return event.job_ids
     if isinstance(event, ev.ConfigLoaded):
-        return EVERYTHING, EVERYTHING
+        return EVERYTHING
+    return ()
+
+
+def touched_nodes(event: ev.AnyEvent) -> Ids:
+    """Return the ids of the nodes whose records or use an event changed.
+
+    `EVERYTHING` stands for all. For an event that frees nodes without naming them the caller adds
+    the nodes of the job, which it knows from the Cluster: see `nodes_follow_job`.
+    """
+    if isinstance(event, ev.DutiesDone):
+        return tuple(node_id for node_id, _ in event.done)
+    if isinstance(event, ev.JobAllocated):
+        return tuple(alloc.node_id for alloc in event.nodes)
+    if isinstance(event, ev.NodeRegistered):
+        return (event.node_id,)
+    if isinstance(event, _NODES):
+        return event.node_ids
     if isinstance(event, _SHOWN_BY_NODES):
-        return (), EVERYTHING
-    return (), ()
+        return EVERYTHING
+    return ()
 
 
 def nodes_follow_job(event: ev.AnyEvent) -> int:

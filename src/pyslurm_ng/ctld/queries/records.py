@@ -13,7 +13,7 @@ import msgspec
 
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.touched import EVERYTHING, nodes_follow_job, touched
+from pyslurm_ng.model.touched import EVERYTHING, nodes_follow_job, touched_jobs, touched_nodes
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -62,7 +62,7 @@ class RecordCache:
     def note(self, cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
         """Forget what `events`, just applied, have changed."""
         for event in events:
-            job_ids, node_ids = touched(event)
+            job_ids, node_ids = touched_jobs(event), touched_nodes(event)
             if not job_ids and not node_ids:
                 continue
             self.generation += 1

@@ -7,7 +7,7 @@ fall into pools; jobs of one pool may use all of it and nothing else. Licences a
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import compress
 from operator import and_, itemgetter
@@ -26,6 +26,8 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.promises import Promises
+
+Ends = defaultdict[tuple[int, int], int]  # nodes that come back by (moment, pool)
 
 # What is overdue, or cleaning up, is expected to be gone by then.
 SOON_US = 60_000_000
@@ -182,10 +184,10 @@ class Pools:
         """How many stretches of time the profile has by now."""
         return len(self._profile)
 
-    def _ends(self, snapshot: Snapshot) -> Counter[tuple[int, int]]:
+    def _ends(self, snapshot: Snapshot) -> Ends:
         """Return how many nodes come back by (moment, pool), node by node."""
         busy_until, in_use = _busy(snapshot), snapshot.in_use
-        ends: Counter[tuple[int, int]] = Counter()
+        ends: Ends = defaultdict(int)
         for pool in self._pools.values():
             for node_id in pool.node_ids:
                 if in_use[node_id]:
@@ -294,7 +296,7 @@ class _Held:
         self._holders: Counter[int] = Counter()
         self._shared = 0  # nodes with several holders
 
-    def ends(self, snapshot: Snapshot, busy: list[int]) -> Counter[tuple[int, int]] | None:
+    def ends(self, snapshot: Snapshot, busy: list[int]) -> Ends | None:
         """Return how many nodes come back by (moment, pool), or None if that needs a closer look.
 
         Args:
@@ -314,7 +316,7 @@ class _Held:
         if self._shared:
             return None
         soon_us = snapshot.now_us + SOON_US
-        found: Counter[tuple[int, int]] = Counter()
+        found: Ends = defaultdict(int)
         left = list(busy)
         for record, counts in known.values():
             end_us = record.end_us if record.end_us > snapshot.now_us else soon_us
