@@ -16,7 +16,7 @@ from pyslurm_ng.d.kernel_files import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 _KILL_ROUNDS = 50
 _KILL_PAUSE_S = 0.01
@@ -436,8 +436,3 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
-
-
-def member_pids(groups: "Sequence[Group]") -> list[int]:
-    """Return the processes of several groups."""
-    return [pid for group in groups for pid in group.pids()]

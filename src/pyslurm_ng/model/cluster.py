@@ -565,11 +565,6 @@ def is_completing(job: Job) -> bool:
     return bool(job.flags & JobFlag.COMPLETING)
 
 
-def is_array_record(job: Job) -> bool:
-    """Return whether the record stands for waiting tasks of an array."""
-    return bool(job.array_pending)
-
-
 def effective_cpus(spec: NodeSpec) -> int:
     """Return the CPUs that jobs may use: all but the specialised cores'."""
     threads = max(1, spec.threads_per_core)

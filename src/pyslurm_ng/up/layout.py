@@ -63,9 +63,6 @@ class Layout:
         """Return the pid files there are, by the daemon's name: slurmctld, slurmd-n1 ..."""
         return {path.stem: path for path in sorted(self.run.glob("*.pid"))}
 
-    def log_files(self) -> list[Path]:
-        return sorted(self.log.glob("*.log"))
-
 
 def _run_prefix() -> str:
     return f"pyslurm-ng-{os.geteuid()}-"

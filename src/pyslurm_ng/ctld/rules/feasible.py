@@ -13,7 +13,7 @@ from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.select import choose, place_of
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.request.features import suits
-from pyslurm_ng.sched.request.need import Need, Selection, need_of
+from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing
 
 _MOST_KEPT = 4096
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
@@ -31,7 +31,7 @@ def feasible(
     A job that wants more nodes or CPUs than the partition has is accepted and waits, as in Slurm
     (`EnforcePartLimits` refuses it elsewhere): nodes may be added.
     """
-    key = (partition.name, selection, _shape(request))
+    key = (partition.name, selection, placing(request))
     known = cluster.memo.get(key, key)
     if known is not key:
         assert known is None or isinstance(known, Reject)
@@ -75,21 +75,6 @@ def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
         cluster.memo[key] = known
     assert isinstance(known, list)
     return known
-
-
-def _shape(request: JobRequest) -> tuple[object, ...]:
-    """Return everything of a request that decides where it fits."""
-    return (
-        request.nodes_min, request.nodes_max, request.ntasks, request.ntasks_per_node,
-        request.ntasks_per_socket, request.ntasks_per_core, request.ntasks_per_gpu,
-        request.cpus_per_task, request.mincpus, request.sockets_per_node,
-        request.cores_per_socket, request.threads_per_core, request.core_spec,
-        request.thread_spec, request.mem_per_node_mib, request.mem_per_cpu_mib,
-        request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
-        request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
-        request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.flags, request.segment, request.prefer, request.node_sizes,
-    )  # fmt: skip
 
 
 def _judge(

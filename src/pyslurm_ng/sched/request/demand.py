@@ -19,7 +19,7 @@ from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.features import suits
-from pyslurm_ng.sched.request.need import Need, need_of
+from pyslurm_ng.sched.request.need import Need, need_of, placing
 from pyslurm_ng.sched.request.sharing import NOBODY, USER, Tenant, tenant_of
 from pyslurm_ng.sched.snapshot import Snapshot
 
@@ -111,19 +111,10 @@ class Demand:
 
 
 def _shape(request: JobRequest) -> tuple[object, ...]:
-    """Return everything of a request that decides where and how it fits."""
+    """Return everything of a request that decides where, how and when it fits."""
     return (
-        request.nodes_min, request.nodes_max, request.ntasks, request.ntasks_per_node,
-        request.ntasks_per_socket, request.ntasks_per_core, request.ntasks_per_gpu,
-        request.cpus_per_task, request.mincpus, request.sockets_per_node,
-        request.cores_per_socket, request.threads_per_core, request.core_spec,
-        request.thread_spec, request.mem_per_node_mib, request.mem_per_cpu_mib,
-        request.mem_per_gpu_mib, request.tmp_mib, request.gres, request.gpus,
-        request.gpus_per_node, request.gpus_per_socket, request.gpus_per_task,
-        request.cpus_per_gpu, request.tres_per_task, request.node_list, request.exclude,
-        request.constraint, request.licenses, request.flags, request.segment,
-        request.time_min_min, request.deadline_us, request.reservation, request.prefer,
-        request.distribution, request.node_sizes,
+        placing(request), request.licenses, request.time_min_min, request.deadline_us,
+        request.reservation, request.distribution,
     )  # fmt: skip
 
 

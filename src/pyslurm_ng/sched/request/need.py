@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.tres import parse_gres
@@ -29,6 +30,16 @@ from pyslurm_ng.sched.request.features import FeatureError, Way, least_nodes, wa
 from pyslurm_ng.sched.request.sharing import sharing_of
 
 GresNeed = tuple[str, str, int]  # name, type or empty, count
+
+
+_placing = attrgetter(
+    "nodes_min", "nodes_max", "ntasks", "ntasks_per_node", "ntasks_per_socket",
+    "ntasks_per_core", "ntasks_per_gpu", "cpus_per_task", "mincpus", "sockets_per_node",
+    "cores_per_socket", "threads_per_core", "core_spec", "thread_spec", "mem_per_node_mib",
+    "mem_per_cpu_mib", "mem_per_gpu_mib", "tmp_mib", "gres", "gpus", "gpus_per_node",
+    "gpus_per_socket", "gpus_per_task", "cpus_per_gpu", "tres_per_task", "node_list", "exclude",
+    "constraint", "flags", "segment", "prefer", "node_sizes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,3 +362,9 @@ def _gpus(text: str, times: int = 1) -> tuple[GresNeed, ...]:
             kind, _, count = part.rpartition(":")
             needs.append(("gpu", kind, int(count) * times))
     return tuple(needs)
+
+
+def placing(request: JobRequest) -> tuple[object, ...]:
+    """Return everything of a request that decides on which nodes it fits."""
+    found: tuple[object, ...] = _placing(request)
+    return found
