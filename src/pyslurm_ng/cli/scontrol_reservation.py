@@ -229,7 +229,9 @@ def _object(row: "Row") -> "dict[str, Any]":
 
     return {
         "accounts": row["accounts"],
+        "allowed_partitions": row["allowed_partitions"],
         "burst_buffer": "",
+        "comment": row["comment"],
         "core_count": row["core_count"],
         "core_specializations": [{"node": name, "core": cores} for name, cores in _core_ids(row)],
         "end_time": seconds(row["end_us"]),
@@ -242,6 +244,7 @@ def _object(row: "Row") -> "dict[str, Any]":
         "node_count": row["node_count"],
         "node_list": row["nodes"],
         "partition": row["partition"],
+        "qos": row["qos"],
         "purge_completed": {"time": number(row["purge_s"], is_set=row["purge_s"] > 0)},
         "start_time": seconds(row["start_us"]),
         "tres": row["tres"],

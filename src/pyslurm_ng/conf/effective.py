@@ -196,7 +196,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
         "SchedulerParameters",
         "enable_hetjob_steps",
     ): "steps over components work unless disable_hetjob_steps is set",
-    ("SchedulerParameters", "extra_constraints"): _NOT_YET,
     ("SchedulerParameters", "ignore_numa"): "NUMA nodes are never taken for sockets",
     ("SchedulerParameters", "max_rpc_cnt"): _EVENTS,
     ("SchedulerParameters", "max_sched_time"): _ALWAYS,

@@ -112,6 +112,7 @@ class JobRequest(
     exclude: str = ""  # -x
     constraint: str = ""
     prefer: str = ""
+    node_extra: str = ""  # what Extra of its nodes has to satisfy: `extra`, where that is read
     batch_features: str = ""
     cluster_features: str = ""
     switches: int = 0

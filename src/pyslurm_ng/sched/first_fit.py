@@ -206,6 +206,7 @@ class _Pass:
             partition,
             self.snapshot.node_by_name,
             self.policy.selection,
+            self.snapshot.extras,
         )
         if job.switches:
             need = replace(need, switches=job.switches)

@@ -65,6 +65,7 @@ class Snapshot:
     assoc_priority: Mapping[int, int] = field(default_factory=dict)  # of those that have one
     fairshare: Mapping[int, float] = field(default_factory=dict)  # factors by association
     features_available: tuple[tuple[str, ...], ...] = ()
+    extras: tuple[str, ...] = ()
     licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
 
@@ -77,6 +78,7 @@ class _Static(NamedTuple):
     features: tuple[tuple[str, ...], ...]
     node_by_name: dict[str, int]
     available: tuple[tuple[str, ...], ...]
+    extras: tuple[str, ...]
     total_cpus: int
     total_nodes: int
 
@@ -119,6 +121,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         qos=dict(cluster.qos),
         assoc_priority=_assoc_priority(cluster),
         features_available=static.available,
+        extras=static.extras,
         claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
     )
     _keep_preempted(cluster, view)
@@ -179,6 +182,7 @@ def _static(cluster: Cluster) -> _Static:
         features=tuple(node.features_active if node is not None else () for node in nodes),
         node_by_name=dict(cluster.node_by_name),
         available=tuple(node.features if node is not None else () for node in nodes),
+        extras=tuple(node.extra if node is not None else "" for node in nodes),
         total_cpus=sum(node.spec.cpus for node in nodes if node is not None),
         total_nodes=sum(1 for node in nodes if node is not None),
     )

@@ -63,6 +63,7 @@ def test_job(
             partition,
             cluster.node_by_name,
             rules.selection,
+            [node.extra if node is not None else "" for node in cluster.nodes],
         )
         length_us = limit_us(found.time_limit_min, partition)
         place = _first_place(cluster, who, partition, need, earliest_us, length_us)

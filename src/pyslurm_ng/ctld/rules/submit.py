@@ -19,7 +19,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.reservations import check_requested
 from pyslurm_ng.ctld.rules.submit_account import Standing, standing_of
-from pyslurm_ng.ctld.rules.submit_place import check_names, check_partitions
+from pyslurm_ng.ctld.rules.submit_place import check_names, check_partitions, node_extra
 from pyslurm_ng.model import events as ev, job as mj
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
@@ -172,6 +172,11 @@ def check(
     names = check_names(cluster, request, conf)
     if isinstance(names, Reject):
         return names
+    demanded = node_extra(request.extra, conf)
+    if isinstance(demanded, Reject):
+        return demanded
+    if request.node_extra != demanded:
+        request = msgspec.structs.replace(request, node_extra=demanded)
     standing = standing_of(cluster, request, names, context)
     if isinstance(standing, Reject):
         return standing

@@ -22,7 +22,7 @@ from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched.policy import selection
-from pyslurm_ng.sched.request import features
+from pyslurm_ng.sched.request import extra, features
 
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 
@@ -123,6 +123,17 @@ def _check_features(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> R
         if not is_known and not has_option(words, option):
             return Reject(Errno.ESLURM_INVALID_FEATURE)
     return None
+
+
+def node_extra(text: str, conf: SlurmConf) -> str | Reject:
+    """Return what `--extra` demands of nodes: nothing unless extra_constraints makes it do so."""
+    if not text or not has_option(conf.scheduler_parameters, "extra_constraints"):
+        return ""
+    try:
+        extra.parse(text)
+    except extra.ExtraError as error:
+        return Reject(Errno.ESLURM_INVALID_FEATURE, f"--extra={text}: {error}")
+    return text
 
 
 def _known_features(cluster: Cluster) -> frozenset[str]:

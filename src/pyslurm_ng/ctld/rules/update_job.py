@@ -21,7 +21,12 @@ from pyslurm_ng.ctld.rules.steer import (
     release_fields,
     waiting_reason,
 )
-from pyslurm_ng.ctld.rules.submit_place import as_judged, check_access, check_names
+from pyslurm_ng.ctld.rules.submit_place import (
+    as_judged,
+    check_access,
+    check_names,
+    node_extra,
+)
 from pyslurm_ng.model import job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
@@ -521,6 +526,17 @@ def _comment(change: Change, value: str) -> int:
     return 0
 
 
+def _extra(change: Change, value: str) -> int:
+    """Write Extra, a note of any text but for a pending job that asks nodes for it."""
+    change.request["extra"] = value
+    if change.is_pending:
+        demanded = node_extra(value, change.context.conf)
+        if isinstance(demanded, Reject):
+            return demanded.code
+        change.request["node_extra"] = demanded
+    return 0
+
+
 def _admin_comment(change: Change, value: str) -> int:
     if not change.context.caller.is_operator:
         return Errno.ESLURM_ACCESS_DENIED
@@ -569,7 +585,7 @@ SETTERS: dict[str, Setter] = {
     "arraytaskthrottle": _throttle,
     "comment": _comment,
     "admincomment": _admin_comment,
-    "extra": _text("extra", pending=False),
+    "extra": _extra,
     "jobname": _text("name", pending=False),
     "wckey": _text("wckey", pending=False),
     "mailuser": _text("mail_user", pending=False),
@@ -624,6 +640,7 @@ _PLACING = frozenset(JobRequest.__struct_fields__) - {
     "comment",
     "admin_comment",
     "extra",
+    "node_extra",
     "wckey",
     "mail_user",
     "mail_type",

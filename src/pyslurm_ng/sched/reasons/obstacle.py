@@ -147,6 +147,18 @@ def unplaceable(
                 f"that can have {request.constraint} have it active"
             )
             return Wait(Reason.Constraints, text)
+    if request.node_extra:
+        able = [
+            node_id
+            for node_id in partition.node_ids
+            if snapshot.specs[node_id] is not None and suits(request, snapshot.features[node_id])
+        ]
+        if _fits(snapshot, able, need):
+            text = (
+                f"needs {what}; of {plural(len(able), 'suitable node')} of {partition.name} "
+                f"{len(suited)} have Extra with {request.node_extra}"
+            )
+            return Wait(Reason.Constraints, text)
     text = f"needs {what}; {partition.name} has no such nodes, in service or not"
     if request.constraint:
         text += f", with {request.constraint}"

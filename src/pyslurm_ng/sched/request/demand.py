@@ -200,6 +200,7 @@ class Demands:
             partition,
             snapshot.node_by_name,
             self._policy.selection,
+            snapshot.extras,
         )
         if job.switches:
             need = replace(need, switches=job.switches)
@@ -243,7 +244,7 @@ class Demands:
 
     def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
         key: tuple[str, ...] = (
-            partition.name, request.constraint, request.exclude, request.prefer
+            partition.name, request.constraint, request.exclude, request.prefer, request.node_extra
         )  # fmt: skip
         if request.node_list and not need.required_nodes:
             key = (*key, request.node_list)  # it names those that it may have

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -26,6 +26,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes, total
+from pyslurm_ng.sched.request.extra import nodes_without
 from pyslurm_ng.sched.request.features import FeatureError, Way, least_nodes, ways
 from pyslurm_ng.sched.request.sharing import sharing_of
 
@@ -38,7 +39,7 @@ _placing = attrgetter(
     "cores_per_socket", "threads_per_core", "core_spec", "thread_spec", "mem_per_node_mib",
     "mem_per_cpu_mib", "mem_per_gpu_mib", "tmp_mib", "gres", "gpus", "gpus_per_node",
     "gpus_per_socket", "gpus_per_task", "cpus_per_gpu", "tres_per_task", "node_list", "exclude",
-    "constraint", "flags", "segment", "prefer", "node_sizes",
+    "constraint", "flags", "segment", "prefer", "node_sizes", "node_extra",
 )  # fmt: skip
 
 
@@ -169,11 +170,15 @@ def need_of(
     partition: Partition,
     node_by_name: Mapping[str, int],
     selection: Selection = DEFAULTS,
+    extras: Sequence[str] = (),
 ) -> Need:
     """Return what `request` needs in `partition`.
 
     Node names that do not exist are passed over: the submit rule has refused them, and a node may
     have been removed since.
+
+    Args:
+        extras: Extra of each node, by node id; empty: whatever it is now, it may be changed.
     """
     sizes = job_sizes(request, partition)
     flags = request.flags
@@ -183,6 +188,8 @@ def need_of(
         # More names than it may have nodes: any of those named.
         excluded |= frozenset(partition.node_ids) - required
         required = frozenset()
+    if request.node_extra and extras:
+        excluded = excluded.union(nodes_without(request.node_extra, extras, partition.node_ids))
     mem = sizes.mem_per_node_mib, sizes.mem_per_cpu_mib, sizes.mem_per_gpu_mib
     if not selection.with_memory:
         mem = 0, 0, 0

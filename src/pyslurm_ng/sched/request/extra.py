@@ -1,0 +1,143 @@
+"""Conditions on what nodes have in `Extra`: `a>=1.5&(zone=east|gpu!=old)`.
+
+`Extra` of a node is a JSON object; `--extra` of a job compares its keys. A comma means `&`, which
+binds closer than `|`. Two numbers are compared as such, anything else as text.
+Source: Slurm's guide to extra constraints.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+_NEARLY = 1e-5  # numbers that differ by less are equal
+_TOKENS = re.compile(r"[&|,()]|[<>!]=|[<>=]|[^&|,()<>=!]+|!")
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+
+Tree = tuple[object, ...]
+
+
+class ExtraError(ValueError):
+    """An expression that cannot be read; the text names what is wrong."""
+
+
+@lru_cache(maxsize=4096)
+def parse(expression: str) -> Tree:
+    """Return `("&", left, right)`, `("|", left, right)` or `(comparison, key, value)`.
+
+    Raises:
+        ExtraError: a part is missing, parentheses do not match, or an operator is unknown.
+    """
+    tokens = [word.strip() for word in _TOKENS.findall(expression) if word.strip()]
+    tokens.reverse()
+    tree = _alternatives(tokens)
+    if tokens:
+        raise ExtraError(f"unexpected {tokens[-1]!r}")
+    return tree
+
+
+def nodes_without(expression: str, extras: Sequence[str], node_ids: Iterable[int]) -> list[int]:
+    """Return those of some nodes whose Extra does not satisfy an expression that can be read.
+
+    Args:
+        extras: Extra of each node, by node id.
+    """
+    return [node_id for node_id in node_ids if not satisfies(extras[node_id], expression)]
+
+
+@lru_cache(maxsize=65536)
+def satisfies(extra: str, expression: str) -> bool:
+    """Return whether a node with this Extra satisfies an expression that can be read."""
+    return _holds(parse(expression), _values(extra))
+
+
+@lru_cache(maxsize=65536)
+def _values(extra: str) -> dict[str, str | int | float | bool]:
+    """Return the plain values of an Extra; none where it is no JSON object."""
+    try:
+        found = json.loads(extra) if extra else {}
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        key: value for key, value in found.items() if isinstance(value, (str, int, float, bool))
+    }
+
+
+def _holds(tree: Tree, values: dict[str, str | int | float | bool]) -> bool:
+    operator, left, right = tree
+    if operator in ("&", "|"):
+        assert isinstance(left, tuple) and isinstance(right, tuple)
+        if operator == "&":
+            return _holds(left, values) and _holds(right, values)
+        return _holds(left, values) or _holds(right, values)
+    assert isinstance(left, str) and isinstance(right, str)
+    return left in values and _compares(operator, values[left], right)
+
+
+def _compares(operator: object, has: str | int | float | bool, wanted: str) -> bool:
+    number, other = _number(has), _number(wanted)
+    if number is not None and other is not None:
+        order = 0 if abs(number - other) < _NEARLY else (number > other) - (number < other)
+    else:
+        text = str(has).lower() if isinstance(has, bool) else str(has)
+        wanted = wanted.lower() if isinstance(has, bool) else wanted
+        order = (text > wanted) - (text < wanted)
+    return {
+        "=": order == 0, "!=": order != 0, "<": order < 0, "<=": order <= 0,
+        ">": order > 0, ">=": order >= 0,
+    }[str(operator)]  # fmt: skip
+
+
+def _number(value: str | int | float | bool) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+# Reading: of `tokens` the next is the last --------------------------------------------------------
+
+
+def _alternatives(tokens: list[str]) -> Tree:
+    tree = _conjunction(tokens)
+    while tokens and tokens[-1] == "|":
+        tokens.pop()
+        tree = ("|", tree, _conjunction(tokens))
+    return tree
+
+
+def _conjunction(tokens: list[str]) -> Tree:
+    tree = _term(tokens)
+    while tokens and tokens[-1] in ("&", ","):
+        tokens.pop()
+        tree = ("&", tree, _term(tokens))
+    return tree
+
+
+def _term(tokens: list[str]) -> Tree:
+    if tokens and tokens[-1] == "(":
+        tokens.pop()
+        tree = _alternatives(tokens)
+        if not tokens or tokens.pop() != ")":
+            raise ExtraError("parentheses do not match")
+        return tree
+    key = _word(tokens, "a key")
+    comparison = tokens.pop() if tokens else ""
+    if comparison not in _COMPARISONS:
+        raise ExtraError(f"{key!r} is not compared: allowed are {' '.join(_COMPARISONS)}")
+    return (comparison, key, _word(tokens, f"what {key!r} is compared with"))
+
+
+def _word(tokens: list[str], what: str) -> str:
+    word = tokens.pop() if tokens else ""
+    if not word or word in "&|,()<>=!" or word in _COMPARISONS:
+        raise ExtraError(f"{what} is missing" + (f" before {word!r}" if word else ""))
+    return word
