@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -55,6 +57,19 @@ def test_a_priority_ends_below_the_one_that_means_unset() -> None:
     for value in ("4294967294", "5000000000"):
         with pytest.raises(op.OptionError, match=r"^Priority must be < 4294967294$"):
             parsed(f"--priority={value}")
+
+
+def test_a_burst_buffer_is_kept_as_asked_for(tmp_path: Path) -> None:
+    """In words or in a file."""
+    path = tmp_path / "bb"
+    path.write_text("#DW jobdw capacity=1GB\n#DW stage_in\n")
+    for command in COMMANDS:
+        given = parsed("--bb=capacity=10G", command=command)
+        assert given.request["burst_buffer"] == "capacity=10G"
+        given = parsed(f"--bbf={path}", command=command)
+        assert given.request["burst_buffer"] == "#DW jobdw capacity=1GB\n#DW stage_in"
+        with pytest.raises(OptionError, match=r"^Invalid --bbf specification$"):
+            parsed(f"--bbf={path}.none", command=command)
 
 
 # The table --------------------------------------------------------------------------------------

@@ -107,11 +107,6 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
             "scontrol create reservation starttime=2031-01-01 duration=60 nodes=n1",
             "Either Users/Groups and/or Accounts must be specified.  No reservation created.",
         ),
-        (
-            f"{PLACE} duration=60 burstbuffer=4",
-            "scontrol: error: BurstBuffer of reservations is not implemented yet\n"
-            "Error creating the reservation: Requested operation is presently disabled",
-        ),
     ],
 )  # fmt: skip
 def test_bad_input_gets_its_line(line: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +116,29 @@ def test_bad_input_gets_its_line(line: str, text: str, monkeypatch: pytest.Monke
     assert (printed.stdout, printed.code) == ("", 1)
     assert printed.stderr.splitlines()[0] == text.splitlines()[0]
     assert not reference.cluster.reservations
+
+
+def test_a_burst_buffer_alone_is_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Slurm does where BurstBufferType is not set."""
+    reference = queue()
+    line = f"{PLACE} duration=60 burstbuffer=100GB flags=any_nodes reservation=b"
+    assert run(monkeypatch, reference, line).code == 0
+    shown = run(monkeypatch, reference, "scontrol show reservation b").stdout
+    assert "Nodes=(null) NodeCnt=0" in shown and "BurstBuffer=100GB" in shown
+    shown = run(monkeypatch, reference, "scontrol show reservation --json").stdout
+    assert json.loads(shown)["reservations"][0]["burst_buffer"] == "100GB"
+    for entity in ("burst", "bbstat", "dwstat"):
+        assert run(monkeypatch, reference, f"scontrol show {entity}") == Printed("", "", 0)
+
+
+def test_json_says_what_the_text_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may use it, and the comment."""
+    reference = queue()
+    line = f"{PLACE} duration=60 nodes=n1 allowedpartitions=gpu comment=why reservation=b"
+    assert run(monkeypatch, reference, line).code == 0
+    shown = run(monkeypatch, reference, "scontrol show reservation --json").stdout
+    first = json.loads(shown)["reservations"][0]
+    assert (first["allowed_partitions"], first["comment"], first["qos"]) == ("gpu", "why", "")
 
 
 def test_overlap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

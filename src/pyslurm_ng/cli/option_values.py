@@ -493,6 +493,15 @@ def _names_in(name: str, path: str) -> str:
         raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
 
 
+def burst_buffer_file(options: "Options", name: str, value: str) -> None:
+    """`--bbf`: what the file says counts as `--bb`."""
+    try:
+        with open(value) as stream:
+            options.request["burst_buffer"] = stream.read().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        raise OptionError("Invalid --bbf specification", 1) from None
+
+
 def directory(options: "Options", name: str, value: str) -> None:
     """`--chdir`."""
     from pyslurm_ng.cli.file_names import current_directory

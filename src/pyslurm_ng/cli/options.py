@@ -24,7 +24,7 @@ SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
 COMMANDS = ("sbatch", "salloc", "srun")
 
 TEXTS = {
-    "acctg-freq": "acctg_freq", "array": "array", "comment": "comment",
+    "acctg-freq": "acctg_freq", "array": "array", "bb": "burst_buffer", "comment": "comment",
     "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
     "error": "std_err", "extra": "extra",
     "gpu-bind": "gpu_bind", "input": "std_in", "job-name": "name", "licenses": "licenses",
@@ -55,7 +55,8 @@ FLAGS = {
 """Options that set a bit."""
 
 READERS: "dict[str, Reader]" = {
-    "account": ov.account, "begin": ov.moment, "chdir": ov.directory, "cluster": ov.cluster,
+    "account": ov.account, "bbf": ov.burst_buffer_file, "begin": ov.moment,
+    "chdir": ov.directory, "cluster": ov.cluster,
     "clusters": ov.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
@@ -89,8 +90,11 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`, its commands read them."""
 
-RECORDED = frozenset(("mcs-label", "wckey"))
-"""Options that are kept with the job and shown, before all of their effect exists."""
+RECORDED = frozenset(("bb", "bbf", "mcs-label", "wckey"))
+"""Options that are kept with the job and shown, before all of their effect exists.
+
+Burst buffers are so in Slurm, too, where BurstBufferType is not set.
+"""
 
 CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
 """Not implemented, but a value that is no number is what is complained about first, as in Slurm."""

@@ -91,7 +91,7 @@ def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, An
             name = value
             continue
         found = find_key(key, KEYS, _ALIASES)
-        if not found or (not equals and found != "skip"):
+        if not found or (not equals and found not in ("skip", "maxstartdelay")):
             say(f"Unknown parameter {word}.  No reservation {what}.")
             return 1
         if found in ("starttime", "endtime"):
@@ -188,7 +188,7 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
         f"AllowedPartitions={null(row.get('allowed_partitions', ''))} QOS={null(row['qos'])}",
         f"Users={null(row['users'])} Groups={null(row['groups'])}"
         f" Accounts={null(row['accounts'])} Licenses={null(row['licenses'])}"
-        f" State={state(row, now_us)} BurstBuffer=(null)",
+        f" State={state(row, now_us)} BurstBuffer={null(row.get('burst_buffer', ''))}",
         f"MaxStartDelay={long_time(delay_s) if delay_s else '(null)'}",
     ]
     if row["comment"]:
@@ -230,7 +230,7 @@ def _object(row: "Row") -> "dict[str, Any]":
     return {
         "accounts": row["accounts"],
         "allowed_partitions": row["allowed_partitions"],
-        "burst_buffer": "",
+        "burst_buffer": row["burst_buffer"],
         "comment": row["comment"],
         "core_count": row["core_count"],
         "core_specializations": [{"node": name, "core": cores} for name, cores in _core_ids(row)],

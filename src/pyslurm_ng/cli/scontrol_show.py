@@ -16,7 +16,8 @@ ENTITIES = (
     "hostlistsorted hostnames jobs licenses nodes partitions reservations resources slurmd steps "
     "topology topoconf"
 ).split()
-REFUSED_ENTITIES = "aliases bbstat burstbuffer dwstat resources".split()
+REFUSED_ENTITIES = "aliases resources".split()
+_OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
 
 
 def show(session: "Session", arguments: "list[str]") -> int:
@@ -36,6 +37,8 @@ def show(session: "Session", arguments: "list[str]") -> int:
     if found in REFUSED_ENTITIES:
         say(f"scontrol: error: show {found} is not supported yet")
         return 1
+    if found in _OF_BURST_BUFFERS:
+        return 0  # as in Slurm where BurstBufferType is not set
     if len(rest) > 1 and found not in ("assoc_mgr", "topology"):
         fail(f"too many arguments for keyword:{' '.join(arguments)}")
     return _action(found)(session, rest)

@@ -191,6 +191,7 @@ class Daemon:
             timers.due(cluster, conf, parts.soft.last_seen_us, now_us, limited, run_out)
         )
         parts.writer.record(reservation_due.due(cluster, conf, now_us, LOCAL))
+        parts.reservation_groups.tick(cluster, now_us)
         if parts.scheduler.policy.enforces_limits and now_us >= self._accrual_us:
             self._accrual_us = now_us + _ACCRUAL_US
             parts.writer.record(accrual.due(cluster, now_us))

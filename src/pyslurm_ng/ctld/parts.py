@@ -32,6 +32,7 @@ from pyslurm_ng.ctld.node_service import NodeService
 from pyslurm_ng.ctld.notices import Notices
 from pyslurm_ng.ctld.programs import HookRunner, Programs
 from pyslurm_ng.ctld.queries.associations import show_associations
+from pyslurm_ng.ctld.reservation_groups import ReservationGroups
 from pyslurm_ng.ctld.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules.assoc import mirror
@@ -112,6 +113,7 @@ class Parts:
         self.scheduler.policy = fresh.policy
         self.usage.adopt(conf)
         self.identities.forget()
+        self.reservation_groups.forget()
 
     def show(self, configuration: Configuration) -> None:
         """Have `scontrol show config` and rules see a changed configuration."""
@@ -241,6 +243,8 @@ class Parts:
             cluster, conf, self.programs, writer.when_durable
         )
         writer.observe(self.reservation_programs.applied)
+        keep_us = conf.group_update_time * 1_000_000
+        self.reservation_groups = ReservationGroups(self._look_up, writer.record, keep_us)
 
     def _build_nodes(self) -> None:
         """Put together what talks to node daemons."""

@@ -103,6 +103,9 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     float_us: int = 0  # TIME_FLOAT: it always begins that much after now
     gres: tuple[tuple[GresAlloc, ...], ...] = ()  # per node; empty: its devices are everybody's
     allowed_partitions: tuple[str, ...] = ()  # of its jobs; names with `-` are not
+    burst_buffer: str = ""  # shown; nothing is kept of what no plugin has
+    # Members of `groups` in order, where it draws jobs; None: the user directory has not said yet.
+    group_users: tuple[str, ...] | None = None
 
     def occurrences(self) -> tuple[tuple[int, int], ...]:
         """Return (start, end) of the present or next occurrence and of later ones."""

@@ -67,6 +67,7 @@ class Snapshot:
     features_available: tuple[tuple[str, ...], ...] = ()
     extras: tuple[str, ...] = ()
     licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
+    place: Reservation | None = None  # in which all its jobs are to run; see `place_view`
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
 
 

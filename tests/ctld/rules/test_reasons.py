@@ -582,7 +582,7 @@ ARISE: dict[Reason, Callable[[Scene], Job]] = {
 }
 _VAGUE = "a limit is always named by its own code, never by a word for many"
 _ENERGY = "jobs ask for no energy, so nothing can be held back for it"
-_BURST = "there are no burst buffers: #BB and #DW lines are refused"
+_BURST = "there are no burst buffers: with BurstBufferType --bb is refused, without it does nothing"
 _UNKNOWN = "limits of TRES that nobody knows are refused by sacctmgr"
 _SUBMIT = "refused at submission; what waits has been counted already"
 CANNOT: dict[Reason, str] = {

@@ -80,7 +80,6 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
         ({"flags": "PURPLE"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"flags": "TIME_FLOAT"}, Errno.ESLURM_INVALID_TIME_VALUE),
         ({"flags": "TIME_FLOAT,DAILY"}, Errno.ESLURM_NOT_SUPPORTED),
-        ({"burstbuffer": 4}, Errno.ESLURM_NOT_SUPPORTED),
         ({"tres": "gres/gpu=4"}, Errno.ESLURM_INVALID_TRES),
         ({"users": "alice,-bob"}, Errno.ESLURM_NOT_SUPPORTED),
     ],

@@ -145,6 +145,13 @@ def test_partitions_that_do_not_take_the_job(line: str, who: Caller, code: int) 
     assert room.refused(who, partition="x") == code
 
 
+def test_a_burst_buffer_is_a_note_until_a_plugin_is_wanted() -> None:
+    """Slurm takes it without BurstBufferType; with one ours cannot do what that would."""
+    assert Room().job(burst_buffer="capacity=10G").request.burst_buffer == "capacity=10G"
+    room = Room("BurstBufferType=burst_buffer/lua")
+    assert room.refused(burst_buffer="x") == Errno.ESLURM_NOT_SUPPORTED
+
+
 def test_group_and_state_that_let_in() -> None:
     """A member of the group passes, and a DOWN partition queues."""
     room = Room("PartitionName=x Nodes=n1 DefMemPerCPU=100 AllowGroups=hpc State=DOWN")

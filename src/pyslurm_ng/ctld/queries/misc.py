@@ -53,6 +53,7 @@ RESERVATION_FIELDS = [
     "purge_s",
     "core_ids",  # of nodes held in part: "n1 0-3;n2 5,7"
     "allowed_partitions",
+    "burst_buffer",
 ]
 
 
@@ -125,6 +126,7 @@ def show_reservations(
             item.purge_s,
             _core_ids(cluster, item),
             ",".join(item.allowed_partitions),
+            item.burst_buffer,
         )
         packed.append(array_head(len(values)) + elements(values))
     return Records(

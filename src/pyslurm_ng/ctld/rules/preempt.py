@@ -28,6 +28,7 @@ from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.plan import Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.modes import grace_s
+from pyslurm_ng.sched.reservation.reserved import gives_way
 
 SECOND_US = 1_000_000
 SIGTERM, SIGCONT = 15, 18  # Linux's numbers; the core imports no signal module
@@ -84,8 +85,12 @@ def preempt(
             continue
         partition = cluster.partitions.get(victim.partition)
         grace = grace_s(cluster.qos, partition, victim.qos)
+        overlaps = _gives_way(cluster, victim, item.start.job_id)
+        if overlaps:
+            grace = victim.request.signal_before_s
         if grace:
-            told = _told(victim, mode, grace, policy, now_us, duty_id)
+            has_signal = bool(victim.request.signal) and (policy.sends_user_signal or overlaps)
+            told = _told(victim, mode, grace, has_signal, now_us, duty_id)
         else:
             told = _ended(cluster, victim, mode, now_us, duty_id, ended)
         duty_id += sum(
@@ -108,6 +113,13 @@ def preempt(
     return events
 
 
+def _gives_way(cluster: Cluster, victim: Job, preemptor_id: int) -> bool:
+    """Return whether a job overlaps the reservation of the one that it is to make room for."""
+    names = cluster.jobs[preemptor_id].request.reservation.split(",")
+    places = (cluster.reservations.get(name) for name in names)
+    return any(place is not None and gives_way(place, victim.request) for place in places)
+
+
 def _in_the_way(
     cluster: Cluster, start: Start, victims: tuple[tuple[int, str], ...]
 ) -> tuple[int, ...]:
@@ -127,9 +139,13 @@ def _is_leaving(cluster: Cluster, job_id: int) -> bool:
 
 
 def _told(
-    job: Job, mode: str, grace: int, policy: Policy, now_us: int, duty_id: int
+    job: Job, mode: str, grace: int, has_signal: bool, now_us: int, duty_id: int
 ) -> list[ev.AnyEvent]:
-    """Return how a victim learns that it is to leave, and by when it will have been made to."""
+    """Return how a victim learns that it is to leave, and by when it will have been made to.
+
+    Args:
+        has_signal: whether it is sent the signal of its `--signal`, too.
+    """
     fields: dict[str, object] = {
         "preempt_us": now_us,
         "preempt_end_us": now_us + grace * SECOND_US,
@@ -138,7 +154,7 @@ def _told(
     events: list[ev.AnyEvent] = [ev.JobUpdated(now_us, job.job_id, fields)]
     request = job.request
     orders = [(SIGCONT, SIGNAL_FULL), (SIGTERM, SIGNAL_FULL)]
-    if policy.sends_user_signal and request.signal:
+    if has_signal:
         to_script = bool(request.flags & REQ_SIGNAL_BATCH)
         flags = SIGNAL_BATCH_ONLY if to_script else SIGNAL_STEPS_ONLY
         orders.insert(1, (request.signal, flags))

@@ -26,10 +26,6 @@ _ALIASES = {
 }
 # Made by us, not by the user.
 _DERIVED = ("SPEC_NODES", "ALL_NODES")
-NOT_YET = {
-    "burstbuffer": "BurstBuffer",
-    "maxstartdelay": "MaxStartDelay",
-}
 _LISTS = ("users", "accounts", "groups", "qos", "allowedpartitions")
 
 
@@ -75,9 +71,6 @@ def read_settings(draft: Draft, settings: dict[str, str]) -> Reject | None:
     for key, value in settings.items():
         sign = key[-1] if key[-1:] in ("+", "-") else ""
         name = key.lower().rstrip("+-")
-        if name in NOT_YET:
-            detail = f"{NOT_YET[name]} of reservations is not implemented yet"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
         setter = _SETTERS.get(name)
         if setter is None or (sign and name not in _SIGNED):
             return Reject(Errno.ESLURM_NOT_SUPPORTED, key)
@@ -107,6 +100,8 @@ def _names(field: str) -> Setter:
             )
         refusal = _unknown(draft.cluster, field, [word.lstrip("-") for word in words])
         draft.fields[field] = tuple(words)
+        if field == "groups":
+            draft.fields["group_users"] = None
         return refusal
 
     return set_names
@@ -147,6 +142,18 @@ def _duration(draft: Draft, value: str, sign: str) -> Reject | None:
     now_us = draft.current.end_us - draft.current.start_us
     draft.duration_us = {"": length_us, "+": now_us + length_us, "-": now_us - length_us}[sign]
     return None if draft.duration_us > 0 else Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+
+
+def _max_start_delay(draft: Draft, value: str, sign: str) -> Reject | None:
+    """Take a time in whole minutes; nothing takes it away."""
+    try:
+        seconds = units.parse_time_limit_s(value) if value else 0
+    except units.UnitError:
+        return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+    if seconds == units.INFINITE:
+        return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
+    draft.fields["max_start_delay_s"] = -(-seconds // 60) * 60
+    return None
 
 
 def _set_times(draft: Draft) -> Reject | None:
@@ -318,9 +325,12 @@ def _core_count(draft: Draft, value: str, sign: str) -> Reject | None:
     return None
 
 
-def _comment(draft: Draft, value: str, sign: str) -> Reject | None:
-    draft.fields["comment"] = value
-    return None
+def _text(field: str) -> Setter:
+    def set_text(draft: Draft, value: str, sign: str) -> Reject | None:
+        draft.fields[field] = value
+        return None
+
+    return set_text
 
 
 def _skip(draft: Draft, value: str, sign: str) -> Reject | None:
@@ -331,7 +341,8 @@ def _skip(draft: Draft, value: str, sign: str) -> Reject | None:
 _SETTERS: dict[str, Setter] = {
     "accounts": _names("accounts"),
     "allowedpartitions": _names("allowed_partitions"),
-    "comment": _comment,
+    "burstbuffer": _text("burst_buffer"),
+    "comment": _text("comment"),
     "corecnt": _core_count,
     "duration": _duration,
     "endtime": _moment("end_us"),
@@ -339,6 +350,7 @@ _SETTERS: dict[str, Setter] = {
     "flags": _flags,
     "groups": _names("groups"),
     "licenses": _licenses,
+    "maxstartdelay": _max_start_delay,
     "nodecnt": _node_count,
     "nodes": _nodes,
     "partitionname": _partition,

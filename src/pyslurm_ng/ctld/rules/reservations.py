@@ -65,8 +65,8 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
     if not (draft.nodes or draft.node_count) and draft.get("features"):
         draft.node_count = features.least_nodes(draft.get("features"))
     if not draft.wants_nodes:
-        is_for_licenses = draft.get("licenses") and "ANY_NODES" in draft.get("flags")
-        if not is_for_licenses:
+        needs_no_nodes = draft.get("licenses") or draft.get("burst_buffer")
+        if not (needs_no_nodes and "ANY_NODES" in draft.get("flags")):
             if "PART_NODES" not in draft.get("flags") or not draft.get("partition"):
                 return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
             draft.nodes = "ALL"
@@ -93,9 +93,6 @@ def _check_access(draft: Draft) -> Reject | None:
         return Reject(Errno.ESLURM_RESERVATION_USER_GROUP)
     if not any(draft.get(field) for field in _WHO):
         return Reject(Errno.ESLURM_RESERVATION_EMPTY)
-    if groups and "MAGNETIC" in draft.get("flags"):
-        detail = "Groups with flag MAGNETIC of reservations is not implemented yet"
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     return None
 
 

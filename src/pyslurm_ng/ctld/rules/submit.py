@@ -224,6 +224,9 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
         return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
+    if request.burst_buffer and context.conf.burst_buffer_type:
+        detail = f"--bb: BurstBufferType={context.conf.burst_buffer_type} is not supported yet"
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     if request.flags & mj.REQ_REBOOT and not caller.is_admin:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     return None

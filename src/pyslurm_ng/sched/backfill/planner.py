@@ -26,6 +26,7 @@ from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.inside import Inside
+from pyslurm_ng.sched.reservation.overlapping import add_overlapping
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
@@ -64,7 +65,9 @@ class Planner:
         if snapshot.reservations:
             inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
             budget = max(0, budget - inside.tested)
-            inside.add(self._plan(rest, policy, budget, fairshare, hand_over))
+            outside = self._plan(rest, policy, budget, fairshare, hand_over)
+            add_overlapping(outside, rest, policy, Planner, fairshare)
+            inside.add(outside)
             return inside
         return self._plan(snapshot, policy, budget, fairshare, hand_over)
 

@@ -30,6 +30,7 @@ from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.reservation.reserved import gives_way
 from pyslurm_ng.sched.snapshot import Snapshot
 
 _SECOND_US = 1_000_000
@@ -100,6 +101,8 @@ class Preempting:
         """
         if demand.need.sharing:
             return False
+        if self._goes_first(job):
+            return True
         if self._policy.preempt_by == "partition_prio":
             return demand.partition.priority_tier > self._lowest_tier
         own = self._snapshot.qos.get(job.qos)
@@ -117,6 +120,8 @@ class Preempting:
         if victim is None or victim.is_leaving or item.job_id in self._taken:
             return nothing
         other = victim.job
+        if self._gives_way(job, other):
+            return "REQUEUE", frozenset()
         is_within = False
         if policy.preempt_by == "partition_prio":
             partition = snapshot.partitions.get(victim.partition)
@@ -143,6 +148,16 @@ class Preempting:
             if by_priority and self._priority(job, demand.partition.name) <= theirs:
                 return nothing
         return mode, words
+
+    def _goes_first(self, job: Waiting) -> bool:
+        """Return whether the job's reservation has a MaxStartDelay."""
+        place = self._snapshot.place
+        return place is not None and place.max_start_delay_s > 0 and not job.is_guest
+
+    def _gives_way(self, job: Waiting, other: Waiting) -> bool:
+        """Return whether another runs only as long as jobs of this one's reservation let it."""
+        place = self._snapshot.place
+        return place is not None and self._goes_first(job) and gives_way(place, other.request)
 
     def _priority(self, job: Waiting, partition_name: str) -> int:
         partition = self._snapshot.partitions.get(partition_name)
@@ -192,7 +207,7 @@ class Preempting:
             ends_us = victim.start_us + _SECOND_US * exempt_s(
                 policy.preempt_exempt_s, snapshot.qos, partition, victim.job.qos
             )
-            if mode and ends_us > snapshot.now_us:
+            if mode and ends_us > snapshot.now_us and not self._gives_way(job, victim.job):
                 later.append((ends_us, frozenset(alloc.node_id for alloc in item.nodes)))
                 mode = ""
             if mode:

@@ -21,6 +21,7 @@ from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.reservation.license_order import LicenseOrder, wants_several
 from pyslurm_ng.sched.reservation.licenses import LicensesInside
 from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
 from pyslurm_ng.sched.reservation.place_view import (
@@ -69,13 +70,24 @@ class Inside:
         if not jobs and not homeless:
             return Plan(), snapshot
         ranking = Ranking(snapshot, policy, fairshare)
-        order = None
+        order, licenses = None, None
         if len(jobs) > 1 and snapshot.limits is not None:
             order = LimitOrder(snapshot.limits, _ranks(ranking, snapshot))
+        if wants_several(jobs.values()):
+            licenses = LicenseOrder(snapshot, _ranks(ranking, snapshot))
         while True:
-            outcome, seen, left = self._round(snapshot, policy, jobs, budget, fairshare, order)
-            if order is None or order.is_settled():
+            outcome, seen, left = self._round(
+                snapshot, policy, jobs, budget, fairshare, order, licenses
+            )
+            if order is not None and not order.is_settled():
+                if licenses is not None:
+                    licenses.begin()
+            elif licenses is None or licenses.is_settled():
                 break
+            else:
+                licenses.begin()
+                if order is not None:
+                    order.begin()
         if order is not None:
             seen = dataclasses.replace(seen, limits=order.limits)
         snapshot = seen
@@ -97,6 +109,7 @@ class Inside:
         budget: int,
         fairshare: Mapping[int, float] | None,
         order: LimitOrder | None,
+        licenses: LicenseOrder | None,
     ) -> tuple[Plan, Snapshot, dict[int, Waiting | None]]:
         """Plan all reservations once, one after another.
 
@@ -116,12 +129,15 @@ class Inside:
                 continue
             if order is not None:
                 snapshot = dataclasses.replace(snapshot, limits=order.inside(here))
-            found = self._plan_place(snapshot, policy, place, here, budget, fairshare)
+            seen = snapshot if licenses is None else licenses.seen_by(place, snapshot)
+            found = self._plan_place(seen, policy, place, here, budget, fairshare)
+            if licenses is not None:
+                licenses.note(place, here, found, snapshot)
             budget = max(0, budget - found.tested)
             for job in here:
                 started = [one.task_id for one in found.starts if one.job_id == job.job_id]
-                left[job.job_id] = _left(job, started)
-            snapshot = _held(snapshot, place, found.starts, {job.job_id: job for job in here})
+                left[job.job_id] = left_of(job, started)
+            snapshot = held(snapshot, place, found.starts, {job.job_id: job for job in here})
             kept = _promised_licenses(snapshot, place, found, filter(None, left.values()))
             snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
             outcome.add(found)
@@ -257,7 +273,7 @@ def _rank(plan: Plan, ranking: Ranking, snapshot: Snapshot, jobs: Iterable[Waiti
             plan.priorities[job.job_id] = ranking.priority(job, partition)
 
 
-def _left(job: Waiting, task_ids: list[int]) -> Waiting | None:
+def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:
     """Return what of a job has not started: the other tasks of an array."""
     if not task_ids:
         return job
@@ -270,7 +286,7 @@ def _left(job: Waiting, task_ids: list[int]) -> Waiting | None:
     return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
 
 
-def _held(
+def held(
     snapshot: Snapshot, place: Reservation, starts: list[Start], jobs: dict[int, Waiting]
 ) -> Snapshot:
     """Return a snapshot in which what starts runs already."""

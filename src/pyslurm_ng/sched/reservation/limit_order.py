@@ -56,9 +56,10 @@ class LimitOrder:
         self._claims: dict[int, _Claim] = {}  # by job id
         self._most: dict[int, int] = {}  # starts that a claim has been of use for
         self._rounds = 0
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin another round."""
         self._rounds += 1
         self.limits = self._before.fork()  # with what this round has started
         self._asked: list[_Asked] = []
@@ -87,7 +88,7 @@ class LimitOrder:
         if claims == self._claims or self._rounds > _MOST_ROUNDS:
             return True
         self._claims = claims
-        self._begin()
+        self.begin()
         return False
 
     def _drop_idle(self, claims: dict[int, _Claim]) -> None:

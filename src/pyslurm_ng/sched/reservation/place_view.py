@@ -57,6 +57,7 @@ def place_view(snapshot: Snapshot, place: Reservation, waiting: list[Waiting]) -
     view = dataclasses.replace(
         snapshot,
         waiting=waiting,
+        place=place,
         reservations=(*_closed_times(snapshot, place, node_ids), *_rest(snapshot, place), *others),
         licenses_free=free,
         licenses_inside={

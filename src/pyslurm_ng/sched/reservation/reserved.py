@@ -8,10 +8,11 @@ intervals, for planners that work on a time line.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import REQ_SIGNAL_RESV, JobRequest
 from pyslurm_ng.model.reservation import WHOLE, NodePart, Reservation
 
 OUTSIDE = ""
@@ -114,13 +115,25 @@ def places(
     drawn = (
         item.name
         for item in reservations
-        if "MAGNETIC" in item.flags and _takes(item, job, partitions)
+        if "MAGNETIC" in item.flags
+        and _takes(item, job, partitions)
+        and _is_of_its_groups(item, job.user_name)
     )
     return (*drawn, OUTSIDE)
 
 
 def _takes(item: Reservation, job: Applicant, partitions: Sequence[str]) -> bool:
     return may_use(item, job.user_name, job.account, job.qos, partitions=partitions)
+
+
+def _is_of_its_groups(item: Reservation, user_name: str) -> bool:
+    """Return whether a reservation draws jobs of a user, as far as groups decide that."""
+    users = item.group_users
+    if not item.groups or users is None:
+        return not item.groups
+    at = bisect_left(users, user_name)
+    is_member = at < len(users) and users[at] == user_name
+    return is_member != item.groups[0].startswith("-")
 
 
 def allowed_nodes(
@@ -167,6 +180,13 @@ def closes(item: Reservation, own: Reservation | None) -> bool:
         return False
     # What was allowed to overlap shares its nodes; maintenance does not.
     return "MAINT" in item.flags or "OVERLAP" not in item.flags
+
+
+def gives_way(item: Reservation, request: JobRequest) -> bool:
+    """Return whether a job may overlap a reservation, as it leaves within MaxStartDelay if told."""
+    return bool(request.flags & REQ_SIGNAL_RESV and not request.reservation) and (
+        0 < item.max_start_delay_s >= request.signal_before_s
+    )
 
 
 def blocked_nodes(
@@ -227,6 +247,7 @@ def place_of(
     if not reservations:
         return None if job.request.reservation else OUTSIDE
     node_ids = frozenset(wanted)
+    closing = [item for item in reservations if not gives_way(item, job.request)]
     for place in places(reservations, job, (partition,)):
         allowed = allowed_nodes(reservations, place, begin_us, end_us)
         if allowed is not None and not node_ids <= allowed:
@@ -234,7 +255,7 @@ def place_of(
         own = own_parts(reservations, place)
         if any(not part.lies_in(own.get(node_id, WHOLE)) for node_id, part in wanted.items()):
             continue
-        kept = kept_parts(reservations, place, begin_us, end_us)
+        kept = kept_parts(closing, place, begin_us, end_us)
         if not any(
             node_id in kept and part.meets(kept[node_id]) for node_id, part in wanted.items()
         ):

@@ -1,0 +1,152 @@
+"""Who gets free licences when jobs of several reservations want them: the first in line.
+
+Reservations are planned one after another, but licences that none of them keeps are everybody's.
+Where a job found none because a job behind it had them, each reservation is set aside what its jobs
+would have got in the order of the queue, and all are planned again. What was set aside for a job
+that does not start after all, for want of nodes, is not set aside any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.job_records import NO_END_US, Running, Waiting
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.reservation.limit_order import Rank
+from pyslurm_ng.sched.reservation.place_view import longest_us
+from pyslurm_ng.sched.snapshot import Snapshot
+
+_MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How many starts a job had in a reservation, and how many it would have had with licences."""
+
+    job_id: int
+    place: str
+    rank: Rank
+    licenses: tuple[tuple[str, int], ...]  # of each start
+    started: int
+    wanted: int
+    length_us: int
+
+
+class LicenseOrder:
+    """The free licences of one pass, for as many rounds as it takes to have them in order."""
+
+    def __init__(self, snapshot: Snapshot, rank: Callable[[Waiting], Rank]) -> None:
+        """Begin the first round.
+
+        Args:
+            rank: says where a job stands in the queue of all.
+        """
+        kept = {name for one in snapshot.licenses_inside.values() for name in one.left}
+        self._free = {
+            name: count for name, count in snapshot.licenses_free.items() if name not in kept
+        }
+        self._rank = rank
+        self._given: dict[int, int] = {}  # starts by job id that licences were set aside for
+        self._most: dict[int, int] = {}  # of those, how many there were
+        self._aside: dict[str, list[tuple[_Asked, int]]] = {}  # by reservation, with starts
+        self._rounds = 0
+        self._asked: list[_Asked] = []
+        self._had_turn: set[str] = set()
+
+    def seen_by(self, place: Reservation, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot without licences set aside for reservations whose turn is yet to come.
+
+        Args:
+            place: whose turn it is now.
+        """
+        self._had_turn.add(place.name)
+        away = [
+            one
+            for name, given in self._aside.items()
+            if name not in self._had_turn
+            for one in given
+        ]
+        if not away:
+            return snapshot
+        free, running = dict(snapshot.licenses_free), snapshot.running[:]
+        for one, count in away:
+            counts = [(name, each * count) for name, each in one.licenses]
+            for name, taken in counts:
+                free[name] -= taken
+            text = ",".join(f"{name}:{taken}" for name, taken in counts)
+            # As if the job ran already: so it is known when they will be free again.
+            end_us = min(NO_END_US, snapshot.now_us + one.length_us)
+            running.append(Running(one.job_id, end_us, (), text))
+        return dataclasses.replace(snapshot, licenses_free=free, running=running)
+
+    def note(
+        self, place: Reservation, jobs: Iterable[Waiting], plan: Plan, snapshot: Snapshot
+    ) -> None:
+        """Remember what the jobs of a reservation got, or were refused."""
+        starts = Counter(start.job_id for start in plan.starts)
+        for job in jobs:
+            text = job.request.licenses
+            if not text or "|" in text or "," in job.request.reservation:
+                continue  # of several alternatives or reservations any may be had
+            licenses = tuple(license_counts(text))
+            if not all(name in self._free for name, _ in licenses):
+                continue
+            wait = plan.waits.get(job.job_id)
+            started = starts[job.job_id]
+            is_refused = wait is not None and wait.reason is Reason.Licenses
+            wanted = (job.tasks_left if job.array_pending else 1) if is_refused else started
+            if wanted:
+                rank, length_us = self._rank(job), longest_us(snapshot, job)
+                self._asked.append(
+                    _Asked(job.job_id, place.name, rank, licenses, started, wanted, length_us)
+                )
+
+    def is_settled(self) -> bool:
+        """Return whether this round may stand; else another one is to be planned."""
+        self._rounds += 1
+        started = {one.job_id: one.started for one in self._asked}
+        for job_id, count in self._given.items():
+            if started.get(job_id, 0) < count:
+                self._most[job_id] = started.get(job_id, 0)
+        fair = self._in_order()
+        if self._rounds >= _MOST_ROUNDS or fair == {
+            key: count for key, count in started.items() if count
+        }:
+            return True
+        self._given = fair
+        return False
+
+    def begin(self) -> None:
+        """Begin another round."""
+        self._asked, self._had_turn = [], set()
+
+    def _in_order(self) -> dict[int, int]:
+        """Return by job id how many starts there are in the order of the queue; set them aside."""
+        left = dict(self._free)
+        found: dict[int, int] = {}
+        self._aside = {}
+        for one in sorted(self._asked, key=lambda one: one.rank):
+            count = min(_fit(one, left), self._most.get(one.job_id, one.wanted))
+            if not count:
+                continue
+            found[one.job_id] = count
+            self._aside.setdefault(one.place, []).append((one, count))
+            for name, each in one.licenses:
+                left[name] -= each * count
+        return found
+
+
+def _fit(one: _Asked, left: dict[str, int]) -> int:
+    """Return for how many of the starts that a job wants there are licences."""
+    return min([one.wanted, *(left[name] // each for name, each in one.licenses if each)])
+
+
+def wants_several(jobs: Iterable[Sequence[Waiting]]) -> bool:
+    """Return whether jobs of more than one reservation want licences."""
+    return sum(any(job.request.licenses for job in here) for here in jobs) > 1

@@ -1,0 +1,102 @@
+"""Jobs on nodes of a reservation that is not theirs, which leave within its MaxStartDelay.
+
+Such a job says by `--signal=R:` how long it takes to leave. It is looked at last, gets what of the
+reservation's nodes is free now and promised to nobody else, and ends by the reservation's end at
+the latest. Jobs in the reservation preempt it: see `preempt`.
+Source: Slurm's manuals of scontrol (MaxStartDelay) and sbatch (--signal).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from pyslurm_ng.model.reservation import Reservation, changed_reservation
+from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.reservation.inside import PlanView, held, left_of
+from pyslurm_ng.sched.reservation.place_view import place_view
+from pyslurm_ng.sched.reservation.reserved import gives_way
+from pyslurm_ng.sched.snapshot import Snapshot
+
+_OPEN = "room in "  # before a reservation's name: what of it others may have for now
+
+
+def add_overlapping(
+    plan: Plan,
+    snapshot: Snapshot,
+    policy: Policy,
+    make: Callable[[], PlanView],
+    fairshare: Mapping[int, float] | None = None,
+) -> None:
+    """Start on nodes of reservations what gives way to their jobs.
+
+    Args:
+        plan: of all jobs outside of reservations; gains starts.
+        snapshot: what that plan was made of.
+        make: returns a planner that nobody else uses.
+    """
+    if not policy.preempt_by:
+        return  # nothing would make them leave
+    for place in snapshot.reservations:
+        if not place.max_start_delay_s or not place.node_ids:
+            continue
+        started = {start.job_id for start in plan.starts}
+        guests = [
+            dataclasses.replace(job, is_guest=True)
+            for job in snapshot.waiting
+            if job.job_id in plan.waits
+            and job.job_id not in started
+            and not job.het_job_id
+            and gives_way(place, job.request)
+        ]
+        if guests:
+            _add(plan, snapshot, policy, place, guests, make(), fairshare)
+
+
+def _add(
+    plan: Plan,
+    snapshot: Snapshot,
+    policy: Policy,
+    place: Reservation,
+    guests: list[Waiting],
+    planner: PlanView,
+    fairshare: Mapping[int, float] | None,
+) -> None:
+    jobs = {job.job_id: job for job in snapshot.waiting}
+    room = _room(plan, snapshot, place)
+    bare = changed_reservation(place, node_ids=(), core_masks=(), gres=())
+    others = (bare if item.name == place.name else item for item in snapshot.reservations)
+    seen = held(snapshot, room, plan.starts, jobs)
+    seen = dataclasses.replace(seen, reservations=(*others, room))
+    depth = min(policy.reserve_depth, EVERY_JOB - 1)
+    plain = dataclasses.replace(policy, is_smart=False, reserve_depth=depth)
+    found = planner(place_view(seen, room, guests), plain, EVERY_JOB, fairshare)
+    plan.starts += found.starts
+    plan.tested += found.tested
+    for job in guests:
+        tasks = [start.task_id for start in found.starts if start.job_id == job.job_id]
+        if tasks and left_of(job, tasks) is None:
+            del plan.waits[job.job_id]
+            plan.expected_start_us.pop(job.job_id, None)
+
+
+def _room(plan: Plan, snapshot: Snapshot, place: Reservation) -> Reservation:
+    """Return a reservation from now of those nodes that no other job is promised before its end."""
+    promised: set[int] = set()
+    for job_id, node_ids in plan.planned_nodes.items():
+        if plan.expected_start_us.get(job_id, place.end_us) < place.end_us:
+            promised.update(node_ids)
+    kept = [at for at, node_id in enumerate(place.node_ids) if node_id not in promised]
+    return changed_reservation(
+        place,
+        name=_OPEN + place.name,
+        start_us=snapshot.now_us,
+        later=(),
+        flags=(),
+        licenses="",
+        node_ids=tuple(place.node_ids[at] for at in kept),
+        core_masks=tuple(place.core_masks[at] for at in kept) if place.core_masks else (),
+        gres=tuple(place.gres[at] for at in kept) if place.gres else (),
+    )

@@ -1,0 +1,136 @@
+"""MaxStartDelay: jobs that leave in time when told may overlap a reservation."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.ctld.rules.preempt import grace_over, preempt
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.policy import policy
+from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
+
+PREEMPTS = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE"
+USR1 = 10
+
+
+def room(more: str = PREEMPTS) -> Room:
+    """Return a cluster on which all nodes are alice's in an hour, for two hours."""
+    scene = Room(more, plan=Planner())
+    starts_us = scene.now_us + HOUR_US
+    scene.make(nodes="ALL", starttime=starts_us, maxstartdelay="10")
+    return scene
+
+
+def polite(scene: Room, *, before_s: int = 300, minutes: int = 90, **request: object) -> Job:
+    """Return bob's job that may overlap a reservation and takes so long to leave."""
+    wanted = {"ntasks": 16, "nodes_min": 1, **request}
+    return scene.job(
+        BOB, flags=REQ_SIGNAL_RESV, signal=USR1, signal_before_s=before_s,
+        time_limit_min=minutes, **wanted,
+    )  # fmt: skip
+
+
+def pass_and_preempt(scene: Room) -> list[ev.AnyEvent]:
+    """Run a pass; do what it wants of victims; return those events."""
+    done: list[ev.AnyEvent] = []
+    for item in scene.run_pass().preemptions:
+        events = preempt(scene.cluster, item, policy(scene.conf), scene.now_us)
+        assert events is not None
+        scene.apply(events)
+        done += events
+    return done
+
+
+def test_it_is_kept_in_whole_minutes_and_changed() -> None:
+    """As other times of reservations; nothing takes it away."""
+    scene = room()
+    assert scene.cluster.reservations["r"].max_start_delay_s == 600
+    assert scene.change(maxstartdelay="1:30").max_start_delay_s == 120
+    assert scene.change(maxstartdelay="").max_start_delay_s == 0
+    assert scene.not_changed(maxstartdelay="soon") == Errno.ESLURM_INVALID_TIME_VALUE
+    assert scene.not_changed(maxstartdelay="UNLIMITED") == Errno.ESLURM_INVALID_TIME_VALUE
+
+
+def test_only_who_leaves_in_time_overlaps() -> None:
+    """By its own word: the time of --signal=R: is at most MaxStartDelay."""
+    scene = room()
+    slow, plain = polite(scene, before_s=660), scene.job(BOB, time_limit_min=90)
+    quick, short = polite(scene), scene.job(BOB, time_limit_min=30)
+    scene.run_pass()
+    assert [job.state for job in (slow, plain)] == [JobState.PENDING] * 2
+    assert [job.state for job in (quick, short)] == [JobState.RUNNING] * 2
+
+
+def test_without_preemption_nobody_overlaps() -> None:
+    """Nothing could make it leave."""
+    scene = room("")
+    job = polite(scene)
+    scene.run_pass()
+    assert job.state == JobState.PENDING
+
+
+def test_it_ends_by_the_reservations_end() -> None:
+    """What comes after may be promised to others."""
+    scene = room()
+    long, fits = polite(scene, minutes=200), polite(scene, minutes=180)
+    scene.run_pass()
+    assert (long.state, fits.state) == (JobState.PENDING, JobState.RUNNING)
+
+
+def test_others_come_first_on_nodes_that_are_not_reserved_yet() -> None:
+    """A short job of anybody takes its node before one that may overlap is looked at."""
+    scene = room()
+    guests = [polite(scene) for _ in range(2)]
+    shorts = [scene.job(BOB, ntasks=16, nodes_min=1, time_limit_min=30) for _ in range(3)]
+    scene.run_pass()
+    assert all(job.state == JobState.RUNNING for job in shorts)
+    assert [job.state for job in guests] == [JobState.RUNNING, JobState.PENDING]
+
+
+def test_nodes_promised_to_others_are_left_alone() -> None:
+    """A job that waits for all nodes before the reservation begins gets them."""
+    scene = room()
+    scene.job(BOB, ntasks=16, nodes_min=1, time_limit_min=10)
+    scene.run_pass()
+    wide = scene.job(BOB, nodes_min=4, ntasks=64, time_limit_min=20)
+    guest = polite(scene)
+    plan = scene.run_pass()
+    assert wide.job_id in plan.expected_start_us
+    assert guest.state == JobState.PENDING
+
+
+def test_it_leaves_when_the_reservations_job_comes() -> None:
+    """Told by its signal, it has the time that it asked for, then it is requeued."""
+    scene = room()
+    guests = [polite(scene, ntasks=32, nodes_min=2) for _ in range(2)]
+    scene.run_pass()
+    assert all(job.state == JobState.RUNNING for job in guests)
+    scene.advance(HOUR_US)
+    mine = scene.job(ALICE, reservation="r", ntasks=32, nodes_min=2, time_limit_min=60)
+    done = pass_and_preempt(scene)
+    told = [event for event in done if isinstance(event, ev.JobSignalled)]
+    assert USR1 in [event.signal for event in told]
+    assert len({event.job_id for event in told}) == 1  # nobody in vain
+    victim = scene.cluster.jobs[told[0].job_id]
+    assert victim.preempt_end_us == scene.now_us + 5 * MINUTE_US
+    scene.now_us += 5 * MINUTE_US
+    scene.apply(grace_over(scene.cluster, scene.now_us))
+    assert victim.state == JobState.PREEMPTED or victim.state == JobState.PENDING
+    assert mine.job_id in scene.cluster.claims
+
+
+@pytest.mark.parametrize("nodes", ["n1", "n[1-2]"])
+def test_only_the_reservations_nodes_are_opened(nodes: str) -> None:
+    """Of another reservation without a delay nothing is."""
+    scene = Room(PREEMPTS, plan=Planner())
+    starts_us = scene.now_us + HOUR_US
+    scene.make(nodes="n[3-4]", starttime=starts_us)
+    scene.make("s", nodes=nodes, starttime=starts_us, maxstartdelay="5:00")
+    guests = [polite(scene) for _ in range(4)]
+    scene.run_pass()
+    running = [job for job in guests if job.state == JobState.RUNNING]
+    assert sorted(name for job in running for name in scene.places(job)) == ["n1", "n2"]

@@ -1,0 +1,100 @@
+"""Licences that jobs of several reservations want: the first in line gets what is free."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.backfill.planner import Planner
+from tests.ctld.rules.reservation_room import BOB, Room
+
+
+def two_places(licenses: str, more: str = "") -> Room:
+    """Return a cluster with so many licences, half of whose nodes each reservation has."""
+    here = Room(f"PriorityType=priority/basic\nLicenses={licenses}\n{more}", plan=Planner())
+    here.make("first", nodes="n[1-2]", users="alice,bob", duration=600)
+    here.make("second", nodes="n[3-4]", users="alice,bob", duration=600)
+    here.advance()
+    return here
+
+
+def running(*jobs: Job) -> list[bool]:
+    """Return which jobs run."""
+    return [job.state == JobState.RUNNING for job in jobs]
+
+
+def test_the_first_in_line_gets_the_licence_whichever_reservation_it_asks_for() -> None:
+    """The reservations' own order does not matter."""
+    here = two_places("matlab:1")
+    low = here.job(reservation="first", nice=1000, licenses="matlab")
+    high = here.job(BOB, reservation="second", licenses="matlab")
+    plan = here.run_pass()
+    assert running(low, high) == [False, True]
+    assert plan.waits[low.job_id].reason is Reason.Licenses
+
+
+def test_who_has_no_nodes_leaves_the_licence_to_others() -> None:
+    """A job that waits for its reservation's nodes keeps nobody from running elsewhere."""
+    here = two_places("matlab:2")
+    here.job(BOB, reservation="second", nodes_min=2, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    here.run_pass()
+    low = here.job(reservation="first", nice=1000, licenses="matlab:2", time_limit_min=30)
+    high = here.job(
+        BOB, reservation="second", nodes_min=2, flags=REQ_EXCLUSIVE, licenses="matlab:2",
+        time_limit_min=60,
+    )  # fmt: skip
+    here.run_pass()
+    assert running(low, high) == [True, False]
+
+
+def test_tasks_of_an_array_come_before_what_stands_behind() -> None:
+    """As many as there are licences for; the others of the array wait for one."""
+    here = two_places("matlab:5")
+    low = [here.job(reservation="first", nice=1000, licenses="matlab") for _ in range(4)]
+    here.job(BOB, reservation="second", array="0-3", licenses="matlab")
+    here.run_pass()
+    jobs = [job for job in here.cluster.jobs.values() if job.state == JobState.RUNNING]
+    assert len([job for job in jobs if job.reservation == "second"]) == 4
+    assert running(*low) == [True, False, False, False]
+
+
+def test_licences_of_a_reservation_stay_its_own() -> None:
+    """They are not in line for others, and who has them does not need the free ones."""
+    here = Room("PriorityType=priority/basic\nLicenses=matlab:3", plan=Planner())
+    here.make("first", nodes="n[1-2]", licenses="matlab:2", duration=600)
+    here.make("second", nodes="n[3-4]", duration=600)
+    here.advance()
+    low = [here.job(reservation="first", nice=1000, licenses="matlab") for _ in range(2)]
+    high = [here.job(reservation="second", licenses="matlab") for _ in range(2)]
+    here.run_pass()
+    assert running(*low, *high) == [True, True, True, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(1, 4)), max_size=8),
+    st.integers(1, 12),
+)
+def test_all_reservations_together_share_licences_as_one_queue_would(
+    jobs: list[tuple[bool, int, int]], most: int
+) -> None:
+    """With room for everybody, who runs is who would if they were asked one after another."""
+    here = two_places(f"matlab:{most}")
+    made = [
+        (
+            nice,
+            count,
+            here.job(
+                reservation="second" if later else "first", nice=1000 * nice, ntasks=1,
+                licenses=f"matlab:{min(count, most)}", time_limit_min=60,
+            ),
+        )
+        for later, nice, count in jobs
+    ]  # fmt: skip
+    here.run_pass()
+    left = most
+    for _, count, job in sorted(made, key=lambda one: (one[0], one[2].job_id)):
+        fits = min(count, most) <= left
+        assert (job.state == JobState.RUNNING) == fits
+        left -= min(count, most) * fits
