@@ -145,6 +145,12 @@ cdef class Grid(GridSpread):
             free.append(row.steps[at].amount)
         return free
 
+    def least(self, int node, int resource, int64_t start_us, int64_t end_us):
+        """Return what is free all the time."""
+        cdef grid_row *row = self._row(resource, node)
+        cdef int start = max(0, self._slot_at(start_us + 1) - 1)
+        return 0 if row == NULL else grid_row_least(row, start, max(self._slot_at(end_us), start + 1))
+
     def note_placing(self, nodes):
         """Remember the nodes of a job held with `take`; return the number of the placing."""
         cdef Py_ssize_t number = self._placed_count

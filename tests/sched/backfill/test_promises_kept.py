@@ -16,8 +16,9 @@ from pyslurm_ng.model import events as ev, job as mj
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
@@ -50,7 +51,20 @@ GPUS = HEAD + (
     "NodeName=n[1-2] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=1000 Gres=gpu:2,shard:8\n"
     "NodeName=n[3-4] CPUs=4 RealMemory=1000\n"
 )
+THREADS = HEAD + (
+    "NodeName=n[1-4] CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=160\n"
+)
+SOCKETS = HEAD + "NodeName=n[1-4] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=1000\n"
+LEAST_LOADED = PLAIN.replace("CR_Core_Memory", "CR_Core_Memory,CR_LLN")
+BLOCKS = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n"
 TREE = "SwitchName=s1 Nodes=n[1-3]\nSwitchName=s2 Nodes=n[4-5]\nSwitchName=top Switches=s[1-2]\n"
+
+
+# Two GPUs beside each of two sockets of four cores.
+GPUS_NEAR_SOCKETS = tuple(
+    NodeGres("gpu", "", 1, cores=(bytes([0x0F if at < 2 else 0xF0]),), first_index=at)
+    for at in range(4)
+)
 
 
 class Late(AssertionError):
@@ -65,9 +79,11 @@ class Site:
         networks = [parse_topology_conf(topology)] if topology else []
         apply_all(self.cluster, configure(self.cluster, self.conf, BEGIN_US, networks))
         for node in self.cluster.living_nodes():
+            gpus = [item for item in node.spec.gres if item.name == "gpu" and item.count == 4]
+            facts = NodeFacts(gres=GPUS_NEAR_SOCKETS if gpus else ())
             apply(
                 self.cluster,
-                ev.NodeRegistered(BEGIN_US, node.node_id, NodeFacts(), NodeState.IDLE),
+                ev.NodeRegistered(BEGIN_US, node.node_id, facts, NodeState.IDLE),
             )
         self.now_us = BEGIN_US
         self.planner, self.rules = Planner(), policy(self.conf)
@@ -81,6 +97,7 @@ class Site:
             now_us=self.now_us,
             time_limit_min=asked.minutes,
             ranges=asked.ranges,
+            uid=asked.uid,
         )
 
     def run_pass(self) -> Plan:
@@ -106,12 +123,11 @@ class Site:
         return plan
 
     def end_next(self) -> bool:
-        """Let time pass until the next job is over; return whether there was one."""
-        active = self.cluster.active
-        if not active:
+        """Let time pass until the next job is over or to start; return whether there was one."""
+        ends = {job_id: self._end_us(job_id) for job_id in self.cluster.active}
+        if not ends and not self.promised_us:
             return False
-        ends = {job_id: self._end_us(job_id) for job_id in active}
-        self.now_us = max(self.now_us, min(ends.values()))
+        self.now_us = max(self.now_us, min((*ends.values(), *self.promised_us.values())))
         for job_id, end_us in ends.items():
             if end_us <= self.now_us:
                 state = JobState.COMPLETED
@@ -132,12 +148,14 @@ class Asked:
     minutes: int
     request: JobRequest
     ranges: tuple[tuple[int, int, int], ...] = ()
+    uid: int = 1001
 
 
 def drawn(random: Random, wants: Mapping[str, Sequence[object]]) -> Asked:
     """Return a job of a few minutes that asks for one of the values of each option."""
     fields: dict[str, Any] = {name: random.choice(values) for name, values in wants.items()}
-    return Asked(random.randint(1, 7), JobRequest(**fields))
+    uid = fields.pop("uid", 1001)
+    return Asked(random.randint(1, 7), JobRequest(**fields), uid=uid)
 
 
 def run(site: Site, first: list[Asked], later: list[Asked]) -> None:
@@ -178,6 +196,21 @@ SHARDS = {
     "cpus_per_task": (1, 2),
     "gres": ("", "shard:1", "shard:3", "shard:4", "gpu:1"),
 }
+SHARED_CORES = {
+    "ntasks": (1, 2, 3, 5),
+    "nodes_min": (0, 1, 2),
+    "cpus_per_task": (0, 1, 2, 3),
+    "mem_per_cpu_mib": (0, 10, 20),
+    "threads_per_core": (0, 0, 0, 1),
+}
+CUT = {"nodes_min": (1, 2, 3), "cpus_per_task": (1, 2, 4), "time_min_min": (NO_VAL, 1, 2)}
+PATIENT = {
+    "nodes_min": (1, 2, 2, 3),
+    "cpus_per_task": (1, 2, 4),
+    "switches": (0, 1),
+    "switches_wait_s": (0, 60, 120, 600),
+}
+SEGMENTS = {"nodes_min": (1, 1, 2, 4), "cpus_per_task": (1, 2, 4), "segment": (0, 0, 1)}
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tasks over any nodes": (PLAIN, "", OPEN),
     "tasks over some nodes": (PLAIN, "", LEAST),
@@ -188,6 +221,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "GPUs of each node": (GPUS, "", GPUS_EACH),
     "GPUs in all": (GPUS, "", GPUS_IN_ALL),
     "GPUs in parts": (GPUS, "", SHARDS),
+    "memory per CPU on threads": (THREADS, "", SHARED_CORES),
+    "limits that may be cut": (PLAIN, "", CUT),
+    "few switches": (PLAIN, TREE, PATIENT),
+    "least loaded nodes": (LEAST_LOADED, "", NEAR),
+    "blocks": (SOCKETS, BLOCKS, SEGMENTS),
 }
 
 

@@ -21,6 +21,8 @@ from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sched.timeline.promises import Promises
 
+_MOST_SHORTENED = 1000  # jobs that may run shorter for which the best start to come is looked for
+
 
 class KeptRoom:
     """The promises of one walk.
@@ -51,6 +53,7 @@ class KeptRoom:
         self._gate = gate
         self._limits = limits
         self._counts: dict[str, int] = {}  # by partition
+        self._shortened = 0
         self._obstacles = Obstacles(snapshot)
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
 
@@ -62,6 +65,10 @@ class KeptRoom:
             # There is enough of everything, but not as the job wants it: others may not have it.
             start_us = self._planner.find_from(demand, start_us + 1)
         demand, start_us = self._patient(job, demand, start_us)
+        first_us = self._snapshot.now_us + 1
+        start_us = self._planner.recall(job.job_id, demand, first_us, start_us)
+        if demand.is_elastic:
+            demand, start_us = self._soonest(job, demand, start_us)
         if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
         if start_us == NEVER:
@@ -75,7 +82,7 @@ class KeptRoom:
             and start_us > self._snapshot.now_us
             and (is_first or job.array_pending)
         ):
-            self._planner.take(demand, start_us)
+            self._planner.take(demand, start_us, job.job_id)
             self.promise(job.job_id, demand, start_us)
         plan.expected_start_us.setdefault(job.job_id, start_us)
         if self.lacks_licenses(demand):
@@ -141,10 +148,42 @@ class KeptRoom:
         if loose is None or loose.stamp != demand.stamp or NEVER < start_us <= job.patience_us:
             return demand, start_us
         planner = self._planner
-        found_us = planner.find_from(loose, max(job.patience_us, self._snapshot.now_us))
+        first_us = max(job.patience_us, self._snapshot.now_us)
+        found_us = planner.find_from(loose, first_us)
+        found_us = planner.recall(job.job_id, loose, first_us, found_us)
         if found_us == NEVER or NEVER < start_us <= found_us:
             return demand, planner.find(demand)
         return loose, found_us
+
+    def _soonest(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
+        """Return with which limit a job starts soonest, the longest of these, and when.
+
+        Args:
+            start_us: when it can start with its own limit, or NEVER.
+        """
+        planner, now_us, job_id = self._planner, self._snapshot.now_us, job.job_id
+        least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
+        if least >= most or self._shortened >= _MOST_SHORTENED:
+            return demand, start_us
+        self._shortened += 1
+        first_us = now_us + 1
+        soonest_us = planner.find_from(demand.lasting(least, now_us), first_us)
+        promised = planner.promised_as(job_id, demand)
+        if promised is not None:
+            kept_us = planner.recall(job_id, promised, first_us, soonest_us)
+            if planner.is_recalled and (start_us == NEVER or kept_us < start_us):
+                return promised, kept_us
+        if soonest_us != NEVER and (start_us == NEVER or soonest_us < start_us):
+            found = elastic.longest(
+                demand,
+                *elastic.bounds_min(job.request, demand.duration_us, soonest_us),
+                now_us,
+                lambda one: planner.find_from(one, soonest_us) == soonest_us,
+            )
+            if found is not None:
+                return found, soonest_us
+        start_us = planner.find_from(demand, first_us)
+        return demand, planner.recall(job_id, demand, first_us, start_us)
 
     def _never(self, job: Waiting, demand: Demand, *, lies_badly: bool) -> Wait:
         """Return why there is no room for a job in the whole window."""

@@ -166,6 +166,8 @@ class Planner:
         # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
         are_alike = not snapshot.reservations and not policy.preempt_by
         are_alike = are_alike and not any_shares(snapshot) and not policy.packs_serial
+        # Who was promised single nodes gets these, though any would do by now.
+        are_alike = are_alike and (self._nodes is None or not self._nodes.has_promised)
         if are_alike and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools

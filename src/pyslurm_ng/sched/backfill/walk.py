@@ -73,7 +73,8 @@ class Walk:
     def run(self, queue: list[Entry]) -> None:
         """Look at all jobs of the queue, or of the next stretch of it."""
         waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.room.behind
-        place, reserve = self.planner.place, self.room.promises.append
+        planner, reserve = self.planner, self.room.promises.append
+        place = planner.place
         now_us, claimed = self.snapshot.now_us, self.snapshot.claims
         reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
         reserves_all = reserves_all and self.room.smart is None and self._limits is None
@@ -84,7 +85,7 @@ class Walk:
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
         in_stretches = reserves_all and not preempts
-        by_node = self.planner if in_stretches and isinstance(self.planner, NodePlan) else None
+        by_node = planner if in_stretches and isinstance(planner, NodePlan) else None
         hopeless = self.room.hopeless
         is_alike = reserves_all and not preempts and not claimed
         if claimed:
@@ -93,7 +94,11 @@ class Walk:
         wait: Wait | None
         at = 0
         while True:
-            while by_node and (placed := self._place_next(by_node, queue, at)):
+            while (
+                by_node
+                and not by_node.keeps_places
+                and (placed := self._place_next(by_node, queue, at))
+            ):
                 at += placed
             if at >= len(queue):
                 break
@@ -117,6 +122,7 @@ class Walk:
             if (
                 reserves_all
                 and demand.is_plain
+                and not planner.keeps_places
                 and job_id not in expected
                 and not job.array_pending
                 and not preempts
@@ -185,6 +191,11 @@ class Walk:
         start_us = self.planner.find(demand)
         return start_us if start_us != NEVER else NO_END_US
 
+    def _find(self, job: Waiting, demand: Demand) -> int:
+        """Return when a job, or the next task of an array, can start: sooner or as promised."""
+        start_us = self.planner.find(demand)
+        return self.planner.recall(job.job_id, demand, self.snapshot.now_us, start_us)
+
     def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""
         if job.het_job_id:
@@ -216,7 +227,7 @@ class Walk:
             return self._consider_array(job, demand)
         if demand.is_elastic and self._start_short(job, demand, -1):
             return None
-        start_us = self.planner.find(demand)
+        start_us = self._find(job, demand)
         is_now = start_us == self.snapshot.now_us and not demand.is_elastic
         if is_now and self._start(job, demand, -1):
             return None
@@ -245,7 +256,7 @@ class Walk:
             task_id = next(tasks)
             if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
                 continue
-            start_us = self.planner.find(demand)
+            start_us = self._find(job, demand)
             is_now = start_us == self.snapshot.now_us and not demand.is_elastic
             if is_now and wait is None and self._start(job, demand, task_id):
                 continue
@@ -274,9 +285,16 @@ class Walk:
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
         now_us, find = self.snapshot.now_us, self.planner.find
+        promised = self.planner.promised_as(job.job_id, demand)
+        if promised is not None and self._recalls_now(job, promised):
+            return self._start(job, promised, task_id)
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
         found = elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
         return found is not None and self._start(job, found, task_id)
+
+    def _recalls_now(self, job: Waiting, demand: Demand) -> bool:
+        now_us = self.snapshot.now_us
+        return self.planner.recall(job.job_id, demand, now_us, NEVER) == now_us
 
     def _start(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         is_behind = demand.partition.name in self.room.behind

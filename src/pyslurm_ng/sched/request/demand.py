@@ -99,7 +99,13 @@ class Demand:
         if found is None:
             duration_us = limit_min * MINUTE_US
             found = Demand(
-                self.partition, self.need, duration_us, self.licenses, self.mask, self.verdict
+                self.partition,
+                self.need,
+                duration_us,
+                self.licenses,
+                self.mask,
+                self.verdict,
+                self.tenant,
             )
             found.limit_min = limit_min
             if len(self.shorter) > _MOST_SHORTER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pyslurm_ng.sched.cons_tres.allot import deal_devices
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode, empty_node
@@ -22,6 +23,13 @@ def is_alike(demand: Demand, variant: Variant) -> bool:
     return variant.tasks_per_node == 1 and not need.gres_total
 
 
+class Dealt(NamedTuple):
+    """The tasks that each position gets, and what it gives."""
+
+    shares: Shares
+    amounts: list[tuple[int, Amounts]]
+
+
 class ExactAmounts:
     """Shares of jobs as they will be dealt out when the jobs start; of one pass."""
 
@@ -32,10 +40,8 @@ class ExactAmounts:
         self._nodes: dict[int, FreeNode] = {}  # empty ones, by position
         self._known: dict[tuple[int, int, int, tuple[GresNeed, ...]], Amounts | None] = {}
 
-    def of(
-        self, demand: Demand, shares: Shares, most_gpus: Mapping[int, int]
-    ) -> list[tuple[int, Amounts]] | None:
-        """Return positions with what each gives, None if some could not.
+    def of(self, demand: Demand, shares: Shares, most_gpus: Mapping[int, int]) -> Dealt | None:
+        """Return what each position gets and gives, None if some could not.
 
         Args:
             shares: the tasks that each position can hold.
@@ -47,14 +53,15 @@ class ExactAmounts:
         devices = deal_devices(need, chosen) if chosen is not None else None
         if chosen is None or devices is None:
             return None
-        found = []
+        dealt = Dealt([], [])
         for (node, tasks), share in zip(chosen, devices, strict=True):
             place = position[node.node_id]
             amounts = self._amounts(demand, self._hardware.kind_of[place], tasks, tuple(share))
             if amounts is None:
                 return None
-            found.append((place, amounts))
-        return found
+            dealt.shares.append((place, tasks))
+            dealt.amounts.append((place, amounts))
+        return dealt
 
     def _node(self, place: int, most_gpus: int) -> FreeNode:
         node = self._nodes.get(place)

@@ -24,13 +24,14 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Units
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
-from pyslurm_ng.sched.timeline.exact_amounts import ExactAmounts, is_alike
+from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
+from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of, is_picky
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.promises import Promises
-from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
+from pyslurm_ng.sched.timeline.shapes import Shares, Variant
 from pyslurm_ng.sched.timeline.shared_gpus import HiddenGpus
 from pyslurm_ng.sched.timeline.uneven import Uneven
 
@@ -57,15 +58,19 @@ class NodePlan:
         self._nearness = Nearness(snapshot, self.hardware)
         self._company = Company(self.hardware, Units(snapshot.topologies, snapshot.partitions))
         self._timeline = Timeline(self.hardware, self._nearness, self._company)
+        self._kept = KeptPlaces()
+        self._reserved: array[int] = array("q")  # numbers of placings
 
     def begin(self, snapshot: Snapshot, demands: Iterable[Demand], policy: Policy) -> None:
         """Enter what is free now; later moments only once some job has to wait."""
         wanted = [demand for demand in demands if demand.verdict is None]
         self._now_us = snapshot.now_us
-        self._reserved: array[int] = array("q")  # numbers of placings
+        self._reserved = array("q")
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
-        self._exact: list[tuple[int, Amounts]] | None = None  # what each node gives to it then
+        self._exact: Dealt | None = None  # what each node gives to it then
+        self._recalled: KeptPlace | None = None  # where it is, if that is where it was promised
         self._exact_left = _MOST_EXACT
+        self._kept.begin()
         self._company.begin(snapshot)
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
@@ -81,11 +86,21 @@ class NodePlan:
         """How many stretches of time the grid has by now: one as long as nobody has to wait."""
         return self._timeline.slots
 
+    @property
+    def has_promised(self) -> bool:
+        """Whether anybody was promised room in the last pass."""
+        return bool(self._reserved)
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether the next job to be promised room is to find it there again in the next pass."""
+        return not self._kept.is_full
+
     # When ---------------------------------------------------------------------------------------
 
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
-        self._shares, self._exact = [], None
+        self._shares, self._exact, self._recalled = [], None, None
         self.lies_badly = False
         now_us, uneven = self._now_us, self._uneven
         if self._join(demand):
@@ -102,7 +117,7 @@ class NodePlan:
 
     def find_from(self, demand: Demand, at_us: int) -> int:
         """Return the earliest start not before a moment, or NEVER."""
-        self._shares, self._exact = [], None
+        self._shares, self._exact, self._recalled = [], None, None
         self.lies_badly = False
         self._timeline.deepen()
         best, best_at = NEVER, -1
@@ -120,6 +135,52 @@ class NodePlan:
                 best = self._find_kind_from(demand, kind, variant, best)
             self._chosen = kind, variant, self._found(demand, variant, best)
         return self._spread_before(demand, at_us, best)
+
+    def recall(self, job_id: int, demand: Demand, first_us: int, found_us: int) -> int:
+        """Return to what a job was promised in the last pass, unless it can have its room sooner.
+
+        Args:
+            first_us: no start before this.
+            found_us: the start that was found last, or NEVER.
+        """
+        kept = self._kept.of(job_id, demand)
+        if kept is None:
+            return found_us
+        start_us = max(kept.start_us, self._now_us)
+        if start_us < first_us or NEVER < found_us < start_us or not self._is_free(kept, start_us):
+            return found_us
+        if kept.variant is not None:
+            self._chosen = -1, kept.variant, [place for place, _ in kept.shares]
+        self._shares, self._exact = kept.shares, Dealt(kept.shares, kept.amounts)
+        self._uneven.most_gpus = kept.most_gpus
+        self._recalled = kept
+        return start_us
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether the room found last is what the job was promised before."""
+        return self._recalled is not None
+
+    def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
+        """Return as what a job was promised room with a limit shorter than its own, if so."""
+        return self._kept.shorter(job_id, demand)
+
+    def _is_free(self, kept: KeptPlace, start_us: int) -> bool:
+        """Return whether what a job was promised is still there for it."""
+        demand, timeline = kept.demand, self._timeline
+        if demand.need.sharing == TOPO or not timeline.has_start(start_us):
+            return False
+        end_us = min(NO_END_US, start_us + demand.duration_us)
+        least = timeline.grid.least
+        for place, amounts in kept.amounts:
+            for resource, amount in amounts:
+                if amount and least(place, resource, start_us, end_us) < amount:
+                    return False
+        if demand.need.has_parts and kept.variant is not None:
+            fits = sum(1 << place for place, _ in kept.shares)
+            if self._with_parts(demand, kept.variant, fits, start_us) != fits:
+                return False
+        return self._licenses.free_us(demand, start_us) == start_us
 
     def _join(self, demand: Demand) -> bool:
         """Try nodes with jobs of the same owner now, for jobs that share with those only."""
@@ -276,21 +337,49 @@ class NodePlan:
 
     # Taking it ----------------------------------------------------------------------------------
 
-    def take(self, demand: Demand, start_us: int) -> None:
-        """Keep room for the job that was found last."""
+    def take(self, demand: Demand, start_us: int, job_id: int = 0) -> None:
+        """Keep room for the job that was found last.
+
+        Args:
+            job_id: who is to be found there in the next pass again; 0: nobody.
+        """
         grid = self._timeline.grid
         end_us = min(NO_END_US, start_us + demand.duration_us)
-        amounts = self._exact_amounts(demand, start_us)
-        if amounts is None:
+        dealt = self._exact_amounts(demand, start_us)
+        if dealt is None:
             number = grid.take_found(self._chosen[0])
         else:
-            number = self._timeline.promise(amounts, start_us, end_us)
+            number = self._timeline.promise(dealt.amounts, start_us, end_us)
         self._reserved.append(number)
+        if job_id and not self._kept.is_full:
+            self._keep_place(job_id, demand, start_us, dealt)
         if demand.need.has_parts:
             self._promise_parts(demand, start_us, end_us)
         if demand.need.sharing == TOPO:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
+
+    def _keep_place(self, job_id: int, demand: Demand, start_us: int, dealt: Dealt | None) -> None:
+        """Remember for the next pass what a job was promised."""
+        variant = None
+        if self._recalled is not None:
+            self._kept.drop(job_id, self._recalled)
+            variant = self._recalled.variant
+        elif not self._shares:
+            _, variant, found = self._chosen
+        if dealt is None:
+            assert variant is not None
+            kind_of = self.hardware.kind_of
+            alike = {
+                kind: tuple(zip(variant.resources, variant.amounts[kind], strict=True))
+                for kind in {kind_of[place] for place in found}
+            }
+            dealt = Dealt(
+                [(place, variant.tasks_per_node) for place in found],
+                [(place, alike[kind_of[place]]) for place in found],
+            )
+        most_gpus = self._uneven.most_gpus if self._shares else {}
+        self._kept.add(job_id, KeptPlace(demand, start_us, variant, *dealt, most_gpus))
 
     def _promise_parts(self, demand: Demand, start_us: int, end_us: int) -> None:
         """Settle which GPUs the job found last is to have parts of."""
@@ -300,7 +389,7 @@ class NodePlan:
         chosen = [(node, variant.tasks_per_node) for node in nodes]
         shared_gpus.promise(allot(variant.need, chosen), start_us, end_us)
 
-    def _exact_amounts(self, demand: Demand, start_us: int) -> list[tuple[int, Amounts]] | None:
+    def _exact_amounts(self, demand: Demand, start_us: int) -> Dealt | None:
         """Return what each node gives to the job found last, None where all give the same."""
         if self._exact is not None or self._shares:
             return self._exact or self._amounts.of(demand, self._shares, self._uneven.most_gpus)
@@ -336,7 +425,7 @@ class NodePlan:
         if number >= 0:
             self._reserved.append(number)
         elif start_us != NEVER:
-            self._shares, self._exact = [], None
+            self._shares, self._exact, self._recalled = [], None, None
             variant = self._timeline.kinds(demand)[0][1]
             self._chosen = kind, variant, self._found(demand, variant, start_us)
         return start_us

@@ -7,6 +7,7 @@ it what nodes have, who holds it until when, and what enough is.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 
@@ -144,6 +145,11 @@ class Timeline:
                 end_us, allocs = shared[item.job_id]
                 held = self._packed(allocs, False, item.tenant)
             hold(held, end_us if end_us > now_us else now_us + SOON_US)
+
+    def has_start(self, start_us: int) -> bool:
+        """Return whether a slot begins at a moment."""
+        slot = bisect_left(self.times_us, start_us)
+        return slot < self.slots and self.times_us[slot] == start_us
 
     def promise(self, amounts: Iterable[tuple[int, Amounts]], start_us: int, end_us: int) -> int:
         """Take for a time what some positions give; return the number of the placing."""

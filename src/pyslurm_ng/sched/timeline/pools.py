@@ -96,6 +96,8 @@ class Pools:
     """The pools of one state of nodes and partitions; planning anew with each `begin`."""
 
     lies_badly = False  # here no node is better than another
+    keeps_places = False
+    is_recalled = False
 
     def __init__(self, most_slots: int = 4096) -> None:
         self._most_slots = most_slots
@@ -211,7 +213,15 @@ class Pools:
             self.take(demand, start_us)
         return start_us
 
-    def take(self, demand: Demand, start_us: int) -> None:
+    def recall(self, job_id: int, demand: Demand, first_us: int, found_us: int) -> int:
+        """Return what was found: see `NodePlan`; nobody has to be in the same place again."""
+        return found_us
+
+    def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
+        """Return None: see `recall`."""
+        return None
+
+    def take(self, demand: Demand, start_us: int, job_id: int = 0) -> None:
         """Keep room for a job."""
         kinds, amounts = demand.kinds_amounts
         self._profile.take(start_us, demand.duration_us, kinds, amounts)

@@ -1,0 +1,72 @@
+"""Where jobs were promised room, kept from one pass to the next.
+
+Every pass plans anew. Where several choices are as good, the one of the last pass stays: whoever
+was given the rest of these nodes is still given it. A job that can start sooner than it was
+promised does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
+
+MOST_KEPT = 500  # promises of one pass; what is promised behind these is found anew
+
+
+class KeptPlace(NamedTuple):
+    """What a job was promised, and from when.
+
+    `shares` are the tasks of each position, `amounts` what each gives. `variant` is None where the
+    tasks are spread unevenly; `most_gpus` is by position, of a job that asks for GPUs in all.
+    """
+
+    demand: Demand
+    start_us: int
+    variant: Variant | None
+    shares: Shares
+    amounts: list[tuple[int, Amounts]]
+    most_gpus: dict[int, int]
+
+
+class KeptPlaces:
+    """The promises of the last pass and of the present one, by job; of arrays task by task."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, list[KeptPlace]] = {}
+        self._present: dict[int, list[KeptPlace]] = {}
+        self._count = 0
+
+    def begin(self) -> None:
+        """Begin a pass: what was promised in the present one is that of the last one."""
+        self._last, self._present, self._count = self._present, {}, 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more promises of this pass are kept."""
+        return self._count >= MOST_KEPT
+
+    def add(self, job_id: int, place: KeptPlace) -> None:
+        """Note a promise."""
+        self._present.setdefault(job_id, []).append(place)
+        self._count += 1
+
+    def of(self, job_id: int, demand: Demand) -> KeptPlace | None:
+        """Return what a job, or the next task of an array, was promised in the last pass."""
+        for place in self._last.get(job_id, ()):
+            # Few switches will do for a job that is content with any by now.
+            if place.demand is demand or place.demand.loose is demand:
+                return place
+        return None
+
+    def shorter(self, job_id: int, demand: Demand) -> Demand | None:
+        """Return as what a job was promised room that may run shorter than its limit, if so."""
+        for place in self._last.get(job_id, ()):
+            if demand.shorter.get(place.demand.limit_min) is place.demand:
+                return place.demand
+        return None
+
+    def drop(self, job_id: int, place: KeptPlace) -> None:
+        """Forget a promise of the last pass, once it is used or void."""
+        self._last[job_id].remove(place)
