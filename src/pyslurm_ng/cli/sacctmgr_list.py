@@ -88,6 +88,8 @@ def _format(entity: str, flags: "list[str]", wanted: str) -> str:
     text = ENTITIES[entity][1]
     if "withassoc" in flags and entity in ("user", "account"):
         text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
+    if "withclusters" in flags and entity == "resource":
+        text += ",Cluster,Allowed"
     if "withcoordinators" in flags and entity in ("user", "account"):
         text += ",Coordinators"
     if "wolimits" in flags:

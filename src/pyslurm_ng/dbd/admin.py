@@ -9,7 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pyslurm_ng.dbd import admin_accounts, admin_clusters, admin_qos, admin_users
+from pyslurm_ng.dbd import (
+    admin_accounts,
+    admin_clusters,
+    admin_qos,
+    admin_resources,
+    admin_users,
+)
 from pyslurm_ng.dbd.change import Change, RefusedError, actor_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.updates import next_version
@@ -31,6 +37,9 @@ _HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "qos"): admin_qos.add,
     ("modify", "qos"): admin_qos.modify,
     ("delete", "qos"): admin_qos.delete,
+    ("add", "resource"): admin_resources.add,
+    ("modify", "resource"): admin_resources.modify,
+    ("delete", "resource"): admin_resources.delete,
 }
 
 

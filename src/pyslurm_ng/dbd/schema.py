@@ -146,6 +146,30 @@ qos = _table(
     *_stamps(),
 )
 
+resources = _table(
+    "resources",
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    _name("name", 128),
+    _name("server", 128),
+    _name("description"),
+    _name("server_type"),
+    _name("flags"),
+    _int("count"),
+    _int("last_consumed"),
+    *_stamps(),
+    sa.UniqueConstraint("name", "server"),
+)
+"""Licences of other servers."""
+
+cluster_resources = _table(
+    "cluster_resources",
+    sa.Column("resource_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
+    _int("allowed"),
+    *_stamps(),
+)
+"""What a cluster may use of a resource: percent, or with its flag Absolute a count."""
+
 associations = _table(
     "associations",
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),

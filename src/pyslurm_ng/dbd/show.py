@@ -388,6 +388,41 @@ def _tres(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     return ("Type", "Name", "ID"), found
 
 
+def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    """Licences of other servers; with `withclusters` once for each cluster that may use them."""
+    where, table, shares = asked.where, schema.resources, schema.cluster_resources
+    names, servers = (where.values(key, lower=True) for key in ("Names", "Servers"))
+    is_each = "withclusters" in asked.flags
+    clusters = dict(asked.clusters())
+    given: dict[int, list[tuple[str, int]]] = {}
+    allocated: dict[int, int] = {}
+    for share in asked.connection.execute(sa.select(shares).where(shares.c.is_deleted == 0)):
+        allocated[share.resource_id] = allocated.get(share.resource_id, 0) + share.allowed
+        if share.cluster_id in clusters:
+            one = (clusters[share.cluster_id], share.allowed)
+            given.setdefault(share.resource_id, []).append(one)
+    found: list[Row] = []
+    for row in asked.connection.execute(sa.select(table).order_by(table.c.id)):
+        if row.is_deleted and "withdeleted" not in asked.flags:
+            continue
+        if (names and row.name not in names) or (servers and row.server not in servers):
+            continue
+        if where.values("Clusters") and row.id not in given:
+            continue
+        for cluster, allowed in sorted(given.get(row.id, ())) if is_each else [("", 0)]:
+            found.append(
+                {
+                    "Name": row.name, "Server": row.server, "Type": "License", "Count": row.count,
+                    "LastConsumed": row.last_consumed, "Allocated": allocated.get(row.id, 0),
+                    "servertype": row.server_type, "Flags": row.flags,
+                    "Description": row.description, "Cluster": cluster, "Allowed": allowed,
+                }
+            )  # fmt: skip
+    fields = ("Name", "Server", "Type", "Count", "LastConsumed", "Allocated", "servertype",
+              "Flags", "Description", "Cluster", "Allowed")  # fmt: skip
+    return fields, found
+
+
 def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     table = schema.txn
@@ -522,7 +557,5 @@ _LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "problem": _problems,
     "runawayjobs": _none(("ID",)),
     "wckey": _none(("WCKeys", "Cluster", "User")),
-    "resource": _none(
-        ("Name", "Server", "Type", "Count", "LastConsumed", "Allocated", "servertype", "Flags")
-    ),
+    "resource": _resources,
 }

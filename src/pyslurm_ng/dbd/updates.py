@@ -69,6 +69,13 @@ def association_update(
             sa.select(users.c.name).where(users.c.is_deleted == 0, users.c.version > since)
         ).scalars()
     )
+    shares = schema.cluster_resources
+    changed_licenses = connection.execute(
+        sa.select(sa.func.max(schema.resources.c.version), sa.func.max(shares.c.version))
+        .select_from(schema.resources)
+        .outerjoin(shares, shares.c.resource_id == schema.resources.c.id)
+    ).one()
+    has_licenses = is_full or max(changed_licenses[0] or 0, changed_licenses[1] or 0) > since
     tres = connection.execute(sa.select(schema.tres.c.type, schema.tres.c.name))
     return AssociationUpdate(
         store_id=own_store,
@@ -81,6 +88,24 @@ def association_update(
         users=user_records(connection, cluster_id, None if is_full else changed_users),
         users_removed=[] if is_full else _removed(connection, users, users.c.name, since),
         tres=[f"{kind}/{name}" if name else kind for kind, name in tres],
+        licenses=_licenses(connection, cluster_id) if has_licenses else None,
+    )
+
+
+def _licenses(connection: sa.Connection, cluster_id: int) -> list[tuple[str, int]]:
+    """Return the licences of other servers that a cluster may use, by name."""
+    table, shares = schema.resources, schema.cluster_resources
+    rows = connection.execute(
+        sa.select(table, shares.c.allowed)
+        .join(shares, shares.c.resource_id == table.c.id)
+        .where(table.c.is_deleted == 0, shares.c.is_deleted == 0, shares.c.cluster_id == cluster_id)
+    )
+    return sorted(
+        (
+            f"{row.name}@{row.server}",
+            row.allowed if row.flags == "Absolute" else row.count * row.allowed // 100,
+        )
+        for row in rows
     )
 
 

@@ -128,6 +128,15 @@ _SET: dict[str, dict[str, tuple[str, ...]]] = {
         **_OLD_QOS_KEYS,
     },
     "coordinator": {},
+    "resource": {
+        "Count": (),
+        "Description": (),
+        "Flags": (),
+        "LastConsumed": (),
+        "PercentAllowed": ("Allowed",),
+        "ServerType": (),
+        "Type": (),
+    },
 }
 
 

@@ -588,6 +588,16 @@ def id_ranges(text: str) -> list[int]:
     return ids
 
 
+def is_remote(license_name: str) -> bool:
+    """Return whether a licence is another server's: NAME@SERVER, as slurmdbd gives them."""
+    return "@" in license_name
+
+
+def remote_licenses(cluster: Cluster) -> list[tuple[str, int]]:
+    """Return the licences of other servers; slurm.conf says nothing of them."""
+    return [(name, count) for name, count in cluster.licenses.items() if is_remote(name)]
+
+
 def license_counts(text: str) -> list[tuple[str, int]]:
     """Return names and counts of `matlab:2,ansys`; of alternatives joined by | the first."""
     counts = []

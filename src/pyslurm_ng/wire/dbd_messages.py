@@ -105,6 +105,7 @@ class AssociationUpdate(msgspec.Struct, frozen=True):
     With `is_full` what is not named is gone (a first contact, or another store); otherwise only
     what changed after the version asked with. `version` is the one to ask with next. Limits
     and QOS lists are those effective here: inherited ones are filled in where nothing is set.
+    `licenses` has all licences of other servers, NAME@SERVER, that the cluster may use.
     """
 
     store_id: str
@@ -117,6 +118,7 @@ class AssociationUpdate(msgspec.Struct, frozen=True):
     users: list[UserRecord]
     users_removed: list[str]
     tres: list[str]
+    licenses: list[tuple[str, int]] | None = None  # None: as they were
 
 
 # sacct ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.records import array_head, elements
 from pyslurm_ng.ctld.rules.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, is_remote
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.reservation.licenses import in_force
@@ -75,7 +75,7 @@ def show_licenses(
             continue
         total, used = cluster.licenses[name], cluster.licenses_used.get(name, 0)
         packed.append(
-            bytes([0x96]) + elements((name, total, used, total - used, kept[name], False))
+            bytes([0x96]) + elements((name, total, used, total - used, kept[name], is_remote(name)))
         )
     return Records(
         now_us=now_us,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyslurm_ng.model.events import AssocChanged, QosChanged
+from pyslurm_ng.model.cluster import is_remote, remote_licenses
+from pyslurm_ng.model.events import AssocChanged, LicensesUpdated, QosChanged
 
 if TYPE_CHECKING:
     from pyslurm_ng.model.cluster import Cluster
@@ -47,4 +48,7 @@ def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[Any
                 version=update.version,
             )
         )
+    if update.licenses is not None and dict(remote_licenses(cluster)) != dict(update.licenses):
+        own = [(name, count) for name, count in cluster.licenses.items() if not is_remote(name)]
+        events.append(LicensesUpdated(now_us, (*own, *update.licenses)))
     return events

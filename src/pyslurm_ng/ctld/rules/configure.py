@@ -12,7 +12,7 @@ from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster
+from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster, remote_licenses
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Block, Switch, Topology
@@ -55,7 +55,7 @@ def configure(
             down_nodes=tuple(
                 DownNode(line.node_names, line.state, line.reason) for line in conf.down_nodes
             ),
-            licenses=tuple(conf.licenses),
+            licenses=(*conf.licenses, *remote_licenses(cluster)),
             conf_hash=conf.text_hash,
             first_job_id=conf.first_job_id,
             max_job_id=conf.max_job_id,

@@ -218,9 +218,6 @@ def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> R
     may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
     for name, count in wanted:
         most = cluster.licenses.get(name)
-        if most is None and "@" in name:
-            detail = f"licence {name}: licences of other servers (sacctmgr add resource) are "
-            return Reject(Errno.ESLURM_INVALID_LICENSES, f"{detail}not implemented yet")
         if count < 1 or most is None or (count > most and not may_wait):
             return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None

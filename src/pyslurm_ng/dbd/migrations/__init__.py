@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd.migrations import m0001_initial, m0002_partition_memory
+from pyslurm_ng.dbd.migrations import m0001_initial, m0002_partition_memory, m0003_resources
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (1, m0001_initial.upgrade),
     (2, m0002_partition_memory.upgrade),
+    (3, m0003_resources.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

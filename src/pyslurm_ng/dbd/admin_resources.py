@@ -1,0 +1,263 @@
+"""sacctmgr add, modify and delete resource: licences of other servers.
+
+A cluster may use a share of a resource, in percent or, with flag Absolute, a count; all shares
+together are no more than there is. A controller sees its share as licence NAME@SERVER.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.change import Change, RefusedError, Row, require_operator
+from pyslurm_ng.dbd.words import Words
+
+_SERVER = "slurmdb"
+_MOST = (1 << 32) - 3
+_NOT_IN_NAMES = "@,:|=&*+-'\" "
+
+
+def add(change: Change, words: Words, _: Words) -> None:
+    """Create resources, or let more clusters use them."""
+    require_operator(change, "add resources")
+    names = words.values("Names", lower=True)
+    if not names:
+        raise RefusedError(" Need name of resource to add.")
+    server = (words.last("Servers") or _SERVER).lower()
+    clusters = _clusters(change, words)
+    lines: list[str] = []
+    for name in names:
+        resource = _find(change, name, server)
+        is_new = resource is None
+        if resource is None:
+            resource = _created(change, name, server, words)
+        given = {cluster_id for cluster_id, _, _ in _shares(change, resource["id"])}
+        added = [one for one in clusters if one[0] not in given]
+        if not is_new and not added:
+            continue
+        lines.append(f"  {name}@{server}")
+        for cluster_id, cluster in added:
+            share = _share(words, resource["flags"])
+            _give(change, resource["id"], cluster_id, share)
+            change.log("Add Resources", cluster, f"{name}@{server}", f"allowed={share}")
+            lines.append(f"   Cluster - {cluster}\t{_shown(share, resource['flags'])}")
+        _check_shares(change, resource)
+        change.changed += 1
+    if not lines:
+        raise RefusedError(" Nothing new added.", is_output=True)
+    change.lines += [" Adding Resource(s)", *lines, " Settings", *_settings(names, server, words)]
+
+
+def modify(change: Change, where: Words, settings: Words) -> None:
+    """Change resources, and the shares of clusters in them."""
+    require_operator(change, "modify resources")
+    if not settings.items:
+        raise RefusedError(" You didn't give me anything to set")
+    clusters = dict(_clusters(change, where))
+    table, shares = schema.resources, schema.cluster_resources
+    lines: list[str] = []
+    for resource in _selected(change, where):
+        label = f"{resource['name']}@{resource['server']}"
+        values = _columns(settings)
+        if values and clusters:
+            raise RefusedError(" Only what is allowed can be set for some clusters")
+        if values:
+            change.connection.execute(
+                table.update()
+                .where(table.c.id == resource["id"])
+                .values(**values, **change.stamp())
+            )
+            resource |= values
+            lines.append(f"  {label}")
+        for cluster_id, cluster, _ in _shares(change, resource["id"]):
+            if clusters and cluster_id not in clusters:
+                continue
+            if "PercentAllowed" in settings:
+                change.connection.execute(
+                    shares.update()
+                    .where(
+                        shares.c.resource_id == resource["id"], shares.c.cluster_id == cluster_id
+                    )
+                    .values(allowed=_share(settings, resource["flags"]), **change.stamp())
+                )
+            lines.append(f"  Cluster - {cluster}\t- {label}")
+        _check_shares(change, resource)
+        told = ", ".join(f"{key}={value}" for key, _, value in settings.items)
+        change.log("Modify Resources", "", label, told)
+    if not lines:
+        raise RefusedError(" Nothing modified", is_output=True)
+    change.lines += [" Modified server resource ...", *lines]
+    change.changed += len(lines)
+
+
+def delete(change: Change, where: Words, _: Words) -> None:
+    """Remove resources, or only the shares of some clusters."""
+    require_operator(change, "delete resources")
+    if not where.items:
+        raise RefusedError(" No conditions given to remove, not executing.")
+    clusters = dict(_clusters(change, where))
+    table, shares = schema.resources, schema.cluster_resources
+    lines: list[str] = []
+    for resource in _selected(change, where):
+        label = f"{resource['name']}@{resource['server']}"
+        gone = [
+            (cluster_id, cluster)
+            for cluster_id, cluster, _ in _shares(change, resource["id"])
+            if not clusters or cluster_id in clusters
+        ]
+        change.connection.execute(
+            shares.update()
+            .where(
+                shares.c.resource_id == resource["id"],
+                shares.c.cluster_id.in_([cluster_id for cluster_id, _ in gone]),
+            )
+            .values(is_deleted=1, **change.stamp())
+        )
+        if clusters:
+            lines += [f"  Cluster - {cluster}\t- {label}" for _, cluster in gone]
+        else:
+            change.connection.execute(
+                table.update()
+                .where(table.c.id == resource["id"])
+                .values(is_deleted=1, **change.stamp())
+            )
+            lines.append(f"  {label}")
+        change.log("Remove Resources", ",".join(clusters.values()), label, "")
+    if not lines:
+        raise RefusedError(" Nothing deleted", is_output=True)
+    change.lines += [" Deleting resource(s)...", *lines]
+    change.changed += len(lines)
+
+
+def _clusters(change: Change, words: Words) -> list[tuple[int, str]]:
+    """Return the clusters that are named; none if none is."""
+    return change.clusters(words) if words.values("Clusters") else []
+
+
+def _find(change: Change, name: str, server: str) -> Row | None:
+    table = schema.resources
+    found = change.connection.execute(
+        sa.select(table).where(
+            table.c.name == name, table.c.server == server, table.c.is_deleted == 0
+        )
+    ).first()
+    return None if found is None else dict(found._mapping)
+
+
+def _selected(change: Change, where: Words) -> list[Row]:
+    table = schema.resources
+    query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.id)
+    for key, column in (("Names", table.c.name), ("Servers", table.c.server)):
+        values = where.values(key, lower=True)
+        if values:
+            query = query.where(column.in_(values))
+    return [dict(found._mapping) for found in change.connection.execute(query)]
+
+
+def _shares(change: Change, resource_id: int) -> list[tuple[int, str, int]]:
+    """Return cluster id, its name and its share, by name."""
+    table, clusters = schema.cluster_resources, schema.clusters
+    rows = change.connection.execute(
+        sa.select(table.c.cluster_id, clusters.c.name, table.c.allowed)
+        .join(clusters, clusters.c.id == table.c.cluster_id)
+        .where(table.c.resource_id == resource_id, table.c.is_deleted == 0)
+        .order_by(clusters.c.name)
+    )
+    return [(row.cluster_id, row.name, row.allowed) for row in rows]
+
+
+def _created(change: Change, name: str, server: str, words: Words) -> Row:
+    """Make a resource and return it.
+
+    Raises:
+        RefusedError: its name cannot be, or type or count is missing.
+    """
+    if any(char in _NOT_IN_NAMES or not char.isprintable() for char in name + server):
+        raise RefusedError(f" Bad resource name '{name}@{server}'")
+    kind = words.last("Type")
+    if kind is None:
+        raise RefusedError(f" Need to designate a resource type to initially add '{name}'.")
+    if kind.lower() != "license":
+        raise RefusedError(f" Unknown resource type: '{kind}'  Valid resources is License.")
+    blank: Row = {
+        "name": name, "server": server, "description": name, "server_type": "", "flags": "",
+        "count": 0, "last_consumed": 0,
+    }  # fmt: skip
+    row = blank | _columns(words) | change.stamp(is_new=True)
+    change.database.upsert(change.connection, schema.resources, ("name", "server"), [row])
+    change.log("Add Resources", "", f"{name}@{server}", f"count={row['count']}")
+    made = _find(change, name, server)
+    assert made is not None, name
+    return made
+
+
+def _give(change: Change, resource_id: int, cluster_id: int, share: int) -> None:
+    row = {"resource_id": resource_id, "cluster_id": cluster_id, "allowed": share}
+    row |= change.stamp(is_new=True)
+    keys = ("resource_id", "cluster_id")
+    change.database.upsert(change.connection, schema.cluster_resources, keys, [row])
+
+
+def _columns(words: Words) -> Row:
+    """Return the columns that words give a resource.
+
+    Raises:
+        RefusedError: a bad value.
+    """
+    columns: Row = {}
+    for key, _, value in words.items:
+        if key in ("Count", "LastConsumed"):
+            column = "count" if key == "Count" else "last_consumed"
+            columns[column] = _number(key, value)
+        elif key == "Flags":
+            if value.lower() not in ("", "absolute"):
+                raise RefusedError(f" Unknown flag used in: {value}. Valid is Absolute.")
+            columns["flags"] = value.capitalize()
+        elif key in ("Description", "ServerType"):
+            columns["description" if key == "Description" else "server_type"] = value
+    return columns
+
+
+def _number(key: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and int(value) <= _MOST):
+        raise RefusedError(f" Bad value for {key}: '{value}'")
+    return int(value)
+
+
+def _share(words: Words, flags: str) -> int:
+    """Return what a cluster is allowed: in percent, or as a count."""
+    text = words.last("PercentAllowed") or "0"
+    return _number("Allowed", text if flags == "Absolute" else text.removesuffix("%"))
+
+
+def _shown(share: int, flags: str) -> str:
+    return str(share) if flags == "Absolute" else f"{share}%"
+
+
+def _check_shares(change: Change, resource: Row) -> None:
+    """Refuse what would give clusters more than there is."""
+    shares = _shares(change, resource["id"])
+    flags = resource["flags"]
+    total = sum(share for _, _, share in shares)
+    most = resource["count"] if flags == "Absolute" else 100
+    if total > most:
+        raise RefusedError(
+            f"sacctmgr: error: You can not allocate more than {_shown(most, flags)} of a resource",
+            " If change was accepted it would look like this...",
+            f"  {resource['name']}@{resource['server']}",
+            *(f"   Cluster - {cluster}\t {_shown(share, flags)}" for _, cluster, share in shares),
+            f"   total\t\t{_shown(total, flags)}",
+        )
+
+
+def _settings(names: list[str], server: str, words: Words) -> list[str]:
+    """Return what `add` says of the resources it makes."""
+    shown = [("Name", ",".join(names)), ("Server", server)]
+    shown.append(("Description", words.last("Description") or ",".join(names)))
+    for key in ("ServerType", "Count", "LastConsumed", "Flags"):
+        value = words.last(key)
+        if value is not None:
+            shown.append((key, value))
+    if "Type" in words:
+        shown.append(("Type", "License"))
+    return [f"  {key:<14s} = {value}" for key, value in shown]

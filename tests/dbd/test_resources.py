@@ -1,0 +1,184 @@
+"""sacctmgr's resources, licences of other servers: as Slurm 22.05 words and counts them."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.dbd import migrations, schema
+from pyslurm_ng.dbd.admin import actor_of
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.show import list_entities
+from pyslurm_ng.dbd.updates import association_update, store_value
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.events import LicensesUpdated
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
+from tests.ctld.rules.reservation_room import BOB, Room
+from tests.dbd.accounting_room import assignments, manage, register
+
+MATLAB = "name=matlab server=flex_host"
+ADD = f"add resource {MATLAB} count=50 servertype=flexlm type=license cluster=demo"
+
+
+@pytest.fixture
+def store(database: Database) -> Database:
+    """A cluster, demo."""
+    register(database)
+    return database
+
+
+def shown(database: Database, words: str = "", *flags: str) -> list[tuple[object, ...]]:
+    """Return name, server, count, what is allocated, cluster and its share."""
+    request = ListEntities("resource", assignments(words.split()), list(flags))
+    with database.read() as connection:
+        answer = list_entities(connection, request, actor_of(connection, 0, "root", True), False)
+    unpacker = msgpack.Unpacker(raw=False)
+    unpacker.feed(answer.records)
+    rows = [dict(zip(answer.fields, row, strict=True)) for row in unpacker]
+    keys = ("Name", "Server", "Count", "Allocated", "Cluster", "Allowed")
+    return [tuple(row[key] for key in keys) for row in rows]
+
+
+def update(database: Database, version: int = 0) -> AssociationUpdate | None:
+    """Return what a controller with a version is told."""
+    with database.read() as connection:
+        store_id = store_value(connection, "store_id")
+        return association_update(connection, "demo", store_id, version)
+
+
+def licenses(database: Database) -> list[tuple[str, int]] | None:
+    """Return the licences that a controller is told of at its first contact."""
+    found = update(database)
+    assert found is not None
+    return found.licenses
+
+
+def test_added_resources_are_told_and_shown(store: Database) -> None:
+    """With a share in percent; the controller gets the count."""
+    result = manage(store, f"{ADD} percentallowed=40")
+    assert result.lines == [
+        " Adding Resource(s)",
+        "  matlab@flex_host",
+        "   Cluster - demo\t40%",
+        " Settings",
+        "  Name           = matlab",
+        "  Server         = flex_host",
+        "  Description    = matlab",
+        "  ServerType     = flexlm",
+        "  Count          = 50",
+        "  Type           = License",
+    ]
+    assert shown(store) == [("matlab", "flex_host", 50, 40, "", 0)]
+    assert shown(store, "", "withclusters") == [("matlab", "flex_host", 50, 40, "demo", 40)]
+    assert licenses(store) == [("matlab@flex_host", 20)]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("add resource count=5 server=a", " Need name of resource to add."),
+        ("add resource name=x count=5",
+         " Need to designate a resource type to initially add 'x'."),
+        ("add resource name=x count=5 type=foo",
+         " Unknown resource type: 'foo'  Valid resources is License."),
+        ("add resource name=x@y count=5 type=license", " Bad resource name 'x@y@slurmdb'"),
+        ("add resource name=x count=-5 type=license", " Bad value for Count: '-5'"),
+        ("add resource name=x flags=odd type=license",
+         " Unknown flag used in: odd. Valid is Absolute."),
+        (f"{ADD} percentallowed=40", " Nothing new added."),
+        (f"add resource {MATLAB} cluster=nosuch",
+         " The cluster nosuch doesn't exist. Please add first."),
+        ("modify resource where name=nosuch set count=100", " Nothing modified"),
+        (f"modify resource where {MATLAB} set", " You didn't give me anything to set"),
+        (f"modify resource where {MATLAB} cluster=demo set percentallowed=160",
+         "sacctmgr: error: You can not allocate more than 100% of a resource"),
+        (f"modify resource where {MATLAB} set percentallowed=x", " Bad value for Allowed: 'x'"),
+        ("delete resource", " No conditions given to remove, not executing."),
+        ("delete resource where name=nosuch", " Nothing deleted"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_changes_nothing(store: Database, line: str, text: str) -> None:
+    """One line says why; exit code 1."""
+    assert manage(store, f"{ADD} percentallowed=40").exit_code == 0
+    result = manage(store, line)
+    assert result.exit_code == 1
+    assert (result.error_lines or result.lines)[0] == text
+    assert licenses(store) == [("matlab@flex_host", 20)]
+
+
+def test_only_operators_change_resources(store: Database) -> None:
+    """As anything that concerns everybody."""
+    assert manage(store, ADD, user="alice", uid=1001).exit_code == 1
+    assert shown(store) == []
+
+
+def test_changes_reach_the_controller(store: Database) -> None:
+    """Count, share, flag Absolute, and the end of it all; an unrelated change brings none."""
+    manage(store, f"{ADD} percentallowed=40")
+    first = update(store)
+    assert first is not None and first.licenses
+    manage(store, "add qos high")
+    later = update(store, first.version)
+    assert later is not None and later.licenses is None
+    result = manage(store, f"modify resource where {MATLAB} set count=100")
+    assert result.lines == [
+        " Modified server resource ...", "  matlab@flex_host",
+        "  Cluster - demo\t- matlab@flex_host",
+    ]  # fmt: skip
+    assert licenses(store) == [("matlab@flex_host", 40)]
+    manage(store, f"modify resource where {MATLAB} cluster=demo set allowed=60")
+    assert licenses(store) == [("matlab@flex_host", 60)]
+    manage(store, f"modify resource where {MATLAB} set flags=absolute count=70")
+    assert licenses(store) == [("matlab@flex_host", 60)]
+    assert manage(store, f"modify resource where {MATLAB} set count=50").exit_code == 1
+    result = manage(store, f"delete resource where {MATLAB} cluster=demo")
+    assert result.lines == [" Deleting resource(s)...", "  Cluster - demo\t- matlab@flex_host"]
+    assert licenses(store) == []
+    assert manage(store, f"add resource {MATLAB} cluster=demo allowed=3").exit_code == 0
+    assert licenses(store) == [("matlab@flex_host", 3)]
+    result = manage(store, "delete resource where name=matlab")
+    assert result.lines == [" Deleting resource(s)...", "  matlab@flex_host"]
+    assert (licenses(store), shown(store)) == ([], [])
+    assert len(shown(store, "", "withdeleted")) == 1
+
+
+def test_a_store_of_before_gets_the_tables(store: Database) -> None:
+    """The migration may be run again."""
+    with store.write() as connection:
+        schema.cluster_resources.drop(connection)
+        schema.resources.drop(connection)
+        for _ in range(2):
+            dict(migrations.MIGRATIONS)[3](connection)
+        names = sa.inspect(connection).get_table_names()
+    assert {"resources", "cluster_resources"} <= set(names)
+
+
+def test_jobs_use_them_by_name_and_server(store: Database) -> None:
+    """A reconfigure leaves them, the server's word changes them; local ones stay."""
+    manage(store, f"{ADD} percentallowed=40")
+    room = Room("Licenses=ansys:2")
+    told = update(store)
+    assert told is not None
+    room.apply(mirror(room.cluster, told, room.now_us))
+    assert mirror(room.cluster, told, room.now_us) == []
+    assert room.cluster.licenses == {"ansys": 2, "matlab@flex_host": 20}
+    job = room.job(BOB, licenses="matlab@flex_host:15,ansys")
+    wide = room.job(BOB, licenses="matlab@flex_host:6")
+    for wrong in ("matlab:1", "matlab@flex_host:21", "other@flex_host"):
+        assert not hasattr(room.submit(BOB, licenses=wrong), "job_id")
+    room.run_pass()
+    assert room.cluster.licenses_used == {"matlab@flex_host": 15, "ansys": 1}
+    apply_all(room.cluster, configure(room.cluster, room.conf, room.now_us))
+    assert room.cluster.licenses == {"ansys": 2, "matlab@flex_host": 20}
+    manage(store, f"modify resource where {MATLAB} cluster=demo set allowed=50")
+    told = update(store)
+    assert told is not None
+    events = mirror(room.cluster, told, room.now_us)
+    assert [type(event) for event in events if isinstance(event, LicensesUpdated)]
+    room.apply(events)
+    room.run_pass()
+    assert room.cluster.licenses_used["matlab@flex_host"] == 21
+    assert job.licenses_alloc and wide.licenses_alloc
