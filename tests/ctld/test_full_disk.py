@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.wire.client import SlurmError
-from tests.ctld.controller import Controller
+from tests.ctld.controller import Controller, wait_for
 from tests.ctld.test_kill import known_jobs
 
 pytestmark = [pytest.mark.daemons, pytest.mark.root]
@@ -66,6 +66,10 @@ def test_a_full_disk_refuses_loses_nothing_and_recovers(controller: Controller) 
     assert promised
     assert refusal.code == WRITING_TO_FILE
     assert "No space left in StateSaveLocation" in refusal.text
+    wait_for(lambda: "No space left in StateSaveLocation" in controller.log())
+    # What anybody may repeat as often as he likes must not use up the reserve.
+    with pytest.raises(SlurmError, match="No space left in StateSaveLocation"):
+        controller.change("UpdateJob", jobs=["1"], settings={"comment": "x" * 4000})
     # Work in progress may still be ended: that needs the reserve, not a free disk.
     first = next(iter(promised))
     answer = controller.change("CancelJobs", filter={"jobs": [str(first)]})
@@ -77,6 +81,7 @@ def test_a_full_disk_refuses_loses_nothing_and_recovers(controller: Controller) 
         assert time.monotonic() < end, "still refused five seconds after there was room"
         time.sleep(0.05)
     promised[job_id] = "mark 9999"
+    wait_for(lambda: "has room again" in controller.log())
     controller.kill()
     controller.start()
     known = known_jobs(controller)

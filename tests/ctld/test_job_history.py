@@ -82,6 +82,40 @@ def test_a_start_names_who_left_its_nodes_and_when(tmp_path: Path) -> None:
     assert history.begin_us == START_US
 
 
+def test_a_start_on_some_of_the_nodes_of_a_job_that_still_ends_names_it(tmp_path: Path) -> None:
+    """Each node counts from when it was clean, not from the end of the job on its last one."""
+    room = _Room()
+    first = submit(room.cluster, JobRequest(nodes_min=2, nodes_max=2, flags=REQ_EXCLUSIVE))
+    room.run_pass(START_US)
+    job = room.cluster.jobs[first]
+    node_id = job.nodes[0].node_id
+    name = room.cluster.node(node_id).spec.name
+    over_us = START_US + 90 * SECOND_US
+    room.record(job_end.complete(room.cluster, job, JobState.PREEMPTED, over_us))
+    duties = room.cluster.duties[node_id]
+    room.record([ev.DutiesDone(over_us, tuple((node_id, duty_id) for duty_id in duties))])
+    second = submit(room.cluster, JobRequest(node_list=name, flags=REQ_EXCLUSIVE))
+    room.run_pass(over_us + SECOND_US // 2)
+    room.write(tmp_path)
+    names = {node.node_id: node.spec.name for node in room.cluster.living_nodes()}
+    line = read_history(tmp_path / "journal", second, names).lines[-1][1]
+    assert line.endswith(f"job {first} was the last to leave them, 0.5 s before")
+
+
+def test_a_start_on_cores_of_a_suspended_job_names_it(tmp_path: Path) -> None:
+    room = _Room()
+    first = submit(room.cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE))
+    room.run_pass(START_US)
+    over_us = START_US + 90 * SECOND_US
+    room.record([ev.JobSuspended(over_us, first, room.cluster.next_duty_id)])
+    second = submit(room.cluster, JobRequest(node_list="n4"))
+    room.run_pass(over_us + SECOND_US)
+    room.write(tmp_path)
+    names = {node.node_id: node.spec.name for node in room.cluster.living_nodes()}
+    line = read_history(tmp_path / "journal", second, names).lines[-1][1]
+    assert line.endswith(f"job {first} was the last to stop there, suspended 1.0 s before")
+
+
 def test_without_a_journal_there_is_no_history(tmp_path: Path) -> None:
     assert read_history(tmp_path, 1, {}).lines == []
 

@@ -63,6 +63,7 @@ class Daemon:
         self._background: bg.Background | None = None
         self._stop = False
         self._accrual_us = 0  # when to look next at who gathers age
+        self._was_full = False
 
     def start(self, background: bg.Background) -> int:
         """Become SlurmUser, recover the state, serve until told to stop."""
@@ -199,7 +200,22 @@ class Daemon:
         parts.steps.tick(limited)
         parts.mailer.tick(now_us)
         self._measure(now_us)
+        self._tell_space()
         parts.checkpointer.tick(parts.writer.durable, time.monotonic())
+
+    def _tell_space(self) -> None:
+        """Log once that the state file system is full, and once that it has room again."""
+        is_full = self._parts.writer.refusal_now() is not None
+        if is_full != self._was_full:
+            place = self._configuration.conf.state_save_location
+            if is_full:
+                self.log.error(
+                    f"No space left in StateSaveLocation {place}: new jobs and changes of jobs, "
+                    "partitions and reservations are refused until there is"
+                )
+            else:
+                self.log.info(f"StateSaveLocation {place} has room again")
+        self._was_full = is_full
 
     def _measure(self, now_us: int) -> None:
         """Bring the counters of sdiag up to date."""

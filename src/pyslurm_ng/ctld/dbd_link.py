@@ -36,6 +36,7 @@ from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
 
 RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REGISTER_DEADLINE_S = 30.0
+TELL_AGAIN_S = 60.0
 BATCH_DEADLINE_S = 3600.0
 """A batch is acknowledged when the database has it; a database may be away for long."""
 AWAIT_S = 60
@@ -112,7 +113,7 @@ class DbdLink:
         self._grown = asyncio.Event()
         self._store_id = ""
         self._version = 0
-        self._was_told = ""
+        self._was_told, self._told_s = "", 0.0
         self.acknowledged = acknowledged
         self.is_connected = False
 
@@ -163,7 +164,6 @@ class DbdLink:
         assert isinstance(answer, ClusterRegistered)
         self.acknowledged = answer.sequence
         self.is_connected = True
-        self._was_told = ""
         self._log.verbose(f"slurmdbd: registered, journal stored up to {answer.sequence}")
         tasks = [
             asyncio.ensure_future(self._send(link, answer.sequence)),
@@ -244,7 +244,8 @@ class DbdLink:
             self._store_id, self._version = answer.store_id, answer.version
 
     def _say(self, text: str) -> None:
-        """Log a failure once until something else happens."""
-        if text != self._was_told:
-            self._was_told = text
+        """Log a failure; the same one again only after a while."""
+        now_s = asyncio.get_running_loop().time()
+        if text != self._was_told or now_s >= self._told_s + TELL_AGAIN_S:
+            self._was_told, self._told_s = text, now_s
             self._log.error(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -58,6 +59,14 @@ def _events(journal: Path) -> Iterator[ev.AnyEvent]:
                 yield from ev.decode_batch(frame.payload)
 
 
+class _Freed(NamedTuple):
+    """When a node, or its cores, became free, and by which job."""
+
+    time_us: int
+    job_id: int
+    is_suspended: bool = False
+
+
 class _Reader:
     """Follows events and notes those of one job, and who left which nodes last."""
 
@@ -67,8 +76,9 @@ class _Reader:
         self._found = found
         self._array_lines: dict[int, list[tuple[int, str]]] = {}
         self._array_requests: dict[int, JobRequest] = {}
-        self._nodes: dict[int, frozenset[int]] = {}  # of running jobs
-        self._freed: dict[int, tuple[int, int]] = {}  # by node: when, by which job
+        self._nodes: dict[int, set[int]] = {}  # of jobs that have some
+        self._cleaning: dict[int, int] = {}  # by duty to clean a node: whose
+        self._freed: dict[int, _Freed] = {}  # by node
         self._request: JobRequest | None = None
 
     def take(self, event: ev.AnyEvent) -> None:
@@ -99,10 +109,24 @@ class _Reader:
 
     def _follow(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.JobAllocated):
-            self._nodes[event.job_id] = frozenset(alloc.node_id for alloc in event.nodes)
+            self._nodes[event.job_id] = {alloc.node_id for alloc in event.nodes}
+        elif isinstance(event, ev.JobCompleting):
+            for duty_id, _ in enumerate(event.node_ids, event.first_duty_id):
+                self._cleaning[duty_id] = event.job_id
+        elif isinstance(event, (ev.DutiesDone, ev.DutiesDropped)):
+            # Others may have a node before the job's last one is clean.
+            pairs = event.done if isinstance(event, ev.DutiesDone) else event.dropped
+            for node_id, duty_id in pairs:
+                job_id = self._cleaning.pop(duty_id, 0)
+                if node_id in self._nodes.get(job_id, ()):
+                    self._nodes[job_id].discard(node_id)
+                    self._freed[node_id] = _Freed(event.time_us, job_id)
         elif isinstance(event, (ev.JobEnded, ev.JobRequeued)):
             for node_id in self._nodes.pop(event.job_id, ()):
-                self._freed[node_id] = (event.time_us, event.job_id)
+                self._freed[node_id] = _Freed(event.time_us, event.job_id)
+        elif isinstance(event, ev.JobSuspended):
+            for node_id in self._nodes.get(event.job_id, ()):
+                self._freed[node_id] = _Freed(event.time_us, event.job_id, is_suspended=True)
 
     def _text(self, event: ev.AnyEvent) -> str:
         if isinstance(event, ev.JobSubmitted):
@@ -145,9 +169,12 @@ class _Reader:
             self._freed[alloc.node_id] for alloc in event.nodes if alloc.node_id in self._freed
         ]
         if freed:
-            time_us, job_id = max(freed)
-            text += f"; job {job_id} was the last to leave them, "
-            text += f"{max(0, event.time_us - time_us) / 1e6:.1f} s before"
+            last = max(freed)
+            seconds = f"{max(0, event.time_us - last.time_us) / 1e6:.1f} s before"
+            if last.is_suspended:
+                text += f"; job {last.job_id} was the last to stop there, suspended {seconds}"
+            else:
+                text += f"; job {last.job_id} was the last to leave them, {seconds}"
         else:
             text += "; no job had to end for it"
         return text

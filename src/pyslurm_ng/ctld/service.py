@@ -40,6 +40,8 @@ from pyslurm_ng.wire.stream import Call
 
 VERSION_TEXT = f"slurm {__version__}"
 _INTERNAL = "Slurm internal error, contact system administrator"
+# Besides submissions, what lets anybody fill the room that the ends of running jobs need.
+_GROWS = frozenset(("TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservation"))
 
 
 class Control(Protocol):
@@ -145,16 +147,18 @@ class Service:
     def change(
         self, call: Call, rule: RuleFunction, context: Context, answer: Answer | None = None
     ) -> None:
-        """Let a rule decide; what brings a script is refused first while the disk is full.
+        """Let a rule decide; what makes the state grow is refused first while the disk is full.
 
         The outcome goes to `answer`, the call itself unless given.
         """
         answer = call if answer is None else answer
-        if row(call.kind).rate == "submit" or hasattr(call.request, "script"):
+        brings_job = row(call.kind).rate == "submit" or hasattr(call.request, "script")
+        if brings_job or call.kind in _GROWS:
             refusal = self._writer.refusal_now()
             if refusal is not None:
                 self._writer.refuse(answer, refusal)
                 return
+        if brings_job:
             rule = partial(self._with_scripts, rule)
         self._writer.change(rule, call.request, context, answer)
 
