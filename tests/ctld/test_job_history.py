@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.ctld.job_history import read_history
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -13,7 +14,13 @@ from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Dependency, JobRequest
+from pyslurm_ng.model.job import (
+    REQ_CONTIGUOUS,
+    REQ_EXCLUSIVE,
+    REQ_NO_REQUEUE,
+    Dependency,
+    JobRequest,
+)
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
@@ -154,4 +161,23 @@ def test_what_happened_is_told_in_words_of_users(tmp_path: Path) -> None:
 def _submitted(job_id: int, request: JobRequest) -> ev.JobSubmitted:
     return ev.JobSubmitted(
         START_US, job_id, request, 1000, 1000, "alice", "alice", "", "", 0, "main", 60, "", ""
+    )
+
+
+def test_changes_are_told_with_their_units(tmp_path: Path) -> None:
+    room = _Room()
+    job_id = submit(room.cluster, JobRequest(nodes_min=1))
+    room.batches.append(ev.encode_batch([
+        _submitted(job_id, JobRequest(nodes_min=1)),
+        ev.JobUpdated(START_US, job_id, {}, JobRequest(
+            nodes_min=1, begin_us=START_US, switches=1, switches_wait_s=300,
+            flags=REQ_NO_REQUEUE | REQ_CONTIGUOUS, mem_per_cpu_mib=50, time_min_min=90,
+        )),
+    ]))  # fmt: skip
+    room.write(tmp_path)
+    lines = read_history(tmp_path / "journal", job_id, {}).lines
+    assert lines[-1][1] == (
+        f"changed: no requeue on, contiguous on, memory per CPU 50 MiB, switches 1, "
+        f"switches wait 300 s, least time limit 1:30:00, "
+        f"begin time {format_date(START_US // SECOND_US)}"
     )

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.units import format_minutes_short
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import (
+    REQ_CONTIGUOUS,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    REQ_NO_REQUEUE,
+    REQ_OVERCOMMIT,
+    REQ_OVERSUBSCRIBE,
+    REQ_REBOOT,
+    REQ_REQUEUE,
+    REQ_SPREAD,
+    REQ_USE_MIN_NODES,
+    JobRequest,
+)
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.reasons.reason import plural
 
@@ -197,12 +213,23 @@ def _make_room(name: str) -> str:
 
 
 def _changes(before: JobRequest, after: JobRequest) -> list[str]:
-    """Return which of a request's values changed, as they are now."""
-    return [
-        f"{name.replace('_', ' ')} {getattr(after, name) or 'none'}"
-        for name in JobRequest.__struct_fields__
-        if name not in _TOLD and getattr(before, name) != getattr(after, name)
-    ]
+    """Return which of a request's values changed, as they are now, with their units."""
+    texts = []
+    for name in JobRequest.__struct_fields__:
+        value = getattr(after, name)
+        if name in _TOLD or value == getattr(before, name):
+            continue
+        if name == "flags":
+            changed = before.flags ^ after.flags
+            texts += [
+                f"{text} {'on' if after.flags & bit else 'off'}"
+                for bit, text in _FLAGS.items()
+                if changed & bit
+            ]
+            continue
+        what, shown = _MEASURED.get(name, (name.replace("_", " "), str))
+        texts.append(f"{what} {shown(value) if value and value != NO_VAL else 'none'}")
+    return texts
 
 
 def _update_text(event: ev.JobUpdated, changes: list[str]) -> str:
@@ -264,6 +291,47 @@ _TOLD = {
     "priority": "priority",
     "qos": "QOS",
     "time_limit_min": "time limit in minutes",
+}
+_FLAGS = {
+    REQ_REQUEUE: "requeue",
+    REQ_NO_REQUEUE: "no requeue",
+    REQ_OVERSUBSCRIBE: "oversubscribe",
+    REQ_EXCLUSIVE: "exclusive",
+    REQ_EXCLUSIVE_USER: "exclusive=user",
+    REQ_EXCLUSIVE_MCS: "exclusive=mcs",
+    REQ_EXCLUSIVE_TOPO: "exclusive=topo",
+    REQ_OVERCOMMIT: "overcommit",
+    REQ_CONTIGUOUS: "contiguous",
+    REQ_SPREAD: "spread",
+    REQ_USE_MIN_NODES: "use min nodes",
+    REQ_REBOOT: "reboot",
+}
+
+
+def _date(value_us: int) -> str:
+    return format_date(value_us // 1_000_000)
+
+
+def _mib(value: int) -> str:
+    return f"{value} MiB"
+
+
+def _seconds(value: int) -> str:
+    return f"{value} s"
+
+
+# Values of a request that have a unit: what they are called, and how they are written.
+_MEASURED: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "begin_us": ("begin time", _date),
+    "deadline_us": ("deadline", _date),
+    "delay_boot_min": ("delay boot", format_minutes_short),
+    "mem_per_cpu_mib": ("memory per CPU", _mib),
+    "mem_per_gpu_mib": ("memory per GPU", _mib),
+    "mem_per_node_mib": ("memory per node", _mib),
+    "signal_before_s": ("signal before the end", _seconds),
+    "switches_wait_s": ("switches wait", _seconds),
+    "time_min_min": ("least time limit", format_minutes_short),
+    "tmp_mib": ("temporary disk", _mib),
 }
 _FOR_ANOTHER = _make_room("another job")
 _PLAIN: dict[type, str] = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import fmean, median
 
+from pyslurm_ng.sched.reasons.reason import plural
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.recorded import Key, Run
 
@@ -86,7 +87,7 @@ def compare(run: JournalRun) -> Comparison:
     notes = list(recording.notes)
     lost = len(recording.runs) - len(both)
     if lost:
-        notes.append(f"{lost} jobs that ran did not start in the simulation; they are left out")
+        notes.append(f"{plural(lost, 'job')} that ran did not start in the simulation; left out")
     for text, count in run.refused.most_common():
         notes.append(f"{count} submissions and changes refused by this configuration: {text}")
 

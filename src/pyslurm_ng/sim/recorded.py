@@ -29,6 +29,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
+from pyslurm_ng.sched.reasons.reason import plural
 from pyslurm_ng.sim import actions as act
 
 Key = tuple[int, int]
@@ -201,13 +202,13 @@ class _Reader:
         for run in going:
             run.run_us = max(found.end_us - run.start_us, 0)
         if self._held:
-            found.notes.append(f"{len(self._held)} jobs were held to the end: they are left out")
+            found.notes.append(f"{plural(len(self._held), 'job')} held to the end: left out")
         if going:
-            found.notes.append(f"{len(going)} jobs still ran at the end: they end there")
+            found.notes.append(f"{plural(len(going), 'job')} still running at the end: cut there")
         if cluster.pending:
             found.notes.append(
-                f"{len(cluster.pending)} jobs still waited at the end: nobody knows how long they "
-                "would have run, so they are left out"
+                f"{plural(len(cluster.pending), 'job')} still waiting at the end: left out, since "
+                "nobody knows how long they would have run"
             )
             waiting = {self._key(cluster.jobs[one])[0] for one in cluster.pending}
             started = {key[0] for key in found.runs}

@@ -9,7 +9,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
@@ -182,3 +182,16 @@ def test_jobs_alike_without_room_say_the_same() -> None:
     assert len({plan.waits[one] for one in wide}) == 1
     assert not set(wide) & set(plan.expected_start_us)
     assert [start.job_id for start in plan.starts] == [narrow]
+
+
+def test_a_partition_without_the_named_node_is_not_the_reason_where_another_has_it() -> None:
+    """n4 is busy and not in gpu, which comes first in the queue; in main the job has its turn."""
+    cluster = cluster_of(conf_of())
+    submit(cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE))
+    run_pass(cluster)
+    request = JobRequest(partition="gpu,main", node_list="n4", nodes_min=1, nodes_max=1)
+    job_id = submit(cluster, request)
+    found = Planner()(snapshot(cluster, START_US), policy(conf_of()))
+    assert found.expected_start_us[job_id] == START_US + 60 * MINUTE_US
+    assert found.waits[job_id].reason == Reason.Resources
+    assert "of main" in found.waits[job_id].text

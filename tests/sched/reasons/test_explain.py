@@ -436,3 +436,16 @@ def test_who_is_behind_a_limit_is_not_ahead() -> None:
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
     found = outlook(view, RULES, behind)
     assert found is not None and found.ahead == 0
+
+
+def test_jobs_that_are_exempt_for_now_are_named() -> None:
+    """The planned start is that without preemption; that others may leave before is said."""
+    site = Site(TIERS % "CANCEL" + "PreemptExemptTime=00:10:00\n")
+    site.job("low", 4, nodes=4)
+    site.run()
+    site.now_us += 4 * MINUTE_US
+    waiting = site.job("high", 2, nodes=4)
+    found = outlook(snapshot(site.cluster, site.now_us), site.policy, waiting)
+    assert found is not None
+    assert found.start_us == START_US + 60 * MINUTE_US
+    assert found.note == "jobs that it may preempt are exempt for 6 min more; it may start then"

@@ -340,3 +340,18 @@ def submit_inside(room: Room, *requests: JobRequest) -> list[int]:
     assert isinstance(outcome, Decision), outcome
     room.apply(list(outcome.events))
     return [outcome.reply.job_id + offset for offset in range(len(requests))]
+
+
+def test_components_that_never_have_room_together_say_what_they_need_together() -> None:
+    """Each may have its two licences; there are not four."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    one = JobRequest(nodes_min=1, nodes_max=1, licenses="matlab:2")
+    job_ids = submit_het(cluster, one, one)
+    found = Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES)))
+    assert not found.starts
+    for job_id in job_ids:
+        assert found.waits[job_id].reason == Reason.Resources
+        assert found.waits[job_id].text == (
+            "no time was found when all components have room: "
+            "together they need 2 nodes, 2 CPUs, 4 licences matlab"
+        )

@@ -255,6 +255,8 @@ def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: See
             lines.append(
                 f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us, sees)}"
             )
+    if job.dependency_any and len(lines) > 1:
+        lines.append("any one of these dependencies is enough")
     return lines
 
 

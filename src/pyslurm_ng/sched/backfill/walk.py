@@ -68,6 +68,7 @@ class Walk:
         self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
         self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
         self._done: set[int] = set()  # jobs that need no look at their other partitions
+        self._barred: set[int] = set()  # those that could never run in the partitions seen so far
         self._over: Wait | None = None  # the limit that the last attempt to start would have broken
 
     def run(self, queue: list[Entry]) -> None:
@@ -146,10 +147,21 @@ class Walk:
                 waits.pop(job_id, None)
                 expected.pop(job_id, None)
             else:
-                waits.setdefault(job_id, wait)
+                self._note_wait(job_id, demand, wait)
         self.plan.tested += tested
         if self.room.promises:
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
+
+    def _note_wait(self, job_id: int, demand: Demand, wait: Wait) -> None:
+        """Note why a job waits in its first partition, or in the first where it could ever run."""
+        is_barred = wait is demand.verdict or wait is demand.lasting_wait
+        if job_id not in self.plan.waits:
+            self.plan.waits[job_id] = wait
+            if is_barred:
+                self._barred.add(job_id)
+        elif job_id in self._barred and not is_barred:
+            self.plan.waits[job_id] = wait
+            self._barred.discard(job_id)
 
     def _place_next(self, planner: NodePlan, queue: list[Entry], first: int) -> int:
         """Keep room for the next jobs, if they are of the plainest sort; return how many."""

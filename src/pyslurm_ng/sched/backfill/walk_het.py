@@ -56,8 +56,11 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
         walk.plan.expected_start_us[job_id] = found.start_us
     if found.start_us == now_us:
         return None
+    if found.start_us == NEVER:
+        never = reason.never_together([part.hopeful[0] for part in parts])
+        return _note_waits(walk, parts, dict.fromkeys(waits, never))
     for part in parts:
-        waits[part.job.job_id] = _why(walk, part, found.start_us)
+        waits[part.job.job_id] = _why(walk, part)
     return _note_waits(walk, parts, waits)
 
 
@@ -115,11 +118,9 @@ def _verdict(walk: Walk, part: het.Part) -> Wait | None:
     return walk.gate.over_least(part.job, part.hopeful[0])
 
 
-def _why(walk: Walk, part: het.Part, start_us: int) -> Wait:
+def _why(walk: Walk, part: het.Part) -> Wait:
     """Return why a component waits that could start later."""
     demand = part.hopeful[0]
-    if start_us == NEVER:
-        return reason.never(demand)
     if walk.room.lacks_licenses(demand):
         return reason.licenses(demand, walk.room.licenses)
     name = demand.partition.name

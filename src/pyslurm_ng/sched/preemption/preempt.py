@@ -163,8 +163,20 @@ class Preempting:
         partition = self._snapshot.partitions.get(partition_name)
         return self._ranking.priority(job, partition) if partition is not None else 0
 
-    def _units(self, job: Waiting, demand: Demand) -> list[_Unit]:
-        """Return whom the job may preempt now on its nodes, the least valuable first."""
+    def exempt_until_us(self, job: Waiting, demand: Demand) -> int:
+        """Return when the first that the job may preempt has run for long enough; 0 for nobody."""
+        if not self.is_able(job, demand):
+            return 0
+        _, later = self._known(job, demand)
+        mask = demand.mask
+        ends = [at_us for at_us, nodes in later if any(mask[node_id] for node_id in nodes)]
+        return min(ends, default=0)
+
+    def _known(
+        self, job: Waiting, demand: Demand
+    ) -> tuple[list[_Unit], list[tuple[int, frozenset[int]]]]:
+        """Return whom jobs like this may preempt now, and when and where others will be exempt no
+        more."""
         # By priority each job has victims of its own; else jobs of a kind have the same.
         own_id = job.job_id if self._goes_by_priority else 0
         key = (job.qos, demand.partition.name, job.uid, job.request.mcs_label, own_id)
@@ -173,7 +185,11 @@ class Preempting:
             if own_id:
                 self._known_units.clear()
             known = self._known_units[key] = self._all_units(job, demand)
-        units, later = known
+        return known
+
+    def _units(self, job: Waiting, demand: Demand) -> list[_Unit]:
+        """Return whom the job may preempt now on its nodes, the least valuable first."""
+        units, later = self._known(job, demand)
         mask, taken = demand.mask, self._taken
         for at_us, nodes in later:
             if any(mask[node_id] for node_id in nodes):

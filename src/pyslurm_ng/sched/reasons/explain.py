@@ -28,7 +28,7 @@ from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.reasons.obstacle import unplaceable
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, never_late, probe
-from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT
+from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT, minutes
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.place_view import named_nothing, place_view
 from pyslurm_ng.sched.reservation.reserved import END, OUTSIDE, REST, closed_times, places
@@ -37,7 +37,7 @@ from pyslurm_ng.sched.snapshot import Snapshot
 _MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.
 _LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 30, 15, 10, 5, 1)
-_MOST_LIMITS = 12
+_MOST_LIMITS = 16
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = _MINUTE_US
 _IN_TURN = (Reason.Priority, Reason.Resources)
@@ -171,7 +171,16 @@ def outlook(
         ),
         untried=untried,
         is_estimate=policy.reserve_depth < EVERY_JOB or policy.is_smart,
+        note=_exempt_note(found, snapshot.now_us),
     )
+
+
+def _exempt_note(found: Probe, now_us: int) -> str:
+    """Return that others may have to make room before the planned start; a pass plans no such."""
+    if not now_us < found.exempt_us < found.start_us:
+        return ""
+    left = minutes(found.exempt_us - now_us)
+    return f"jobs that it may preempt are exempt for {left} more; it may start then"
 
 
 def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
@@ -377,7 +386,7 @@ def _limits(job: Waiting, snapshot: Snapshot) -> Iterator[Change]:
         own_min = min((item.default_time_min for item in known), default=NO_VAL)
         if own_min >= NO_VAL:
             own_min = min((item.max_time_min for item in known), default=NO_VAL)
-    parts = [own_min * part // 4 for part in (3, 2, 1)] if own_min < NO_VAL else []
+    parts = _less(own_min) if own_min < NO_VAL else []
     shorter = {limit for limit in (*parts, *_LIMITS_MIN) if 0 < limit < own_min}
     for limit in sorted(shorter, reverse=True)[:_MOST_LIMITS]:
         yield Change(
@@ -410,11 +419,11 @@ def _sizes(job: Waiting) -> Iterator[Change]:
 
 
 def _amounts(job: Waiting) -> Iterator[Change]:
-    """Yield half and a quarter of memory and GPUs."""
+    """Yield less memory and fewer GPUs."""
     request = job.request
     for name, option in (("mem_per_node_mib", "--mem"), ("mem_per_cpu_mib", "--mem-per-cpu")):
         # Half or a quarter may do; a MiB is no advice.
-        for fewer in _less(getattr(request, name))[:-1]:
+        for fewer in _less(getattr(request, name), parts=4)[:-1]:
             yield _changed(
                 "memory", f"{option}={fewer}M", job, changed_request(request, **{name: fewer})
             )
@@ -460,9 +469,9 @@ def _conditions(job: Waiting) -> Iterator[Change]:
             yield _changed(option, f"without {option}", job, changed_request(request, flags=flags))
 
 
-def _less(count: int) -> list[int]:
-    """Return three quarters, half and a quarter of a count, and one, as far as they differ."""
-    found = {max(1, count * part // 4) for part in (3, 2, 1)} | {1}
+def _less(count: int, parts: int = 8) -> list[int]:
+    """Return all but one, two ... of so many equal parts of a count, and one."""
+    found = {count * part // parts for part in range(1, parts)} | {1}
     return sorted((fewer for fewer in found if 0 < fewer < count), reverse=True)
 
 

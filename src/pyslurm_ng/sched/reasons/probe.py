@@ -32,6 +32,7 @@ class Probe:
     others_us: starts of the others in its place, None for those there was no time to try.
     victims: for each of the others who would be preempted for that start. before: jobs ahead of
     it, each with its demand. plan: what becomes of those. limit: what keeps it from any promise.
+    exempt_us: when the first that it may preempt has run for long enough, 0 if nobody has to.
     """
 
     demand: Demand
@@ -42,6 +43,7 @@ class Probe:
     plan: Plan
     limit: Wait | None = None
     victims: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    exempt_us: int = 0
 
 
 class OutOfTimeError(Exception):
@@ -114,7 +116,10 @@ class _Prober:
             if at not in behind and not self._is_late():
                 starts[at] = self._look_for(at)
         plan = self._walk.plan
-        found = Probe(demand, start_us, nodes, starts, before[:planned], plan, limit, victims)
+        exempt_us = self._exempt_us(demand)
+        found = Probe(
+            demand, start_us, nodes, starts, before[:planned], plan, limit, victims, exempt_us
+        )
         self._preempt(order, starts, start_us, victims, set(behind))
         for at in sorted(behind, key=lambda at: max(places[at])):
             if self._is_late():
@@ -225,6 +230,12 @@ class _Prober:
         start_us = self._walk.look(demand)
         is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
         return NO_END_US if is_late else start_us
+
+    def _exempt_us(self, demand: Demand) -> int:
+        preempting = self._walk.preempting
+        if preempting is None or self._job.het_job_id or demand.verdict is not None:
+            return 0
+        return preempting.exempt_until_us(self._job, demand)
 
     def _preempt(
         self,

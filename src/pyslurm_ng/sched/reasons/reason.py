@@ -43,9 +43,7 @@ def minutes(duration_us: int) -> str:
 
 def needs(need: Need) -> str:
     """Return what a job needs, in words."""
-    words = [plural(need.nodes_min, "node")]
-    if need.is_exclusive:
-        words[0] = plural(need.nodes_min, "whole node")
+    words = [_nodes(need)]
     words.append(f"for {plural(need.tasks, 'task')} of {plural(need.cpus_per_task, 'CPU')}")
     if need.mem_per_node_mib:
         words.append(f"and {need.mem_per_node_mib} MiB per node")
@@ -60,6 +58,17 @@ def needs(need: Need) -> str:
             words.append(f"with {count} x {kind or name} {where}")
     words += _choice(need)
     return " ".join(words)
+
+
+def _nodes(need: Need) -> str:
+    """Return how many nodes a job may have, in words."""
+    what = "whole node" if need.is_exclusive else "node"
+    most = min(need.nodes_max, max(need.tasks, need.nodes_min))
+    if most == need.nodes_min:
+        return plural(most, what)
+    if most == need.tasks:
+        return f"{need.nodes_min} or more {what}s"
+    return f"{need.nodes_min} to {most} {what}s"
 
 
 def _choice(need: Need) -> list[str]:
@@ -126,6 +135,22 @@ def never(demand: Demand) -> Wait:
         f"needs {needs(demand.need)}; {demand.suitable} of {len(demand.partition.node_ids)} nodes "
         f"of {demand.partition.name} are in service and suit, and no time was found",
     )
+
+
+def never_together(demands: Sequence[Demand]) -> Wait:
+    """Return the reason of components that have room one by one, but never all at once."""
+    needed = [demand.need for demand in demands]
+    amounts = [
+        plural(sum(need.nodes_min for need in needed), "node"),
+        plural(sum(need.tasks * need.cpus_per_task for need in needed), "CPU"),
+    ]
+    licences: dict[str, int] = {}
+    for demand in demands:
+        for name, count in demand.licenses:
+            licences[name] = licences.get(name, 0) + count
+    amounts += [f"{plural(count, 'licence')} {name}" for name, count in sorted(licences.items())]
+    text = f"no time was found when all components have room: together they need {amounts[0]}"
+    return Wait(Reason.Resources, ", ".join([text, *amounts[1:]]))
 
 
 def deadline(deadline_us: int, now_us: int) -> Wait:
