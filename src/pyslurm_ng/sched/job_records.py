@@ -38,6 +38,7 @@ class Waiting:
     foreseen_us: int = 0  # how long it will probably run; 0: not known
     is_guest: bool = False  # in a reservation that draws it: takes what is free, is kept no room
     foreseen_cost: float = 0.0  # see `history`; 0: not known
+    throttled_by: int = 0  # the array that bounds how many of its tasks run at once; 0: none
 
 
 class Victim(NamedTuple):
@@ -81,3 +82,4 @@ class Running(NamedTuple):
     victim: Victim | None = None  # None: nobody can preempt it
     foreseen_us: int = 0  # when it will probably end; 0: not known
     tenant: Tenant = NOBODY
+    array_job_id: int = 0  # the array whose task it is

@@ -151,7 +151,9 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
     if job.flags & JobFlag.COMPLETING:
         held = frozenset(job.nodes_pending)
         nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
-        return Running(job.job_id, 0, nodes, job.licenses_alloc, tenant=tenant)
+        return Running(
+            job.job_id, 0, nodes, job.licenses_alloc, tenant=tenant, array_job_id=job.array_job_id
+        )
     is_suspended = job.state == JobState.SUSPENDED
     is_victim = preempts or job.rows > 1 or bool(job.suspended_by)
     victim = _victim(cluster, job) if is_victim else None
@@ -164,7 +166,14 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
         if is_suspended:
             end_us += now_us - job.suspend_us
     return Running(
-        job.job_id, end_us, nodes, job.licenses_alloc, is_suspended, victim, tenant=tenant
+        job_id=job.job_id,
+        end_us=end_us,
+        nodes=nodes,
+        licenses=job.licenses_alloc,
+        is_suspended=is_suspended,
+        victim=victim,
+        tenant=tenant,
+        array_job_id=job.array_job_id,
     )
 
 
@@ -207,6 +216,7 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
         patience_us=patience_us,
         het_job_id=job.het_job_id,
         het_size=_het_size(cluster, job) if job.het_job_id else 0,
+        throttled_by=job.array_job_id if job.array_pending and job.array_limit else 0,
     )
 
 

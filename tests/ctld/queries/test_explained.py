@@ -167,14 +167,14 @@ def test_a_singleton_names_those_before_it() -> None:
     assert scene.sentences(second) == [f"jobs of alice named one have to end first: {first.job_id}"]
 
 
-def test_behind_its_own_limit_an_array_is_promised_nothing() -> None:
-    """The running tasks are named, and what would help."""
+def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> None:
+    """The running tasks, until whose end its next one waits, are named, and what would help."""
     scene = Scene()
     job = array_limit(scene)
     found = answer(scene, job)
-    assert found.start_us == 0
     (running,) = (other.job_id for other in scene.cluster.jobs.values() if other is not job)
     assert [(item.kind, item.name) for item in found.holders] == [("limit", f"{job.job_id}_0")]
+    assert found.start_us == scene.now_us + 60 * MINUTE_US
     assert running in scene.cluster.active
     assert [(item.option, item.start_us) for item in found.sooner] == [
         ("a higher ArrayTaskThrottle", scene.now_us)

@@ -19,7 +19,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
-from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.model.states import JobState, NodeState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
@@ -97,6 +97,7 @@ class Site:
             now_us=self.now_us,
             time_limit_min=asked.minutes,
             ranges=asked.ranges,
+            array_limit=asked.array_limit,
             uid=asked.uid,
         )
 
@@ -104,6 +105,7 @@ class Site:
         """Plan, start jobs, and see that nobody has to wait longer than was promised before."""
         plan = self.planner(snapshot(self.cluster, self.now_us), self.rules)
         for start in plan.starts:
+            self.promised_us.pop(start.job_id, None)  # what is promised now is for the next task
             events = dispatch(self.cluster, start, self.now_us)
             assert events, start
             apply_all(self.cluster, events)
@@ -149,13 +151,15 @@ class Asked:
     request: JobRequest
     ranges: tuple[tuple[int, int, int], ...] = ()
     uid: int = 1001
+    array_limit: int = 0
 
 
 def drawn(random: Random, wants: Mapping[str, Sequence[object]]) -> Asked:
     """Return a job of a few minutes that asks for one of the values of each option."""
     fields: dict[str, Any] = {name: random.choice(values) for name, values in wants.items()}
-    uid = fields.pop("uid", 1001)
-    return Asked(random.randint(1, 7), JobRequest(**fields), uid=uid)
+    uid, tasks, most = fields.pop("uid", 1001), fields.pop("array", 0), fields.pop("at_once", 0)
+    ranges = ((1, tasks, 1),) if tasks else ()
+    return Asked(random.randint(1, 7), JobRequest(**fields), ranges, uid, most)
 
 
 def run(site: Site, first: list[Asked], later: list[Asked]) -> None:
@@ -211,6 +215,12 @@ PATIENT = {
     "switches_wait_s": (0, 60, 120, 600),
 }
 SEGMENTS = {"nodes_min": (1, 1, 2, 4), "cpus_per_task": (1, 2, 4), "segment": (0, 0, 1)}
+THROTTLED = {
+    "nodes_min": (1, 1, 2),
+    "cpus_per_task": (1, 2, 4),
+    "array": (0, 0, 3, 5),
+    "at_once": (0, 1, 2),
+}
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tasks over any nodes": (PLAIN, "", OPEN),
     "tasks over some nodes": (PLAIN, "", LEAST),
@@ -225,6 +235,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "limits that may be cut": (PLAIN, "", CUT),
     "few switches": (PLAIN, TREE, PATIENT),
     "least loaded nodes": (LEAST_LOADED, "", NEAR),
+    "arrays of some tasks at once": (PLAIN, "", THROTTLED),
     "blocks": (SOCKETS, BLOCKS, SEGMENTS),
 }
 
@@ -290,3 +301,22 @@ def test_tasks_are_spread_unevenly_where_licences_are_wanted() -> None:
         ],
         [],
     )
+
+
+def test_tasks_behind_their_arrays_limit_are_planned_one_after_another() -> None:
+    """A task fills a node for two minutes; who comes later may not have it in between."""
+    site = Site(PLAIN.replace("n[1-5]", "n1"))
+    each = JobRequest(nodes_min=1, cpus_per_task=4)
+    array = site.submit(Asked(2, each, ((1, 4, 1),), array_limit=1))
+    other = site.submit(Asked(5, each))
+    plan = site.run_pass()
+    assert [(start.job_id, start.task_id) for start in plan.starts] == [(array, 1)]
+    assert plan.waits[array].reason == Reason.JobArrayTaskLimit
+    starts_min = {
+        job_id: (at_us - BEGIN_US) // MINUTE_US for job_id, at_us in plan.expected_start_us.items()
+    }
+    assert starts_min == {array: 2, other: 8}
+    site.end_next()
+    plan = site.run_pass()
+    assert [(start.job_id, start.task_id) for start in plan.starts] == [(array, 2)]
+    assert plan.expected_start_us[other] == BEGIN_US + 8 * MINUTE_US

@@ -8,7 +8,7 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.smart import Smart
-from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.policy import Policy
@@ -92,6 +92,23 @@ class KeptRoom:
             self.behind[name] = reason.behind(job.job_id, name)
             return reason.topology(asked) if lies_badly else reason.resources(demand)
         return wait
+
+    def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
+        """Keep room for a task that may not start before a time; return its end, or NEVER."""
+        planner, job_id = self._planner, job.job_id
+        start_us = planner.find(demand)
+        if NEVER < start_us < first_us:
+            start_us = planner.find_from(demand, first_us)
+        start_us = planner.recall(job_id, demand, first_us, start_us)
+        is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
+        if start_us == NEVER or is_late:
+            return NEVER
+        self._plan.expected_start_us.setdefault(job_id, start_us)
+        if not self._may_reserve(job, demand.partition):
+            return NEVER
+        planner.take(demand, start_us, job_id)
+        self.promise(job_id, demand, start_us)
+        return min(NO_END_US, start_us + demand.duration_us)
 
     def promise(self, job_id: int, demand: Demand, start_us: int) -> None:
         """Note that the planner keeps room for a job."""

@@ -9,6 +9,7 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill import walk_het
+from pyslurm_ng.sched.backfill.array_turns import ArrayTurns
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.kept_room import KeptRoom
 from pyslurm_ng.sched.backfill.queue import Entry
@@ -66,6 +67,7 @@ class Walk:
         if policy.limits_backfill:
             self._limits = BackfillLimits(policy, snapshot.now_us)
         self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
+        self.turns = ArrayTurns(snapshot)
         self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
         self._done: set[int] = set()  # jobs that need no look at their other partitions
         self._barred: set[int] = set()  # those that could never run in the partitions seen so far
@@ -215,7 +217,7 @@ class Walk:
         if demand.verdict is not None:
             return demand.verdict
         if not job.tasks_left:
-            return reason.ARRAY_LIMIT
+            return self._await_turn(job, demand)
         if self.plan.tested >= self.budget:
             self.plan.cut_by = "bf_max_job_test"
             return reason.PASS_ENDED
@@ -256,7 +258,43 @@ class Walk:
         return self.room.wait(job, demand, start_us)
 
     def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
-        """Start as many tasks as fit; keep room for some of the others."""
+        """Start as many tasks as fit; keep room for some of the others.
+
+        Those that the array's limit keeps from running now have their turns one after another.
+        """
+        promises, starts = self.room.promises, self.plan.starts
+        promised, started = len(promises), len(starts)
+        wait = self._consider_tasks(job, demand)
+        if job.throttled_by:
+            started, promised = len(starts) - started, len(promises) - promised
+            self.turns.take(job, [self.snapshot.now_us + demand.duration_us] * started)
+            self.turns.take(job, promises.last_ends_us(promised))
+            if started + promised == job.tasks_left:
+                self._plan_turns(job, demand, promised)
+        return wait
+
+    def _await_turn(self, job: Waiting, demand: Demand) -> Wait:
+        """Keep room for tasks of an array of which as many run as may."""
+        is_open = demand.partition.name not in self.gate.stopped and job.throttled_by
+        if is_open and self.plan.tested < self.budget:
+            self.plan.tested += 1
+            self._plan_turns(job, demand, 0)
+        return reason.ARRAY_LIMIT
+
+    def _plan_turns(self, job: Waiting, demand: Demand, reserved: int) -> None:
+        """Keep room for tasks that come to their turns as others of their array end."""
+        left = task_ranges.count(job.array_pending) - job.tasks_left
+        for _ in range(min(left, self.policy.array_depth - reserved)):
+            if self.gate.over_least(job, demand) is not None:
+                return
+            turn_us = self.turns.next_us(job, demand)
+            end_us = self.room.keep_from(job, demand, turn_us) if turn_us < NO_END_US else NEVER
+            if end_us == NEVER:
+                return
+            self.turns.take(job, [end_us])
+
+    def _consider_tasks(self, job: Waiting, demand: Demand) -> Wait | None:
+        """Give room to as many tasks as may run now; return why the next one waits."""
         tasks = task_ranges.tasks(job.array_pending)
         wait: Wait | None = None
         leaving: Wait | None = None

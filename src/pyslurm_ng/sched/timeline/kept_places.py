@@ -52,11 +52,12 @@ class KeptPlaces:
         self._present.setdefault(job_id, []).append(place)
         self._count += 1
 
-    def of(self, job_id: int, demand: Demand) -> KeptPlace | None:
-        """Return what a job, or the next task of an array, was promised in the last pass."""
+    def of(self, job_id: int, demand: Demand, first_us: int) -> KeptPlace | None:
+        """Return what a job, or the next task of an array, was promised not before a time."""
         for place in self._last.get(job_id, ()):
             # Few switches will do for a job that is content with any by now.
-            if place.demand is demand or place.demand.loose is demand:
+            is_same = place.demand is demand or place.demand.loose is demand
+            if is_same and place.start_us >= first_us:
                 return place
         return None
 

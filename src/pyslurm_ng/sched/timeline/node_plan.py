@@ -68,7 +68,9 @@ class NodePlan:
         self._reserved = array("q")
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
         self._exact: Dealt | None = None  # what each node gives to it then
-        self._recalled: KeptPlace | None = None  # where it is, if that is where it was promised
+        self._recalled: tuple[int, KeptPlace] | None = (
+            None  # where it is, if that is where it was promised
+        )
         self._exact_left = _MOST_EXACT
         self._kept.begin()
         self._company.begin(snapshot)
@@ -143,17 +145,18 @@ class NodePlan:
             first_us: no start before this.
             found_us: the start that was found last, or NEVER.
         """
-        kept = self._kept.of(job_id, demand)
+        # Who was to start before now is to do so now.
+        kept = self._kept.of(job_id, demand, first_us if first_us > self._now_us else 0)
         if kept is None:
             return found_us
         start_us = max(kept.start_us, self._now_us)
-        if start_us < first_us or NEVER < found_us < start_us or not self._is_free(kept, start_us):
+        if NEVER < found_us < start_us or not self._is_free(kept, start_us):
             return found_us
         if kept.variant is not None:
             self._chosen = -1, kept.variant, [place for place, _ in kept.shares]
         self._shares, self._exact = kept.shares, Dealt(kept.shares, kept.amounts)
         self._uneven.most_gpus = kept.most_gpus
-        self._recalled = kept
+        self._recalled = job_id, kept
         return start_us
 
     @property
@@ -363,8 +366,8 @@ class NodePlan:
         """Remember for the next pass what a job was promised."""
         variant = None
         if self._recalled is not None:
-            self._kept.drop(job_id, self._recalled)
-            variant = self._recalled.variant
+            self._kept.drop(*self._recalled)
+            variant = self._recalled[1].variant
         elif not self._shares:
             _, variant, found = self._chosen
         if dealt is None:
@@ -474,6 +477,8 @@ class NodePlan:
             node.most_gpus = MANY
         if allocs is not None:
             self._hold(demand, allocs)
+            if self._recalled is not None:
+                self._kept.drop(*self._recalled)
         return allocs
 
     def give(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:

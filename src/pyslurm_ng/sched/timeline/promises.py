@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 
 
@@ -31,6 +32,12 @@ class Promises:
         self.job_ids.extend(job_ids)
         self.demands.extend(demands)
         self.starts_us.extend(starts_us)
+
+    def last_ends_us(self, count: int) -> list[int]:
+        """Return until when the last ones hold their room."""
+        first = len(self) - count
+        pairs = zip(self.starts_us[first:], self.demands[first:], strict=True)
+        return [min(NO_END_US, start_us + demand.duration_us) for start_us, demand in pairs]
 
     def pop(self) -> None:
         """Take the last promise back."""
