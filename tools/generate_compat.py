@@ -87,11 +87,21 @@ def key_sections() -> list[str]:
     return lines
 
 
+_WORD_LISTS = (
+    "SchedulerParameters",
+    "SelectTypeParameters",
+    "PreemptParameters",
+    "PriorityFlags",
+    "TopologyParam",
+    "LicenseParameters",
+)
+
+
 def option_sections() -> list[str]:
     """Return a table of every word of the list parameters that say how jobs are scheduled."""
     lines = ["## Words of list parameters", ""]
     lines += [row("key", "word", "here"), row("---", "---", "---")]
-    for key in ("SchedulerParameters", "SelectTypeParameters", "PreemptParameters"):
+    for key in _WORD_LISTS:
         for name, *_ in OPTIONS[key]:
             why = NO_EFFECT.get((key, name.lower()))
             lines.append(row(key, f"`{name}`", f"no effect: {why}" if why else "works"))

@@ -96,16 +96,18 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
             f"{PLACE} duration=60 nodecnt=5",
             "Error creating the reservation: Requested nodes are busy",
         ),
-        (f"{PLACE} nodes=n1", "An end time or duration must be given.  No reservation created."),
+        (f"{PLACE} nodes=n1",
+         "scontrol: error: An end time or duration must be given.  No reservation created."),
         (
             "scontrol create reservation duration=5 users=root nodes=n1",
-            "A start time must be given.  No reservation created.",
+            "scontrol: error: A start time must be given.  No reservation created.",
         ),
         (f"{PLACE} duration=60 nodes=n1 colour=red",
-         "Unknown parameter colour=red.  No reservation created."),
+         "scontrol: error: Unknown parameter colour=red.  No reservation created."),
         (
             "scontrol create reservation starttime=2031-01-01 duration=60 nodes=n1",
-            "Either Users/Groups and/or Accounts must be specified.  No reservation created.",
+            "scontrol: error: Either Users/Groups and/or Accounts must be specified.  "
+            "No reservation created.",
         ),
     ],
 )  # fmt: skip
@@ -139,6 +141,28 @@ def test_json_says_what_the_text_says(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run(monkeypatch, reference, "scontrol show reservation --json").stdout
     first = json.loads(shown)["reservations"][0]
     assert (first["allowed_partitions"], first["comment"], first["qos"]) == ("gpu", "why", "")
+
+
+def test_a_refused_update_is_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Slurm 22.05 does; another partition is the reservation's, not what is updated."""
+    reference = queue()
+    assert run(monkeypatch, reference, f"{PLACE} duration=60 nodes=n1 reservation=b").code == 0
+    text = "Invalid partition name specified\n"
+    line = "scontrol update reservation=b partitionname=nosuch"
+    assert run(monkeypatch, reference, line) == Printed(
+        "", f"Error updating the reservation: {text}slurm_update error: {text}", 1
+    )
+    assert run(monkeypatch, reference, "scontrol update reservation=b partitionname=gpu").code == 0
+
+
+def test_too_few_nodes_of_the_partition_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two more lines, unless nodes were named."""
+    printed = run(monkeypatch, queue(), f"{PLACE} duration=60 nodecnt=5")
+    assert printed.stderr == (
+        "Error creating the reservation: Requested nodes are busy\n"
+        "Note, unless nodes are directly requested a reservation must exist in a single "
+        "partition.\nIf no partition is requested the default partition is assumed.\n"
+    )
 
 
 def test_overlap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,11 @@ _ALIASES = {
     "user": "users",
 }
 _NAMES = ("reservation", "reservationname", "name")
+_NODES_BUSY = 2016
+_ONE_PARTITION = (
+    "Note, unless nodes are directly requested a reservation must exist in a single partition.\n"
+    "If no partition is requested the default partition is assumed."
+)
 _WHO = ("users", "accounts", "groups", "qos", "allowedpartitions")
 _SIZES = ("nodes", "nodecnt", "corecnt", "tres", "trespernode", "licenses", "burstbuffer")
 
@@ -53,7 +58,7 @@ def create(session: "Session", words: "list[str]") -> int:
     elif not any(settings.get(key) for key in _SIZES) and "PART_NODES" not in _flag_words(settings):
         problem = "Nodes, NodeCnt, CoreCnt, TRES or Licenses must be specified."
     if problem:
-        say(f"{problem}  No reservation created.")
+        say(f"scontrol: error: {problem}  No reservation created.")
         return 1
     return _change(session, {**request, "create": True}, "creating", "Reservation created: {}")
 
@@ -64,7 +69,7 @@ def update(session: "Session", words: "list[str]") -> int:
     if isinstance(request, int):
         return request
     if not request["name"]:
-        say("ReservationName must be given.  No reservation updated.")
+        say("scontrol: error: ReservationName must be given.  No reservation updated.")
         return 1
     return _change(session, request, "updating", "Reservation updated.")
 
@@ -92,12 +97,13 @@ def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, An
             continue
         found = find_key(key, KEYS, _ALIASES)
         if not found or (not equals and found not in ("skip", "maxstartdelay")):
-            say(f"Unknown parameter {word}.  No reservation {what}.")
+            say(f"scontrol: error: Unknown parameter {word}.  No reservation {what}.")
             return 1
         if found in ("starttime", "endtime"):
             moment = _moment(session, value)
             if not moment:
-                say(f"Invalid time specification: {value}\n{word}.  No reservation {what}.")
+                say(f"Invalid time specification: {value}")
+                say(f"scontrol: error: Invalid time {word}.  No reservation {what}.")
                 return 1
             value = moment
         elif found == "users" and not _are_users(value):
@@ -137,6 +143,10 @@ def _change(session: "Session", request: "dict[str, Any]", doing: str, done: str
         if detail:
             say(f"scontrol: error: {detail}")
         say(f"Error {doing} the reservation: {_last_line(error)}")
+        if error.code == _NODES_BUSY and request.get("create"):
+            say(_ONE_PARTITION)
+        elif not request.get("create"):
+            say(f"slurm_update error: {_last_line(error)}")
         return 1
     print(done.format(reply["name"]))
     return 0

@@ -78,7 +78,6 @@ def update(session: "Session", words: "list[str]") -> int:
         (_update_step, ("stepid",)),
         (_update_job, ("jobid", "job")),
         (_update_node, ("nodename", "node")),
-        (_update_partition, ("partitionname",)),
     ):
         if names.intersection(keys):
             return entity(session, settings)
@@ -86,6 +85,8 @@ def update(session: "Session", words: "list[str]") -> int:
         from pyslurm_ng.cli import scontrol_reservation
 
         return scontrol_reservation.update(session, words)
+    if "partitionname" in names:
+        return _update_partition(session, settings)
     if "jobname" in names or "name" in names:
         return _update_job(session, settings)
     if "partition" in names:

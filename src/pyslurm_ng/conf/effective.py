@@ -50,6 +50,7 @@ EFFECTIVE_KEYS: set[str] = {
     "KillOnBadExit",
     "KillWait",
     "LaunchParameters",
+    "LicenseParameters",
     "Licenses",
     "LogTimeFormat",
     "MCSPlugin",
@@ -137,6 +138,7 @@ EFFECTIVE_KEYS: set[str] = {
     "TaskPluginParam",
     "TaskProlog",
     "TmpFS",
+    "TopologyParam",
     "TopologyPlugin",
     "TreeWidth",
     "UnkillableStepProgram",
@@ -145,11 +147,15 @@ EFFECTIVE_KEYS: set[str] = {
 }
 
 _ALWAYS = "every pass plans the whole queue"
+_BEST_PLACE = "a job gets the best place there is at its soonest start, and waits for no better"
+_DIRECT = "messages to nodes take no way over other nodes"
 _EVENTS = "a pass runs as soon as something has changed, beside the event loop"
 _EXACT = "the timeline keeps its own steps"
 _LEAST = "no job is preempted that the new one could do without"
 _NO_BOOT = "nodes are up before a job gets them"
+_NEAR_RANKS = "nodes of one switch or block always have ranks next to each other"
 _NOT_YET = "not in this version"
+_NO_SHARES = "accounting computes no fair-share factors yet"
 _WHOLE_CORES = "as in Slurm no two jobs share a core; here all its threads are charged"
 
 NO_EFFECT: dict[tuple[str, str], str] = {
@@ -164,6 +170,8 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("PreemptParameters", "strict_order"): _LEAST,
     ("PreemptParameters", "suspend_grace_time"): "jobs are suspended at once",
     ("PriorityFlags", "calculate_running"): "priorities of running jobs stay as they were",
+    ("PriorityFlags", "depth_oblivious"): _NO_SHARES,
+    ("PriorityFlags", "no_fair_tree"): _NO_SHARES,
     ("PrologFlags", "contain"): "as Alloc: there is no extern step",
     ("PrologFlags", "runinjob"): "as Alloc: prologs run beside the job",
     ("PrologFlags", "serial"): "as Alloc: programs of several jobs run side by side",
@@ -179,8 +187,8 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "bf_one_resv_per_job"): "a job has one reservation at most",
     ("SchedulerParameters", "bf_resolution"): _EXACT,
     ("SchedulerParameters", "bf_running_job_reserve"): "running jobs are always planned with",
-    ("SchedulerParameters", "bf_topopt_enable"): _NOT_YET,
-    ("SchedulerParameters", "bf_topopt_iterations"): _NOT_YET,
+    ("SchedulerParameters", "bf_topopt_enable"): _BEST_PLACE,
+    ("SchedulerParameters", "bf_topopt_iterations"): _BEST_PLACE,
     ("SchedulerParameters", "bf_window_linear"): _EXACT,
     ("SchedulerParameters", "bf_yield_interval"): _EVENTS,
     ("SchedulerParameters", "bf_yield_rpc_cnt"): _EVENTS,
@@ -212,6 +220,16 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SelectTypeParameters", "cr_cpu"): _WHOLE_CORES,
     ("SelectTypeParameters", "cr_cpu_memory"): _WHOLE_CORES,
     ("SelectTypeParameters", "cr_no_dist_topo_block"): _NOT_YET,
+    ("TopologyParam", "blockasnoderank"): _NEAR_RANKS,
+    ("TopologyParam", "dragonfly"): "a tree's leaf switches are filled as well as they can be",
+    ("TopologyParam", "routepart"): _DIRECT,
+    ("TopologyParam", "routetree"): _DIRECT,
+    ("TopologyParam", "switchasnoderank"): _NEAR_RANKS,
+    (
+        "TopologyParam",
+        "topomaxsizeunroll",
+    ): "of a range of nodes the most that there is room for are taken",
+    ("TopologyParam", "topooptional"): "looking at the network costs nothing that could be saved",
     ("TaskPluginParam", "slurmdspecoverride"): "slurmd is confined by affinity, not by a group",
 }
 """Words of list parameters that are accepted without effect, and why."""

@@ -12,6 +12,7 @@ from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, parse_array
 from pyslurm_ng.ctld.rules.submit import submit_job
 from pyslurm_ng.ctld.rules.update_job import update_job
+from pyslurm_ng.ctld.rules.update_partition import update_partition
 from pyslurm_ng.model import events as ev, job as mj, task_ranges
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
@@ -21,7 +22,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.job_messages import SubmitJob
-from pyslurm_ng.wire.query_messages import UpdateJob
+from pyslurm_ng.wire.query_messages import UpdateJob, UpdatePartition
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 ALICE = Caller(uid=1001, gid=1001, user_name="alice", group_name="alice", groups=("alice", "hpc"))
@@ -367,6 +368,37 @@ def test_without_enforcement_nobody_is_turned_away() -> None:
     stranger = Caller(uid=7, gid=7, user_name="eve")
     assert room.job(stranger, account="none").assoc_id == 0
     assert with_accounts().refused(stranger) == Errno.ESLURM_INVALID_ACCOUNT
+
+
+def test_a_relative_qos_of_a_partition_is_nobody_elses() -> None:
+    """Its percentages are of that partition: no job may name it, no other partition have it."""
+    room = Room("PartitionName=few Nodes=n1 QOS=part")
+    for flags in ((), ("Relative",)):
+        records = (Qos(1, "part", flags=flags), Qos(2, "high"))
+        apply_all(room.cluster, [ev.QosChanged(START_US, records)])
+        message = UpdatePartition(bytes(16), "main", {"qos": "part"})
+        outcome = update_partition(room.cluster, message, Context(room.conf, START_US, ROOT))
+        if flags:
+            assert room.refused(qos="part") == Errno.ESLURM_INVALID_QOS
+            assert isinstance(outcome, Reject)
+            assert "few" in outcome.detail
+        else:
+            assert room.job(qos="part").qos == "part"
+            assert isinstance(outcome, Decision)
+
+
+def test_a_server_may_be_left_out_where_it_is_plain_which() -> None:
+    """With RemoteFuzzyMatch; a local licence is meant before all others."""
+    licenses = (("ansys", 2), ("fluent@flex", 4), ("star@a", 1), ("star@b", 1))
+    for more, code in (("", Errno.ESLURM_INVALID_LICENSES), ("RemoteFuzzyMatch", 0)):
+        room = Room(f"LicenseParameters={more}" if more else "")
+        apply_all(room.cluster, [ev.LicensesUpdated(START_US, licenses)])
+        if code:
+            assert room.refused(licenses="fluent:2") == code
+            continue
+        assert room.job(licenses="fluent:2,ansys").request.licenses == "fluent@flex:2,ansys"
+        assert room.job(licenses="ansys|fluent").request.licenses == "ansys|fluent@flex"
+        assert room.refused(licenses="star") == Errno.ESLURM_INVALID_LICENSES
 
 
 def test_qos_has_to_exist_and_to_be_allowed() -> None:

@@ -17,6 +17,7 @@ from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules import dependency, submit_limits, submit_plugins
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
+from pyslurm_ng.ctld.rules.license_names import full_names
 from pyslurm_ng.ctld.rules.reservations import check_requested
 from pyslurm_ng.ctld.rules.submit_account import Standing, standing_of
 from pyslurm_ng.ctld.rules.submit_place import check_names, check_partitions, node_extra
@@ -169,6 +170,9 @@ def check(
     if isinstance(plugged, Reject):
         return plugged
     request = plugged
+    licenses = full_names(cluster, request.licenses, conf)
+    if licenses != request.licenses:
+        request = msgspec.structs.replace(request, licenses=licenses)
     names = check_names(cluster, request, conf)
     if isinstance(names, Reject):
         return names

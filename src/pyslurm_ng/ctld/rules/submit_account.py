@@ -12,6 +12,7 @@ from pyslurm_ng.model.assoc import Association, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.limits.relative import owner_of
 
 # What else each word of AccountingStorageEnforce stands for.
 _IMPLIED = {
@@ -94,6 +95,8 @@ def _with_qos(
         return Reject(Errno.ESLURM_INVALID_QOS)
     if "qos" in enforce and assoc is not None and assoc.qos and name not in assoc.qos:
         return Reject(Errno.ESLURM_INVALID_QOS)
+    if record is not None and "Relative" in record.flags and owner_of(cluster, name) is not None:
+        return Reject(Errno.ESLURM_INVALID_QOS, f"QOS {name} is only a partition's own")
     if record is not None and "RequiresReservation" in record.flags and not request.reservation:
         return Reject(Errno.ESLURM_INVALID_QOS)
     return Standing(account, name, assoc, record)

@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.feasible import feasible, size_of
 from pyslurm_ng.ctld.rules.submit_account import Standing
 from pyslurm_ng.model import job as mj
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
@@ -218,6 +218,9 @@ def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> R
     may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
     for name, count in wanted:
         most = cluster.licenses.get(name)
+        if most is None and is_remote(name):
+            detail = f"licence {name}: sacctmgr show resource withclusters says what there is"
+            return Reject(Errno.ESLURM_INVALID_LICENSES, detail)
         if count < 1 or most is None or (count > most and not may_wait):
             return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None

@@ -12,6 +12,7 @@ from pyslurm_ng.base.tres import TresError, TresPerTask, parse_tres_per_task
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.feasible import feasible
+from pyslurm_ng.ctld.rules.license_names import full_names
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.ctld.rules.reservations import check_requested
 from pyslurm_ng.ctld.rules.steer import (
@@ -403,6 +404,7 @@ def _licenses(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     if "|" in value and "," in value:
         return Errno.ESLURM_INVALID_LICENSES
+    value = full_names(change.cluster, value, change.context.conf)
     for part in value.replace("|", ",").split(","):
         name, _, count = part.replace("=", ":").partition(":")
         if part and (name not in change.cluster.licenses or (count and not count.isdigit())):

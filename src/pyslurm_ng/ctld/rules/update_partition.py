@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.limits.relative import owner_of
 from pyslurm_ng.wire.query_messages import DeletePartition, UpdatePartition
 
 _KEYS = {key.name.lower(): key for key in PARTITION}
@@ -97,6 +98,11 @@ def changed_partition(
     default = fields.get("default_time_min", current.default_time_min)
     if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    qos = cluster.qos.get(fields.get("qos", ""))
+    owner = owner_of(cluster, qos.name) if qos is not None and "Relative" in qos.flags else None
+    if owner is not None and owner.name != current.name:
+        detail = f"QOS {owner.qos} is relative to partition {owner.name}; no other one can have it"
+        return Reject(Errno.ESLURM_INVALID_QOS, detail)
     return msgspec.structs.replace(current, **fields)
 
 

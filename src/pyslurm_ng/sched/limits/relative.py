@@ -8,6 +8,7 @@ from pyslurm_ng.model.amounts import billing
 from pyslurm_ng.model.assoc import Qos, with_limits
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
 from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.partition import Partition
 
 _PERCENTAGES = (
     "grp_tres",
@@ -26,10 +27,15 @@ def absolute_qos(cluster: Cluster) -> Mapping[str, Qos]:
     return {name: _absolute(one, cluster) for name, one in cluster.qos.items()}
 
 
+def owner_of(cluster: Cluster, name: str) -> Partition | None:
+    """Return the partition that has a QOS as its own; with flag Relative it is the only one."""
+    return next((item for item in cluster.partitions.values() if item.qos == name), None)
+
+
 def _absolute(one: Qos, cluster: Cluster) -> Qos:
     if "Relative" not in one.flags:
         return one
-    owner = next((item for item in cluster.partitions.values() if item.qos == one.name), None)
+    owner = owner_of(cluster, one.name)
     key = ("totals", owner.name if owner is not None else "")
     totals = cluster.memo.get(key)
     if totals is None:
