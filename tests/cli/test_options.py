@@ -33,7 +33,7 @@ def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
     options = op.Options("sbatch")
     pairs, _ = options.split_words(["-n2", "-w", "n[1-3]"])
     options.apply_all(pairs, op.COMMAND_LINE)
-    assert options.finish() == ["can't run 2 processes on 3 nodes, setting nnodes to 2"]
+    assert options.finish() == ["warning: can't run 2 processes on 3 nodes, setting nnodes to 2"]
     assert (options.request["nodes_min"], options.request["nodes_max"]) == (2, 2)
     assert "nodes_min" not in parsed("-n3", "-w", "n[1-3]").request
     assert "nodes_min" not in parsed("-n2", "-w", "n[1-3]", "-m", "arbitrary").request
@@ -243,6 +243,19 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["--cpus-per-gpu=2", "-c2"],
          "--cpus-per-task is mutually exclusive with --cpus-per-gpu", 1),
         (["-w", "n[1-3]", "-N2"], "invalid number of nodes (-N 3-2)", 1),
+        (["-w", "n[1-3]", "-N2", "-n4"], "invalid number of nodes (-N 3-2)", 1),
+        (["--hint=foo"], 'unrecognized --hint argument "foo", see --hint=help', 1),
+        (["-m", "plane"],
+         "Invalid plane size or size not specified\nInvalid --distribution specification", 255),
+        (["-m", "plane=4", "-N2", "-n4"],
+         "Too few processes for the requested {plane,node} distribution", 1),
+        (["-m", "plane=2", "-N3"],
+         "Too few processes for the requested {plane,node} distribution", 1),
+        (["-m", "plane=4", "-w", "n[1-2]", "-n4"],
+         "Too few processes for the requested {plane,node} distribution", 1),
+        (["--gpus-per-socket=1"],
+         "--gpus-per-socket option requires --sockets-per-node specification\n"
+         "Invalid generic resource (gres) specification", 1),
         (["-N1,x"], '"1,x" is not a valid node count', 255),
         (["-N2:3"], '"2:3" is not a valid node count', 255),
         (["-N2-10:0"], '"2-10:0" is not a valid node count', 255),
@@ -283,7 +296,7 @@ def test_gpus_that_do_not_add_up_are_named(words: str, text: str, command: str) 
     """As Slurm 22.05 says it, line by line."""
     with pytest.raises(OptionError) as caught:
         parsed(*words.split(), command=command)
-    lines = f"{text}\nerror: Invalid generic resource (gres) specification"
+    lines = f"{text}\nInvalid generic resource (gres) specification"
     assert (caught.value.text, caught.value.code) == (lines, 1)
 
 
@@ -295,6 +308,25 @@ def test_gpus_that_do_not_add_up_are_named(words: str, text: str, command: str) 
 )  # fmt: skip
 def test_gpus_that_add_up_are_taken(words: str) -> None:
     assert parsed(*words.split()).request
+
+
+@pytest.mark.parametrize(
+    "words", ["-m plane=4 -N2 -n5", "-m plane=4 -n2", "-m plane=4 -N2 --ntasks-per-node=4"]
+)
+def test_planes_with_tasks_for_the_last_node_are_taken(words: str) -> None:
+    assert parsed(*words.split()).request["plane_size"] == 4
+
+
+def test_srun_does_without_names_beyond_its_nodes() -> None:
+    """It says which limit it keeps to, and goes on."""
+    options = op.Options("srun")
+    pairs, _ = options.split_words(["-N1", "-w", "n[1-2]"])
+    options.apply_all(pairs, op.COMMAND_LINE)
+    assert options.finish() == [
+        "error: Required nodelist includes more nodes than permitted by max-node count (2 > 1). "
+        "Eliminating nodes from the nodelist."
+    ]
+    assert options.request["node_list"] == "n1"
 
 
 def test_hint_excludes_what_it_decides() -> None:

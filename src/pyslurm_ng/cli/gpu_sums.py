@@ -48,7 +48,7 @@ def check(request: "dict[str, Any]") -> None:
 
 
 def _refusal(text: str) -> OptionError:
-    return OptionError(f"{text}\nerror: Invalid generic resource (gres) specification", 1)
+    return OptionError(f"{text}\nInvalid generic resource (gres) specification", 1)
 
 
 def _total(request: "dict[str, Any]", name: str) -> int:

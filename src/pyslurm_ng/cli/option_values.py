@@ -46,6 +46,10 @@ _COUNT_LIMIT = 2147483647
 NO_HOSTS = (
     "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
 )
+NO_SOCKETS = (
+    "--gpus-per-socket option requires --sockets-per-node specification\n"
+    "Invalid generic resource (gres) specification"
+)
 _LARGEST_PRIORITY = 4294967294
 
 
@@ -391,7 +395,9 @@ def distribution(options: "Options", name: str, value: str) -> None:
     if first.startswith("plane"):
         size = first.removeprefix("plane").lstrip("=")
         if not size.isdigit() or not int(size):
-            raise invalid(name)
+            refused = invalid(name)
+            text = f"Invalid plane size or size not specified\n{refused.text}"
+            raise OptionError(text, refused.code)
         options.request["plane_size"] = int(size)
     elif first not in ("block", "cyclic", "arbitrary", "*"):
         raise invalid(name)
@@ -407,7 +413,7 @@ def hint(options: "Options", name: str, value: str) -> None:
     if value == "help":
         options.tell("Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n")
     if value.lower() not in HINTS:
-        raise invalid(name)
+        raise OptionError(f'unrecognized --hint argument "{value}", see --hint=help', 1)
     options.request["hint"] = value.lower()
     if value.lower() != "multithread":
         options.request["threads_per_core"] = 1

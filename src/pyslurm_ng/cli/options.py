@@ -228,7 +228,7 @@ class Options:
     # All together -------------------------------------------------------------------------------
 
     def finish(self) -> "list[str]":
-        """Settle what the options mean together; return warnings.
+        """Settle what the options mean together; return lines about what is odd, with their level.
 
         Raises:
             OptionError: options that exclude one another.
@@ -240,20 +240,46 @@ class Options:
         self._settle_gpus()
         self._settle_tasks()
         self._check_hosts()
-        warnings: list[str] = []
+        odd: list[str] = []
         request = self.request
         tasks = request.get("ntasks", 0)
         low = request.get("nodes_min", 0) or self._named_nodes(tasks)
         if tasks and low > tasks:
-            warnings.append(
-                f"can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
+            odd.append(
+                f"warning: can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
             )
             request["nodes_min"] = tasks
             request["nodes_max"] = tasks
-        most, named = request.get("nodes_max", 0), self._named_nodes(1)
-        if self.command == "sbatch" and "nodes" in self.given and 0 < most < named and not warnings:
+        elif "nodes" in self.given:
+            odd += self._settle_names()
+        if self.command != "srun":
+            self._check_plane()
+        return odd
+
+    def _settle_names(self) -> "list[str]":
+        """Refuse more names than nodes; srun does without the last of them, and says so."""
+        most, named = self.request.get("nodes_max", 0), self._named_nodes(1)
+        if not 0 < most < named:
+            return []
+        if self.command != "srun":
             raise OptionError(f"invalid number of nodes (-N {named}-{most})", 1)
-        return warnings
+        from pyslurm_ng.base.hostlist import expand_unique, fold
+
+        names = expand_unique(self.request["node_list"])
+        self.request["node_list"] = fold(names[:most])
+        return [
+            "error: Required nodelist includes more nodes than permitted by max-node count "
+            f"({named} > {most}). Eliminating nodes from the nodelist."
+        ]
+
+    def _check_plane(self) -> None:
+        """Planes fill one node after another: there have to be tasks for the last one."""
+        request = self.request
+        nodes = request.get("nodes_min", 0) or self._named_nodes(1)
+        tasks = request.get("ntasks") or request.get("ntasks_per_node", 1) * max(1, nodes)
+        if "plane_size" in request and tasks <= (nodes - 1) * request["plane_size"]:
+            text = "Too few processes for the requested {plane,node} distribution"
+            raise OptionError(text, 1)
 
     def _check_hosts(self) -> None:
         """An arbitrary distribution is a list of hosts; a step may have its job's."""
@@ -309,8 +335,7 @@ class Options:
         per_gpu = request.get("ntasks_per_gpu", 0)
         totals = ("gpus", "gpus_per_node", "gpus_per_task")
         if request.get("gpus_per_socket") and not request.get("sockets_per_node"):
-            text = "--gpus-per-socket option unless --sockets-per-node is also specified."
-            raise OptionError(f"Can't use {text}", 1)
+            raise OptionError(ov.NO_SOCKETS, 1)
         if request.get("core_spec") and request.get("thread_spec"):
             raise OptionError("--core-spec and --thread-spec are mutually exclusive", 1)
         if per_gpu and request.get("ntasks") and not any(request.get(name) for name in totals):

@@ -95,7 +95,7 @@ def _check(options: Options, conf: "dict[str, str]") -> None:
     quiet = "quiet" in options.settings
     for line in options.finish():
         if not quiet:
-            say(f"sbatch: warning: {line}")
+            say(f"sbatch: {line}")
     if options.verbose and not quiet:
         for line in options.verbose_lines():
             say(f"sbatch: {line}")

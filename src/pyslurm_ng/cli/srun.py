@@ -168,7 +168,7 @@ def _run(
     quiet = "quiet" in options.settings
     for line in options.finish():
         if not quiet:
-            say(f"srun: warning: {line}")
+            say(f"srun: {line}")
     step_request.check_settings(options)
     if options.verbose and not quiet:
         for line in options.verbose_lines():

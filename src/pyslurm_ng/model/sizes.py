@@ -35,6 +35,11 @@ class JobSizes:
     # `cpus_per_task`, and this is 0.
     cpus_per_gpu: int = 0
 
+    @property
+    def mem_of_node_mib(self) -> int:
+        """The memory that a node has to give at least, as far as that is a number."""
+        return self.mem_per_node_mib or self.mem_per_cpu_mib * self.cpus_per_task
+
 
 def total(text: str) -> int:
     """Return the sum of a `[type:]n` list as the --gpus options take."""
@@ -78,6 +83,10 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
     cpus_per_gpu = request.cpus_per_gpu
     if partition is not None and not cpus_per_gpu and not request.cpus_per_task:
         cpus_per_gpu = partition.def_cpus_per_gpu
+    # Who may have fewer nodes than the partition gives at least waits: see `demand.verdict`.
+    least_nodes = partition.min_nodes if partition is not None else 0
+    if 0 < request.nodes_max < least_nodes:
+        least_nodes = 0
     gpus_per_node = 0
     if request.gres or request.gpus_per_node or request.gpus_per_socket:
         gpus_per_node = _gpus_per_node(
@@ -98,6 +107,7 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
         request.gpus,
         gpus_per_node,
         request.gpus_per_task,
+        least_nodes,
     )
     nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu = _counts(*key)
     if partition is not None:
@@ -122,6 +132,7 @@ def _counts(
     gpus: str,
     gpus_per_node: int,
     gpus_per_task: str,
+    least_nodes: int,
 ) -> tuple[int, int, int, int, int, int]:
     """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu; jobs repeat."""
     whole = total(gpus)
@@ -130,9 +141,10 @@ def _counts(
     is_given = nodes_min > 0
     if not is_given:
         nodes_min = -(-ntasks // per_node) if ntasks and per_node else 1
+    nodes_min = max(nodes_min, least_nodes)
     gpu_count = whole or gpus_per_node * nodes_min
     if ntasks:
-        tasks = ntasks
+        tasks = max(ntasks, least_nodes)
     elif per_node:
         tasks = per_node * nodes_min
     elif per_gpu and gpu_count:

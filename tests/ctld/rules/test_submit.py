@@ -114,6 +114,55 @@ def test_memory_per_cpu_beyond_the_limit_takes_more_cpus() -> None:
     assert (request.cpus_per_task, request.mem_per_cpu_mib) == (3, 1667)
 
 
+@pytest.mark.parametrize(
+    ("fields", "mincpus"),
+    [
+        ({"mem_per_node_mib": 5000}, 3),
+        ({"mem_per_node_mib": 5000, "mincpus": 4}, 4),
+        ({"mem_per_node_mib": 2000}, 1),
+        ({"flags": mj.REQ_MEM_SET}, 16),
+    ],
+)
+def test_memory_per_node_beyond_the_limit_takes_more_cpus(
+    fields: dict[str, int], mincpus: int
+) -> None:
+    """MaxMemPerCPU bounds --mem too; --mem=0 takes as many as there are at most."""
+    assert Room("MaxMemPerCPU=2000").job(**fields).request.mincpus == mincpus
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({}, Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE),
+        ({"flags": mj.REQ_MEM_SET}, Errno.ESLURM_INVALID_TASK_MEMORY),
+        ({"mem_per_node_mib": 3000}, Errno.ESLURM_INVALID_TASK_MEMORY),
+        ({"mem_per_cpu_mib": 1500, "cpus_per_task": 2}, Errno.ESLURM_INVALID_TASK_MEMORY),
+    ],
+)
+def test_memory_over_the_partitions_is_refused_where_limits_are_enforced(
+    fields: dict[str, int], code: int
+) -> None:
+    """MaxMemPerNode; who gets all memory of a node for want of a default asks too much, too."""
+    lean = "PartitionName=lean Nodes=n[1-4] MaxMemPerNode=2000\nEnforcePartLimits=ALL"
+    assert Room(lean).refused(partition="lean", **fields) == code
+    assert Room(lean).job(partition="lean", mem_per_cpu_mib=1000, cpus_per_task=2)
+
+
+def test_partitions_out_of_service_are_no_limit() -> None:
+    """EnforcePartLimits=ALL: the job goes to the others."""
+    room = Room("PartitionName=away Nodes=n[1-4] State=DRAIN DefaultTime=10\nEnforcePartLimits=ALL")
+    assert room.job(partition="away,main").partition == "main"
+    assert room.refused(partition="away") == Errno.ESLURM_PARTITION_NOT_AVAIL
+
+
+def test_named_nodes_outside_the_partition_are_refused_as_such() -> None:
+    room = Room("EnforcePartLimits=ALL")
+    code = Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION
+    assert room.refused(partition="gpu", node_list="n4") == code
+    code = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    assert Room().refused(partition="gpu", node_list="n4") == code
+
+
 # Who may ----------------------------------------------------------------------------------------
 
 
@@ -136,7 +185,7 @@ def test_operators_alone_set_priority_and_negative_nice() -> None:
         ("State=INACTIVE", ALICE, Errno.ESLURM_PARTITION_NOT_AVAIL),
         ("State=DRAIN", ALICE, Errno.ESLURM_PARTITION_NOT_AVAIL),
         ("RootOnly=YES", ALICE, Errno.ESLURM_ACCESS_DENIED),
-        ("DisableRootJobs=YES", ROOT, Errno.ESLURM_ACCESS_DENIED),
+        ("DisableRootJobs=YES", ROOT, Errno.ESLURM_USER_ID_MISSING),
         ("ReqResv=YES", ALICE, Errno.ESLURM_ACCESS_DENIED),
         ("AllowGroups=admins", ALICE, Errno.ESLURM_JOB_MISSING_REQUIRED_PARTITION_GROUP),
     ],
@@ -247,8 +296,10 @@ def test_a_changed_node_changes_the_answer() -> None:
         ({"constraint": "gpunode*0"}, Errno.ESLURM_INVALID_FEATURE),
         ({"constraint": "[gpunode|cpunode"}, Errno.ESLURM_INVALID_FEATURE),
         ({"constraint": "[gpunode|[cpunode]]"}, Errno.ESLURM_INVALID_FEATURE),
-        ({"prefer": "nosuch"}, Errno.ESLURM_INVALID_FEATURE),
-        ({"batch_features": "nosuch"}, Errno.ESLURM_INVALID_FEATURE),
+        ({"prefer": "nosuch"}, Errno.ESLURM_INVALID_PREFER),
+        ({"batch_features": "nosuch"}, Errno.ESLURM_BATCH_CONSTRAINT),
+        ({"batch_features": "gpunode"}, Errno.ESLURM_BATCH_CONSTRAINT),
+        ({"batch_features": "[", "constraint": "gpunode"}, Errno.ESLURM_BATCH_CONSTRAINT),
         ({"node_sizes": "2,x", "nodes_min": 2, "nodes_max": 2}, Errno.ESLURM_INVALID_NODE_COUNT),
         ({"node_sizes": "2,4", "nodes_min": 1, "nodes_max": 4}, Errno.ESLURM_INVALID_NODE_COUNT),
         ({"constraint": "(gpunode"}, Errno.ESLURM_INVALID_FEATURE),
@@ -731,7 +782,7 @@ def test_scheduler_parameters_bound_or_open_what_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("option", "code", "request_"),
     [
-        ("ignore_prefer_validation", Errno.ESLURM_INVALID_FEATURE, {"prefer": "new"}),
+        ("ignore_prefer_validation", Errno.ESLURM_INVALID_PREFER, {"prefer": "new"}),
         ("ignore_constraint_validation", Errno.ESLURM_INVALID_FEATURE, {"constraint": "new"}),
         ("allow_zero_lic", Errno.ESLURM_INVALID_LICENSES, {"licenses": "matlab:9"}),
     ],
@@ -744,7 +795,7 @@ def test_what_may_come_to_be_later_is_accepted_where_the_site_says_so(
     room = Room(f"Licenses=matlab:4\nSchedulerParameters={option}")
     room.job(**request_)
     assert room.refused(licenses="unknown:1") == Errno.ESLURM_INVALID_LICENSES
-    assert room.refused(prefer="[") == Errno.ESLURM_INVALID_FEATURE
+    assert room.refused(prefer="[") == Errno.ESLURM_INVALID_PREFER
 
 
 def test_licences_of_other_servers_are_refused_by_name() -> None:

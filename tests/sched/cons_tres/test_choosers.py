@@ -99,6 +99,14 @@ def test_the_least_loaded_nodes_are_taken() -> None:
     assert least_loaded(0b1, Place(2), load) is None
 
 
+def test_weight_goes_before_load() -> None:
+    """A heavier node is not taken for being idle while lighter ones have room."""
+    load = [0.5, 0.25, 0.0]
+    assert least_loaded(0b111, Place(2), load, [0b011, 0b111]) == 0b011
+    assert least_loaded(0b111, Place(1), load, [0b011, 0b111]) == 0b010
+    assert least_loaded(0b100, Place(1), load, [0b011, 0b111]) == 0b100
+
+
 def test_the_first_count_that_works_is_taken() -> None:
     """Nodes that hold an even share are preferred."""
     picker = Plain({place: place for place in range(4)})

@@ -174,6 +174,14 @@ def test_a_component_starts_when_all_components_can() -> None:
     assert look(cluster, other).start_us >= START_US + 120 * MINUTE_US
 
 
+def test_components_that_never_fit_at_once_never_start() -> None:
+    """Six of four nodes: no time will do, and nobody goes first."""
+    cluster = full_but_one()
+    for job_id in submit_het(cluster, whole(3), whole(3), time_limit_min=30):
+        found = look(cluster, job_id)
+        assert (found.ahead, found.start_us) == (-1, NO_END_US)
+
+
 def in_reservation(limit_min: int, begin_us: int = START_US) -> tuple[Cluster, int]:
     """A job that waits in a reservation of n4 of two hours, where another runs for one."""
     cluster = full_but_one()

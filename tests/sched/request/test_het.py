@@ -355,3 +355,26 @@ def test_components_that_never_have_room_together_say_what_they_need_together() 
             "no time was found when all components have room: "
             "together they need 2 nodes, 2 CPUs, 4 licences matlab"
         )
+
+
+def test_components_that_never_fit_at_once_say_so() -> None:
+    """Each fits the four nodes alone; the sentence names what they need together."""
+    cluster = cluster_of()
+    whole = JobRequest(nodes_min=3, nodes_max=3, flags=REQ_EXCLUSIVE)
+    both = submit_het(cluster, whole, whole)
+    waits = run_pass(cluster).waits
+    for job_id in both:
+        assert waits[job_id].reason == Reason.Resources
+        assert "together they need 6 nodes" in waits[job_id].text
+
+
+def test_a_component_that_never_fits_is_named_by_the_others() -> None:
+    """Whoever looks at one component is told which other one stands in its way."""
+    cluster = cluster_of()
+    fits = JobRequest(nodes_min=1, nodes_max=1)
+    wide = JobRequest(nodes_min=1, nodes_max=1, ntasks=17)
+    first, second = submit_het(cluster, fits, wide)
+    waits = run_pass(cluster).waits
+    assert waits[second].reason == Reason.BadConstraints
+    assert "has no such nodes" in waits[second].text
+    assert f"component {second} of its job cannot run" in waits[first].text

@@ -83,6 +83,32 @@ def test_exclusive_user_shares_with_the_same_user_only(conf: str, how: str) -> N
     assert cluster.jobs[first].nodes[0].cpus == 1
 
 
+@pytest.mark.parametrize("node_list", ["", "n1"])
+def test_any_job_joins_its_users_exclusive_one(conf: str, node_list: str) -> None:
+    """It need not keep others away itself; those of other users stay out as before."""
+    cluster = cluster_of(conf_of(conf))
+    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER)
+    for _ in range(3):
+        _job(cluster, BOB, cpus_per_task=4)
+    _plan(cluster, conf)
+    joining = [_job(cluster, ALICE, node_list=node_list) for _ in range(4)]
+    other = _job(cluster, BOB, node_list=node_list)
+    _plan(cluster, conf)
+    assert [_nodes(cluster, one) for one in joining] == [[1], [1], [1], []]
+    assert not _nodes(cluster, other)
+
+
+def test_a_label_joins_its_exclusive_job(conf: str) -> None:
+    """Jobs of a label that do not insist on it go beside one that does."""
+    cluster = cluster_of(conf_of(conf))
+    first = _job(cluster, ALICE, mcs_label="red", flags=mj.REQ_EXCLUSIVE_MCS)
+    _plan(cluster, conf)
+    same = _job(cluster, BOB, mcs_label="red", node_list="n1")
+    other = _job(cluster, ALICE, mcs_label="blue", node_list="n1")
+    _plan(cluster, conf)
+    assert [_nodes(cluster, one) for one in (first, same, other)] == [[1], [1], []]
+
+
 def test_exclusive_user_joins_across_nodes(conf: str) -> None:
     """A job of several nodes takes its user's node and empty ones."""
     cluster = cluster_of(conf_of(conf))

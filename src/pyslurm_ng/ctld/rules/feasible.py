@@ -50,6 +50,21 @@ def size_of(cluster: Cluster, partition: Partition) -> tuple[int, int]:
     return count, sum(len(nodes) * effective_cpus(nodes[0].spec) for nodes in kinds)
 
 
+def least_mem_mib(cluster: Cluster, partition: Partition) -> int:
+    """Return the memory of a partition's smallest node, 0 if it has none."""
+    kinds = _kinds(cluster, partition)
+    return min((schedulable_mem_mib(nodes[0].spec) for nodes in kinds), default=0)
+
+
+def cpus_for_all_memory(cluster: Cluster, partition: Partition, mib_per_cpu: int) -> int:
+    """Return the CPUs that pay for all memory of a node, of the node where that is the most."""
+    specs = [nodes[0].spec for nodes in _kinds(cluster, partition)]
+    return max(
+        (min(effective_cpus(spec), -(-schedulable_mem_mib(spec) // mib_per_cpu)) for spec in specs),
+        default=0,
+    )
+
+
 def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
     """Return a partition's nodes in groups of equal ones; remembered until nodes change.
 

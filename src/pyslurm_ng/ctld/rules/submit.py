@@ -16,6 +16,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules import dependency, submit_limits, submit_plugins
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.license_names import full_names
 from pyslurm_ng.ctld.rules.reservations import check_requested
@@ -26,7 +27,9 @@ from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.partition import Partition, opened
+from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.policy import selection
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
@@ -197,7 +200,7 @@ def check(
     array = _array(cluster, request, context, components)
     if isinstance(array, Reject):
         return array
-    request = _with_defaults(request, names[0], context)
+    request = _with_defaults(cluster, request, names[0], context)
     times = _times(request, opened(names[0], standing.qos_record), context.now_us)
     if isinstance(times, Reject):
         return times
@@ -236,23 +239,17 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
     return None
 
 
-def _with_defaults(request: JobRequest, partition: Partition, context: Context) -> JobRequest:
-    """Fill in what to do with a hopeless dependency, and apply bounds of the configuration.
-
-    Too much memory per CPU is turned into more CPUs per task, so that the task still gets it.
-    """
+def _with_defaults(
+    cluster: Cluster, request: JobRequest, partition: Partition, context: Context
+) -> JobRequest:
+    """Fill in what to do with a hopeless dependency, and apply bounds of the configuration."""
     kills = "kill_invalid_depend" in context.conf.dependency_parameters
     either = mj.REQ_KILL_INVALID_DEP | mj.REQ_KEEP_INVALID_DEP
     if kills and not request.flags & either:
         request = msgspec.structs.replace(request, flags=request.flags | mj.REQ_KILL_INVALID_DEP)
-    most = partition.max_mem_per_cpu_mib or context.conf.max_mem_per_cpu
-    if 0 < most < request.mem_per_cpu_mib:
-        factor = -(-request.mem_per_cpu_mib // most)
-        request = msgspec.structs.replace(
-            request,
-            cpus_per_task=max(1, request.cpus_per_task) * factor,
-            mem_per_cpu_mib=-(-request.mem_per_cpu_mib // factor),
-        )
+    request = _with_cpus_for_memory(
+        cluster, request, partition, with_memory=selection(context.conf).with_memory
+    )
     if "*" in request.constraint:
         least = features.least_nodes(request.constraint)
         if request.nodes_min < least and not request.nodes_max:
@@ -267,6 +264,30 @@ def _with_defaults(request: JobRequest, partition: Partition, context: Context) 
             request, switches_wait_s=min(request.switches_wait_s, longest_s)
         )
     return request
+
+
+def _with_cpus_for_memory(
+    cluster: Cluster, request: JobRequest, partition: Partition, *, with_memory: bool
+) -> JobRequest:
+    """Turn memory beyond MaxMemPerCPU into more CPUs, of each task or each node.
+
+    Who gets all memory of a node, whichever that is, pays as on the one that costs most.
+    """
+    most = partition.max_mem_per_cpu_mib
+    if not most:
+        return request
+    if request.mem_per_cpu_mib > most:
+        factor = -(-request.mem_per_cpu_mib // most)
+        return msgspec.structs.replace(
+            request,
+            cpus_per_task=max(1, request.cpus_per_task) * factor,
+            mem_per_cpu_mib=-(-request.mem_per_cpu_mib // factor),
+        )
+    sizes = job_sizes(request, partition)
+    cpus = -(-sizes.mem_per_node_mib // most)
+    if sizes.mem_whole_node and (with_memory or request.flags & mj.REQ_MEM_SET):
+        cpus = cpus_for_all_memory(cluster, partition, most)
+    return msgspec.structs.replace(request, mincpus=max(request.mincpus, cpus))
 
 
 def _array(

@@ -12,7 +12,7 @@ from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Context
-from pyslurm_ng.ctld.rules.feasible import feasible, size_of
+from pyslurm_ng.ctld.rules.feasible import feasible, least_mem_mib, size_of
 from pyslurm_ng.ctld.rules.submit_account import Standing
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
@@ -23,6 +23,7 @@ from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched.policy import selection
 from pyslurm_ng.sched.request import extra, features
+from pyslurm_ng.sched.request.need import Selection
 
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 
@@ -107,21 +108,34 @@ def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
 
 def _check_features(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
     words = conf.scheduler_parameters
-    for text, option in (
-        (request.constraint, "ignore_constraint_validation"),
-        (request.prefer, "ignore_prefer_validation"),
-        (request.batch_features, ""),
+    for text, option, error in (
+        (request.constraint, "ignore_constraint_validation", Errno.ESLURM_INVALID_FEATURE),
+        (request.prefer, "ignore_prefer_validation", Errno.ESLURM_INVALID_PREFER),
     ):
         if not text:
             continue
         try:
             features.ways(text)
         except features.FeatureError:
-            return Reject(Errno.ESLURM_INVALID_FEATURE)
+            return Reject(error)
         known = _known_features(cluster)
         is_known = all(name in known for name in features.names(text))
         if not is_known and not has_option(words, option):
-            return Reject(Errno.ESLURM_INVALID_FEATURE)
+            return Reject(error)
+    return _check_batch_features(request)
+
+
+def _check_batch_features(request: JobRequest) -> Reject | None:
+    """Refuse --batch but for features that --constraint names: no other node might be there."""
+    if not request.batch_features:
+        return None
+    try:
+        features.ways(request.batch_features)
+    except features.FeatureError:
+        return Reject(Errno.ESLURM_BATCH_CONSTRAINT)
+    named = set(features.names(request.constraint)) if request.constraint else set()
+    if not named.issuperset(features.names(request.batch_features)):
+        return Reject(Errno.ESLURM_BATCH_CONSTRAINT)
     return None
 
 
@@ -251,13 +265,15 @@ def check_partitions(
         partition = opened(named, standing.qos_record)
         refusal = check_access(partition, request, context)
         if refusal is None and enforce != "NO":
-            refusal = _check_limits(cluster, partition, request, standing, time_limit_min)
+            refusal = _check_limits(
+                cluster, partition, request, standing, time_limit_min
+            ) or _check_memory(cluster, partition, request, chosen)
         if refusal is None:
             refusal = feasible(cluster, judged, partition, chosen)
         if refusal is None:
             allowed.append(named)
-        elif enforce == "ALL":
-            return refusal
+        elif enforce == "ALL" and refusal.code != Errno.ESLURM_PARTITION_NOT_AVAIL:
+            return refusal  # a partition that is not in service is no limit
         else:
             first = first or refusal
     if not allowed:
@@ -282,7 +298,7 @@ def check_access(partition: Partition, request: JobRequest, context: Context) ->
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     no_root = partition.disable_root_jobs or context.conf.disable_root_jobs
     if caller.uid == 0 and no_root:
-        return Reject(Errno.ESLURM_ACCESS_DENIED)
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
     if partition.req_resv and not request.reservation:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     groups = partition.allow_groups
@@ -324,7 +340,24 @@ def _check_limits(
     shortest = request.time_min_min if request.time_min_min < INFINITE - 1 else time_limit_min
     if limit != INFINITE and min(shortest, time_limit_min) > limit:
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    most = partition.max_mem_per_node_mib
-    if most and sizes.mem_per_node_mib > most:
-        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    wanted = hostlist.expand(request.node_list) if request.node_list else []
+    if any(cluster.node_by_name[name] not in partition.node_ids for name in wanted):
+        return Reject(Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION)
     return None
+
+
+def _check_memory(
+    cluster: Cluster, partition: Partition, request: JobRequest, chosen: Selection
+) -> Reject | None:
+    """Refuse more memory of a node than MaxMemPerNode; without any default that is all of it."""
+    most = partition.max_mem_per_node_mib
+    if not most:
+        return None
+    sizes = job_sizes(request, partition)
+    if sizes.mem_of_node_mib > most:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    if not sizes.mem_whole_node or least_mem_mib(cluster, partition) <= most:
+        return None
+    if request.flags & mj.REQ_MEM_SET:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE) if chosen.with_memory else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
@@ -16,6 +16,7 @@ from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.reasons.obstacle import Obstacles
 from pyslurm_ng.sched.request import elastic
 from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.het import Part
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
@@ -211,6 +212,14 @@ class KeptRoom:
             or self._obstacles.lasting(job.request, demand)
             or reason.never(demand)
         )
+
+    def never_together(self, parts: Sequence[Part]) -> dict[int, Wait]:
+        """Return why components of a heterogeneous job have no room at once, by job id."""
+        lasting = self._obstacles.lasting_together(parts)
+        if lasting:
+            return lasting
+        wait = reason.never_together([part.hopeful[0] for part in parts])
+        return dict.fromkeys((part.job.job_id for part in parts), wait)
 
     def _kept_by_reservation(self, demand: Demand) -> Wait | None:
         """Return the reservation but for which a job would start now, if there is one."""

@@ -57,8 +57,7 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
     if found.start_us == now_us:
         return None
     if found.start_us == NEVER:
-        never = reason.never_together([part.hopeful[0] for part in parts])
-        return _note_waits(walk, parts, dict.fromkeys(waits, never))
+        return _note_waits(walk, parts, room.never_together(parts))
     for part in parts:
         waits[part.job.job_id] = _why(walk, part)
     return _note_waits(walk, parts, waits)

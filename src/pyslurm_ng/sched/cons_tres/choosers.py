@@ -123,7 +123,7 @@ class Chooser:
 
     def _free_choice(self, candidates: int, place: Place) -> int | None:
         if self._need.least_loaded and self.load and isinstance(self._base, Plain):
-            return least_loaded(candidates, place, self.load)
+            return least_loaded(candidates, place, self.load, self._groups)
         return self._base.pick(candidates, place)
 
 
@@ -229,13 +229,23 @@ def _in_a_run(
     return None
 
 
-def least_loaded(fits: int, place: Place, load: Sequence[float]) -> int | None:
-    """Return the nodes with the largest share of idle CPUs, those required among them."""
+def least_loaded(
+    fits: int, place: Place, load: Sequence[float], groups: Sequence[int] = (-1,)
+) -> int | None:
+    """Return the nodes with the largest share of idle CPUs, those required among them.
+
+    Lighter nodes come first however busy they are. Source: slurm.conf's manual, CR_LLN.
+    """
     left = place.nodes - place.required.bit_count()
     others = fits & ~place.required
     if place.required & ~fits or left < 0 or others.bit_count() < left:
         return None
-    order = sorted(bits(others), key=lambda position: (load[position], position))
+
+    def rank(position: int) -> tuple[int, float, int]:
+        weight = next(at for at, group in enumerate(groups) if group >> position & 1)
+        return weight, load[position], position
+
+    order = sorted(bits(others), key=rank)
     return place.required | sum(1 << position for position in order[:left])
 
 

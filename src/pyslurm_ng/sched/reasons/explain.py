@@ -26,7 +26,7 @@ from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption import claims
-from pyslurm_ng.sched.reasons.obstacle import unplaceable
+from pyslurm_ng.sched.reasons.obstacle import never_together, unplaceable
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, never_late, probe
 from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT, minutes
 from pyslurm_ng.sched.request.demand import Demand
@@ -207,8 +207,11 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
     if found.start_us < NO_END_US:
         return False
     # The room inside a reservation ends with it, and a deadline comes nearer.
-    is_bound = is_inside or bool(job.request.deadline_us)
-    return is_bound or unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
+    if is_inside or job.request.deadline_us:
+        return True
+    if found.parts:
+        return bool(never_together(snapshot, found.parts))
+    return unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
 
 
 def _ahead(found: Probe) -> int:

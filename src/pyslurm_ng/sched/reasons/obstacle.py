@@ -5,18 +5,21 @@ Each answer takes a look at every node of a partition, so a pass affords only so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
+from pyslurm_ng.sched.cons_tres.allot import allot
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.reasons.reason import minutes, needs, plural
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.het import Part
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -50,6 +53,13 @@ class Obstacles:
                 self._snapshot, demand.partition, request, demand.need
             )
         return demand.lasting_wait
+
+    def lasting_together(self, parts: Sequence[Part]) -> dict[int, Wait]:
+        """Return why components could not run at once if nothing else did, by job id."""
+        if self._left <= 0:
+            return {}
+        self._left -= sum(len(part.demands[0].partition.node_ids) for part in parts)
+        return never_together(self._snapshot, parts)
 
     def reservation(self, demand: Demand, taken: Callable[[], frozenset[int]]) -> Wait | None:
         """Return the reservation but for which a job would start now, if there is one.
@@ -165,6 +175,59 @@ def unplaceable(
     return Wait(Reason.BadConstraints, text)
 
 
+def never_together(snapshot: Snapshot, parts: Sequence[Part]) -> dict[int, Wait]:
+    """Return why components of a heterogeneous job would not fit at once on empty nodes.
+
+    By job id; empty if they would.
+    """
+    alone: dict[int, Wait] = {}
+    for part in parts:
+        found = [
+            unplaceable(snapshot, demand.partition, part.job.request, demand.need)
+            for demand in part.hopeful
+        ]
+        lasting = [wait for wait in found if wait is not None]
+        if found and len(lasting) == len(found):
+            alone[part.job.job_id] = lasting[0]
+    if alone:
+        stuck, why = next(iter(alone.items()))
+        other = Wait(why.reason, f"component {stuck} of its job cannot run: {why.text}", why.shown)
+        return {part.job.job_id: alone.get(part.job.job_id, other) for part in parts}
+    if _fit_at_once(snapshot, parts):
+        return {}
+    wait = reason.never_together([part.demands[0] for part in parts])
+    return dict.fromkeys((part.job.job_id for part in parts), wait)
+
+
+def _fit_at_once(snapshot: Snapshot, parts: Sequence[Part]) -> bool:
+    """Return whether components fit one after the other; who does not is tried before the rest."""
+    order = sorted(parts, key=lambda part: max((one.suitable for one in part.hopeful), default=0))
+    for _ in parts:
+        blocked = _first_blocked(snapshot, order)
+        if blocked is None:
+            return True
+        if blocked is order[0]:
+            return False
+        order.remove(blocked)
+        order.insert(0, blocked)
+    return False
+
+
+def _first_blocked(snapshot: Snapshot, order: Sequence[Part]) -> Part | None:
+    """Place components on empty nodes in turn; return the first that finds no room."""
+    free = {node.node_id: node for node in empty_nodes(snapshot, range(len(snapshot.specs)))}
+    for part in order:
+        for demand in part.hopeful:
+            nodes = (free[node_id] for node_id in demand.partition.node_ids if demand.mask[node_id])
+            chosen = choose(demand.need, (node for node in nodes if node.cores))
+            if chosen is not None:
+                allot(demand.need, chosen)
+                break
+        else:
+            return part
+    return None
+
+
 def kept_for_others(
     snapshot: Snapshot,
     partition: Partition,
@@ -201,12 +264,17 @@ def _available(snapshot: Snapshot, node_id: int) -> tuple[str, ...]:
 
 
 def _fits(snapshot: Snapshot, node_ids: Iterable[int], need: Need) -> bool:
-    nodes = (
-        empty_node(node_id, spec)
-        for node_id in node_ids
-        if (spec := snapshot.specs[node_id]) is not None
-    )
-    return choose(need, nodes) is not None
+    return choose(need, empty_nodes(snapshot, node_ids)) is not None
+
+
+def empty_nodes(snapshot: Snapshot, node_ids: Iterable[int]) -> Iterator[FreeNode]:
+    """Yield some nodes as they are when nothing runs on them."""
+    for node_id in node_ids:
+        spec = snapshot.specs[node_id]
+        if spec is not None:
+            node = empty_node(node_id, spec)
+            node.features, node.weight = snapshot.features[node_id], snapshot.weights[node_id]
+            yield node
 
 
 def _names(snapshot: Snapshot, node_ids: list[int]) -> str:

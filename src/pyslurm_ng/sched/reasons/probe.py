@@ -33,6 +33,7 @@ class Probe:
     victims: for each of the others who would be preempted for that start. before: jobs ahead of
     it, each with its demand. plan: what becomes of those. limit: what keeps it from any promise.
     exempt_us: when the first that it may preempt has run for long enough, 0 if nobody has to.
+    parts: all components of a heterogeneous job.
     """
 
     demand: Demand
@@ -44,6 +45,7 @@ class Probe:
     limit: Wait | None = None
     victims: dict[int, tuple[int, ...]] = field(default_factory=dict)
     exempt_us: int = 0
+    parts: Sequence[het.Part] = ()
 
 
 class OutOfTimeError(Exception):
@@ -117,8 +119,9 @@ class _Prober:
                 starts[at] = self._look_for(at)
         plan = self._walk.plan
         exempt_us = self._exempt_us(demand)
+        parts = self._walk.parts.get(self._job.het_job_id, ())
         found = Probe(
-            demand, start_us, nodes, starts, before[:planned], plan, limit, victims, exempt_us
+            demand, start_us, nodes, starts, before[:planned], plan, limit, victims, exempt_us, parts
         )
         self._preempt(order, starts, start_us, victims, set(behind))
         for at in sorted(behind, key=lambda at: max(places[at])):

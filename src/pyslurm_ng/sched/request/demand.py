@@ -10,17 +10,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pyslurm_ng.model.assoc import Qos
-from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, JobRequest
+from pyslurm_ng.model.job import (
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_USER,
+    REQ_MEM_SET,
+    JobRequest,
+)
 from pyslurm_ng.model.partition import Partition, opened, opens
+from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of, placing
-from pyslurm_ng.sched.request.sharing import NOBODY, USER, Tenant, tenant_of
+from pyslurm_ng.sched.request.sharing import MCS, NOBODY, TOPO, USER, Tenant, tenant_of
 from pyslurm_ng.sched.snapshot import Snapshot
 
 MINUTE_US = 60_000_000
@@ -69,7 +75,7 @@ class Demand:
         verdict: Wait | None,
         tenant: Tenant = NOBODY,
     ) -> None:
-        self.tenant = tenant  # of nobody in particular, unless it shares with its own only
+        self.tenant = tenant  # of nobody in particular, unless it matters whose jobs it goes beside
         self.partition = partition
         self.need = need
         self.duration_us = duration_us
@@ -90,6 +96,11 @@ class Demand:
         self.limit_min = NO_VAL  # that limit
         self.shorter: dict[int, Demand] = {}
         self.loose: Demand | None = None  # the same once it has waited enough for few switches
+
+    @property
+    def may_join(self) -> bool:
+        """Return whether its owner's jobs that keep all others away may be joined."""
+        return self.tenant is not NOBODY and self.tenant.sharing != TOPO
 
     def lasting(self, limit_min: int, now_us: int) -> Demand:
         """Return the same demand with another time limit, as if it had not been looked for yet."""
@@ -136,13 +147,15 @@ class Demands:
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
         self._opening: dict[str, Qos] = {}  # QOS that go beyond limits of partitions
+        self._hosts: frozenset[int | str] = frozenset()  # see `hosts`
         self.generation = 0  # grows when what was known has been forgotten
 
     def begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Prepare for a pass: forget what no longer holds."""
-        last = self._snapshot
+        last, met = self._snapshot, hosts(snapshot)
         if (
             last is None
+            or self._hosts != met
             or last.specs is not snapshot.specs
             or last.usable != snapshot.usable
             or last.partitions != snapshot.partitions
@@ -156,7 +169,7 @@ class Demands:
         if len(self._known) > 100_000 or len(self._shape_ids) > 100_000:
             self._known, self._shape_ids, self._shapes = {}, {}, {}
             self.generation += 1
-        self._snapshot, self._policy = snapshot, policy
+        self._snapshot, self._policy, self._hosts = snapshot, policy, met
         self._opening = {name: one for name, one in snapshot.qos.items() if opens(one)}
 
     def shape_id(self, request: JobRequest) -> int:
@@ -181,7 +194,7 @@ class Demands:
             licenses: the alternative of those it names; empty: the first.
         """
         key: tuple[object, ...] = (shape_id, partition.name, job.time_limit_min, job.switches)
-        if partition.exclusive == USER or job.request.flags & _OWNED:
+        if partition.exclusive == USER or job.request.flags & _OWNED or self._has_host(job):
             key = (*key, job.uid, job.request.mcs_label)
         if names_who_may(partition):
             key = (*key, job.account, job.qos)
@@ -197,6 +210,10 @@ class Demands:
                 found.loose = self.of(replace(job, switches=0), shape_id, partition)
                 found.is_plain = False
         return found
+
+    def _has_host(self, job: Waiting) -> bool:
+        """Return whether a job may go where its owner's keep all others away."""
+        return bool(self._hosts) and not self._hosts.isdisjoint((job.uid, job.request.mcs_label))
 
     def _judge(self, job: Waiting, partition: Partition, licenses: str) -> Demand:
         assert self._snapshot is not None and self._policy is not None
@@ -223,8 +240,11 @@ class Demands:
             tuple(license_counts(licenses or request.licenses)),
             mask,
             verdict(snapshot, job, partition, need) or self._too_wide(partition, need),
-            tenant_of(request, partition, job.uid) if need.sharing else NOBODY,
+            tenant_of(request, partition, job.uid)
+            if need.sharing or self._has_host(job)
+            else NOBODY,
         )
+        made.is_plain = made.is_plain and (bool(need.sharing) or made.tenant is NOBODY)
         made.is_elastic = is_cut and not self._policy.time_min_is_soft
         if request.deadline_us:
             made.is_elastic = True
@@ -261,6 +281,22 @@ class Demands:
                 self._snapshot, partition.node_ids, request, need.excluded_nodes
             )
         return mask
+
+
+def hosts(snapshot: Snapshot) -> frozenset[int | str]:
+    """Return the users, and the labels, whose running jobs share their nodes with their own only.
+
+    Users without a waiting job are left out: what is known of demands would be forgotten for them.
+    """
+    tenants = {one.tenant for one in snapshot.running if one.tenant.sharing in (USER, MCS)}
+    if not tenants:
+        return frozenset()
+    waiting = {job.uid for job in snapshot.waiting}
+    return frozenset(
+        one.label if one.sharing == MCS else one.uid
+        for one in tenants
+        if one.sharing == MCS or one.uid in waiting
+    )
 
 
 def suitable_nodes(
@@ -311,11 +347,20 @@ def _not_allowed(job: Waiting, partition: Partition) -> Wait | None:
     return None
 
 
-def _over_memory(partition: Partition, need: Need) -> Wait | None:
-    """Return that a job asks more memory of each node than its partition gives, if so."""
+def _over_memory(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
+    """Return that a job asks more memory of each node than its partition gives, if so.
+
+    It counts where memory is not consumed, too, as in Slurm.
+    """
     most_mib = partition.max_mem_per_node_mib
-    asked_mib = need.mem_per_node_mib or need.mem_per_cpu_mib * need.cpus_per_task
-    if not most_mib or asked_mib <= most_mib:
+    if not most_mib:
+        return None
+    sizes = job_sizes(job.request, partition)
+    asked_mib = sizes.mem_of_node_mib
+    if need.mem_whole_node or (sizes.mem_whole_node and job.request.flags & REQ_MEM_SET):
+        found = (snapshot.specs[node_id] for node_id in partition.node_ids)
+        asked_mib = min((schedulable_mem_mib(spec) for spec in found if spec), default=0)
+    if asked_mib <= most_mib:
         return None
     text = f"needs {asked_mib} MiB of a node; partition {partition.name} gives {most_mib} MiB"
     return Wait(Reason.MaxMemPerLimit, text)
@@ -348,7 +393,7 @@ def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) 
             f"may have {job.request.nodes_max} nodes at most; partition {partition.name} gives "
             f"{partition.min_nodes} at least",
         )
-    wait = _not_allowed(job, partition) or _over_memory(partition, need)
+    wait = _not_allowed(job, partition) or _over_memory(snapshot, job, partition, need)
     if wait is not None:
         return wait
     away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]

@@ -21,7 +21,7 @@ from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Units
+from pyslurm_ng.sched.request.sharing import TOPO, Units
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
@@ -186,8 +186,8 @@ class NodePlan:
         return self._licenses.free_us(demand, start_us) == start_us
 
     def _join(self, demand: Demand) -> bool:
-        """Try nodes with jobs of the same owner now, for jobs that share with those only."""
-        if demand.need.sharing in (USER, MCS):
+        """Try nodes with jobs of the same owner now, which keep all others away."""
+        if demand.may_join:
             self._shares = self._uneven.join(demand)
         return bool(self._shares)
 

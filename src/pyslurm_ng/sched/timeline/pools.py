@@ -131,7 +131,7 @@ class Pools:
         need = demand.need
         if need.required_nodes or need.gres_total or need.is_choosy or need.is_ranged:
             return 0
-        if need.sharing or need.is_capped:
+        if need.sharing or need.is_capped or demand.may_join:
             return 0
         pool = self._pools.get(demand.mask)
         if pool is None:
