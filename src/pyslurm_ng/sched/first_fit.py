@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart
@@ -36,7 +36,7 @@ from pyslurm_ng.sched.reasons.obstacle import (
     unplaceable,
 )
 from pyslurm_ng.sched.request import het
-from pyslurm_ng.sched.request.demand import MINUTE_US, limit_us, verdict
+from pyslurm_ng.sched.request.demand import MINUTE_US, limit_in, limit_us, verdict
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of
 from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Units, tenant_of
@@ -219,7 +219,8 @@ class _Pass:
             return self._await_reservation(job)
         tenant = tenant_of(job.request, partition, job.uid)
         quotas = self.snapshot.limits
-        longest_us = limit_us(job.time_limit_min, partition)
+        own_min = limit_in(job.request, job.time_limit_min, partition)
+        longest_us = limit_us(own_min, partition)
         limit_min = INFINITE if longest_us >= NO_END_US else longest_us // MINUTE_US
         ask = Ask(least(need, job.request.licenses, partition), partition, limit_min)
         for _ in range(job.tasks_left):
@@ -253,6 +254,7 @@ class _Pass:
                     nodes=allocs,
                     batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
                     total_tasks=max(need.tasks, sum(alloc.tasks for alloc in allocs)),
+                    time_limit_min=own_min if own_min != job.time_limit_min else NO_VAL,
                     tenant=tenant,
                     licenses=licenses if "|" in job.request.licenses else "",
                 )

@@ -1,4 +1,4 @@
-"""What partitions say about the size of a job: MinNodes, MaxMemPerNode."""
+"""What partitions say about the size of a job: MinNodes, MaxMemPerNode, MaxTime."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.policy import policy
@@ -23,6 +24,8 @@ SelectTypeParameters={select}
 PriorityType=priority/basic
 NodeName=n[1-4] CPUs=4 RealMemory=1000
 PartitionName=wide Nodes=n[1-4] Default=YES MaxTime=INFINITE MinNodes=2
+PartitionName=brief Nodes=n[1-4] MaxTime=10
+PartitionName=away Nodes=n[1-4] MaxTime=INFINITE State=DOWN
 PartitionName=lean Nodes=n[1-4] MaxTime=INFINITE DefMemPerNode=100 MaxMemPerNode=600
 """
 
@@ -30,7 +33,9 @@ PartitionName=lean Nodes=n[1-4] MaxTime=INFINITE DefMemPerNode=100 MaxMemPerNode
 def _reason(select: str, **fields: Any) -> tuple[Cluster, int, Reason]:
     conf = conf_of(CONF.format(select=select))
     cluster = cluster_of(conf)
-    job = submit(cluster, JobRequest(**fields), uid=1001, time_limit_min=10)
+    request = JobRequest(**fields)
+    limit = min(request.time_limit_min, 60)  # what a first partition gives who asks for none
+    job = submit(cluster, request, uid=1001, time_limit_min=limit)
     plan = run_pass(cluster, START_US, policy(conf))
     return cluster, job, plan.waits[job].reason if job in plan.waits else Reason.NONE
 
@@ -69,3 +74,23 @@ def test_memory_over_the_partitions_waits_even_if_it_is_not_consumed(
     assert reason == Reason.MaxMemPerLimit
     _, _, reason = _reason(select, partition="lean", mem_per_node_mib=600)
     assert reason == Reason.NONE
+
+
+@pytest.mark.parametrize("scheduler", ["backfill", "builtin"])
+@pytest.mark.parametrize(
+    ("fields", "limit_min"),
+    [({}, 10), ({"time_limit_min": 20, "time_min_min": 5}, 10), ({"time_limit_min": 5}, 5)],
+)
+def test_the_partition_where_a_job_runs_bounds_its_time(
+    scheduler: str, fields: dict[str, int], limit_min: int
+) -> None:
+    """Who asked for no limit, or is content with less, has that of the second partition."""
+    select = f"CR_Core\nSchedulerType=sched/{scheduler}"
+    cluster, job, reason = _reason(select, partition="away,brief", **fields)
+    assert (reason, cluster.jobs[job].time_limit_min) == (Reason.NONE, limit_min)
+
+
+def test_who_asks_for_more_time_waits() -> None:
+    for least in (NO_VAL, 15):
+        _, _, reason = _reason("CR_Core", partition="brief", time_limit_min=20, time_min_min=least)
+        assert reason == Reason.PartitionTimeLimit

@@ -16,13 +16,13 @@ from pyslurm_ng.ctld.rules.feasible import feasible, least_mem_mib, size_of
 from pyslurm_ng.ctld.rules.submit_account import Standing
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched.policy import selection
 from pyslurm_ng.sched.request import extra, features
+from pyslurm_ng.sched.request.demand import limit_in
 from pyslurm_ng.sched.request.need import Selection
 
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
@@ -336,9 +336,7 @@ def _check_limits(
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if sizes.cpus > cpus and not request.flags & mj.REQ_OVERCOMMIT:
         return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
-    limit = partition.max_time_min
-    shortest = request.time_min_min if request.time_min_min < INFINITE - 1 else time_limit_min
-    if limit != INFINITE and min(shortest, time_limit_min) > limit:
+    if limit_in(request, time_limit_min, partition) > partition.max_time_min:
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
     wanted = hostlist.expand(request.node_list) if request.node_list else []
     if any(cluster.node_by_name[name] not in partition.node_ids for name in wanted):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
@@ -14,7 +13,6 @@ from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.kept_room import KeptRoom
 from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
-from pyslurm_ng.sched.cons_tres.select import batch_node
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Waiting
 from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.limits.gate import LimitGate
@@ -25,8 +23,8 @@ from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.request import elastic, het
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.request.sharing import tenant_of
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.starting import start_of
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 
@@ -383,18 +381,13 @@ class Walk:
         if is_behind and self._limits is not None:
             self._limits.started()
         self.plan.starts.append(
-            Start(
-                job_id=job.job_id,
-                task_id=task_id,
-                partition=demand.partition.name,
-                nodes=allocs,
-                batch_node_id=batch_node(job.request, allocs, self.snapshot.features),
-                total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
-                scheduler="Backfill" if is_behind else "Main",
-                time_limit_min=demand.limit_min,
-                licenses=chosen_licenses(job, demand),
-                het_job_id=job.het_job_id,
-                tenant=tenant_of(job.request, demand.partition, job.uid),
+            start_of(
+                job,
+                demand,
+                task_id,
+                allocs,
+                self.snapshot.features,
+                "Backfill" if is_behind else "Main",
             )
         )
 
@@ -410,7 +403,7 @@ class Walk:
         self.planner.give(demand, own_part(start.nodes, sharing))
         self.gate.took(job, demand, start.nodes)
         self.room.take_licenses(demand)
-        self.plan.starts.append(replace(start, licenses=chosen_licenses(job, demand)))
+        self.plan.starts.append(start)
         return True
 
     def start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
@@ -424,6 +417,7 @@ class Walk:
                 nodes=claim.nodes,
                 batch_node_id=claim.nodes[0].node_id,
                 total_tasks=claim.total_tasks,
+                time_limit_min=demand.limit_min,
                 licenses=chosen_licenses(job, demand),
                 het_job_id=job.het_job_id,
             )

@@ -16,14 +16,15 @@ from pyslurm_ng.model.rows import Load, row_count, rows_of
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
-from pyslurm_ng.sched.cons_tres.select import batch_node, choose
+from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Plan, Start
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.request.sharing import Neighbours, Units, tenant_of
+from pyslurm_ng.sched.request.sharing import Neighbours, Units
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.starting import start_of
 
 
 def pass_layouts(snapshot: Snapshot) -> dict[str, Layout]:
@@ -146,15 +147,7 @@ class Sharing:
             chosen = choose(demand.need, (node for node in nodes if node.cores), layout)
             if chosen is not None:
                 allocs = allot(demand.need, chosen)
-                return Start(
-                    job_id=job.job_id,
-                    task_id=task_id,
-                    partition=demand.partition.name,
-                    nodes=allocs,
-                    batch_node_id=batch_node(job.request, allocs, self._snapshot.features),
-                    total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
-                    tenant=tenant_of(job.request, demand.partition, job.uid),
-                )
+                return start_of(job, demand, task_id, allocs, snapshot.features)
         self._failed.add(id(demand))
         return None
 

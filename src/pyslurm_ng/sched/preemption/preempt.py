@@ -19,10 +19,9 @@ from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.rows import pass_layouts
-from pyslurm_ng.sched.cons_tres.select import batch_node, choose
+from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.job_records import Running, Waiting
-from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.modes import exempt_s, mode_of, mode_words, words_of
@@ -32,6 +31,7 @@ from pyslurm_ng.sched.request.sharing import NOBODY, Neighbours, Tenant, Units
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.reserved import gives_way
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.starting import start_of
 
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
@@ -356,7 +356,9 @@ class Preempting:
             return None
         self._leave(chosen_units)
         self._claim(allocs)
-        found = Preemption(self._start(job, demand, task_id, allocs), _victims(chosen_units))
+        found = Preemption(
+            start_of(job, demand, task_id, allocs, self._snapshot.features), _victims(chosen_units)
+        )
         self._plan.preemptions.append(found)
         return found
 
@@ -399,7 +401,7 @@ class Preempting:
             self._leave(chosen_units)
             gone += chosen_units
             claims.append(self._claim(allocs))
-            starts[job.job_id] = self._start(job, demand, -1, allocs)
+            starts[job.job_id] = start_of(job, demand, -1, allocs, self._snapshot.features)
             for name, count in demand.licenses:
                 free[name] = free.get(name, 0) - count
         is_whole = len(starts) == len(components) and bool(gone)
@@ -411,20 +413,6 @@ class Preempting:
         first, *others = (starts[job_id] for job_id in sorted(starts))
         self._plan.preemptions.append(Preemption(first, _victims(gone), tuple(others)))
         return self._plan.preemptions[-1]
-
-    def _start(
-        self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
-    ) -> Start:
-        return Start(
-            job_id=job.job_id,
-            task_id=task_id,
-            partition=demand.partition.name,
-            nodes=allocs,
-            batch_node_id=batch_node(job.request, allocs, self._snapshot.features),
-            total_tasks=max(demand.need.tasks, sum(alloc.tasks for alloc in allocs)),
-            licenses=chosen_licenses(job, demand),
-            het_job_id=job.het_job_id,
-        )
 
     def _claim(self, nodes: Sequence[NodeAlloc]) -> int:
         """Hold what victims leave, under a number that is no job's."""

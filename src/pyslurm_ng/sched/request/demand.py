@@ -200,6 +200,8 @@ class Demands:
             key = (*key, job.account, job.qos)
         if licenses:
             key = (*key, licenses)
+        if job.time_limit_min > partition.max_time_min:
+            key = (*key, job.request.time_limit_min == NO_VAL)
         if self._opening:
             own = self._opening.get(job.qos)
             partition, key = opened(partition, own), (*key, own is not None and job.qos)
@@ -228,7 +230,8 @@ class Demands:
         if job.switches:
             need = replace(need, switches=job.switches)
         mask = self._mask(request, partition, need)
-        duration_us = limit_us(job.time_limit_min, partition)
+        limit_min = limit_in(request, job.time_limit_min, partition)
+        duration_us = limit_us(limit_min, partition)
         least_min = request.time_min_min
         is_cut = 0 < least_min < NO_VAL and least_min * MINUTE_US < duration_us
         if is_cut and self._policy.time_min_is_soft:
@@ -245,6 +248,7 @@ class Demands:
             else NOBODY,
         )
         made.is_plain = made.is_plain and (bool(need.sharing) or made.tenant is NOBODY)
+        made.limit_min = limit_min if limit_min != job.time_limit_min else NO_VAL
         made.is_elastic = is_cut and not self._policy.time_min_is_soft
         if request.deadline_us:
             made.is_elastic = True
@@ -323,6 +327,19 @@ def limit_us(time_limit_min: int, partition: Partition) -> int:
     return NO_END_US if limit_min >= NO_VAL else limit_min * MINUTE_US
 
 
+def limit_in(request: JobRequest, limit_min: int, partition: Partition) -> int:
+    """Return a job's time limit in a partition; more than the partition's if it cannot run there.
+
+    Who asked for none has each partition's own; who gave --time-min takes the partition's.
+    """
+    most = partition.max_time_min
+    if limit_min <= most or limit_min == NO_VAL:
+        return limit_min
+    if request.time_limit_min == NO_VAL and not request.deadline_us:
+        return min(partition.default_time_min, most)
+    return most if 0 < request.time_min_min <= most else limit_min
+
+
 def names_who_may(partition: Partition) -> bool:
     """Return whether it matters for whom a job runs in a partition."""
     return bool(
@@ -375,10 +392,11 @@ def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) 
         inactive = partition.state == "INACTIVE"
         reason = Reason.PartitionInactive if inactive else Reason.PartitionDown
         return Wait(reason, f"partition {partition.name} is {partition.state}")
-    if job.time_limit_min > partition.max_time_min and job.time_limit_min != NO_VAL:
+    limit_min = limit_in(job.request, job.time_limit_min, partition)
+    if limit_min > partition.max_time_min and limit_min != NO_VAL:
         return Wait(
             Reason.PartitionTimeLimit,
-            f"time limit {job.time_limit_min} min is over partition {partition.name}'s "
+            f"time limit {limit_min} min is over partition {partition.name}'s "
             f"{partition.max_time_min} min",
         )
     if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
