@@ -121,7 +121,16 @@ class _Prober:
         exempt_us = self._exempt_us(demand)
         parts = self._walk.parts.get(self._job.het_job_id, ())
         found = Probe(
-            demand, start_us, nodes, starts, before[:planned], plan, limit, victims, exempt_us, parts
+            demand,
+            start_us,
+            nodes,
+            starts,
+            before[:planned],
+            plan,
+            limit,
+            victims,
+            exempt_us,
+            parts,
         )
         self._preempt(order, starts, start_us, victims, set(behind))
         for at in sorted(behind, key=lambda at: max(places[at])):
