@@ -193,7 +193,7 @@ def test_priority_tier_then_priority_then_submission() -> None:
 def test_time_limit_over_the_partitions(limit: int, reason: Reason | None) -> None:
     """A job over MaxTime waits with that reason and blocks nobody."""
     cluster = cluster_of()
-    job_id = submit(cluster, JobRequest(), time_limit_min=limit)
+    job_id = submit(cluster, JobRequest(time_limit_min=limit), time_limit_min=limit)
     wait = run_pass(cluster).waits.get(job_id)
     assert (wait.reason if wait else None) == reason
 
