@@ -113,7 +113,7 @@ def test_it_leaves_when_the_reservations_job_comes() -> None:
     mine = scene.job(ALICE, reservation="r", ntasks=32, nodes_min=2, time_limit_min=60)
     done = pass_and_preempt(scene)
     told = [event for event in done if isinstance(event, ev.JobSignalled)]
-    assert USR1 in [event.signal for event in told]
+    assert [event.signal for event in told] == [USR1]
     assert len({event.job_id for event in told}) == 1  # nobody in vain
     victim = scene.cluster.jobs[told[0].job_id]
     assert victim.preempt_end_us == scene.now_us + 5 * MINUTE_US

@@ -89,8 +89,8 @@ def preempt(
         if overlaps:
             grace = victim.request.signal_before_s
         if grace:
-            has_signal = bool(victim.request.signal) and (policy.sends_user_signal or overlaps)
-            told = _told(victim, mode, grace, has_signal, now_us, duty_id)
+            signals = _signals(victim, policy, overlaps=overlaps)
+            told = _told(victim, mode, grace, signals, now_us, duty_id)
         else:
             told = _ended(cluster, victim, mode, now_us, duty_id, ended)
         duty_id += sum(
@@ -138,13 +138,30 @@ def _is_leaving(cluster: Cluster, job_id: int) -> bool:
     return is_completing(job) or bool(job.preempt_end_us)
 
 
+def _signals(job: Job, policy: Policy, *, overlaps: bool) -> list[tuple[int, int]]:
+    """Return what a victim is sent when its grace begins.
+
+    Args:
+        overlaps: it made its own terms, of which signal it leaves upon and how long that takes.
+    """
+    own = []
+    if job.request.signal:
+        to_script = bool(job.request.flags & REQ_SIGNAL_BATCH)
+        own = [(job.request.signal, SIGNAL_BATCH_ONLY if to_script else SIGNAL_STEPS_ONLY)]
+    if overlaps:
+        return own
+    if not policy.sends_user_signal:
+        own = []
+    return [(SIGCONT, SIGNAL_FULL), *own, (SIGTERM, SIGNAL_FULL)]
+
+
 def _told(
-    job: Job, mode: str, grace: int, has_signal: bool, now_us: int, duty_id: int
+    job: Job, mode: str, grace: int, signals: list[tuple[int, int]], now_us: int, duty_id: int
 ) -> list[ev.AnyEvent]:
     """Return how a victim learns that it is to leave, and by when it will have been made to.
 
     Args:
-        has_signal: whether it is sent the signal of its `--signal`, too.
+        signals: what it is sent, as (signal, SIGNAL_* bits).
     """
     fields: dict[str, object] = {
         "preempt_us": now_us,
@@ -152,13 +169,7 @@ def _told(
         "preempt_mode": mode,
     }
     events: list[ev.AnyEvent] = [ev.JobUpdated(now_us, job.job_id, fields)]
-    request = job.request
-    orders = [(SIGCONT, SIGNAL_FULL), (SIGTERM, SIGNAL_FULL)]
-    if has_signal:
-        to_script = bool(request.flags & REQ_SIGNAL_BATCH)
-        flags = SIGNAL_BATCH_ONLY if to_script else SIGNAL_STEPS_ONLY
-        orders.insert(1, (request.signal, flags))
-    for signal, flags in orders:
+    for signal, flags in signals:
         node_ids = (job.batch_node_id,) if flags == SIGNAL_BATCH_ONLY else ()
         events.append(
             ev.JobSignalled(
