@@ -91,6 +91,39 @@ def test_counts_are_totals_or_of_each_node() -> None:
         assert sum(masks) == masks[0] | masks[1] | masks[2] | masks[3], "shared cores"
 
 
+def test_cpus_are_counted_as_cores_are() -> None:
+    """By TRES, in whole cores: a total, spread over nodes, or one number for each node."""
+    here = Room(
+        "NodeName=t[1-4] Sockets=1 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=1000\n"
+        "PartitionName=ht Nodes=t[1-4]"
+    )
+    asked: list[tuple[dict[str, str | int], list[int]]] = [
+        ({"tres": "cpu=5", "partitionname": "ht"}, [3]),
+        ({"tres": "cpu=5,node=2", "partitionname": "ht"}, [1, 2]),
+        ({"tres": "cpu=2,3", "nodes": "t[3-4]"}, [1, 2]),
+        ({"tres": "cpu=1", "nodes": "t[1-2]"}, [1, 1]),
+    ]
+    for number, (words, counts) in enumerate(asked):
+        made = here.make(f"r{number}", **words)
+        assert sorted(mask.bit_count() for mask in cores_of(made).values()) == counts, words
+    every = [cores_of(item) for item in here.cluster.reservations.values()]
+    for node_id in here.cluster.node_by_name.values():
+        masks = [parts.get(node_id, 0) for parts in every]
+        assert sum(masks) == masks[0] | masks[1] | masks[2] | masks[3], "shared cores"
+
+
+def test_licences_and_burst_buffers_may_be_given_as_tres() -> None:
+    """Beside nodes, or alone with flag ANY_NODES."""
+    here = Room("Licenses=matlab:4,ansys:2")
+    made = here.make(tres="node=1,license/matlab=3,license/ansys=1,bb/cray=4GB")
+    assert (len(made.node_ids), made.licenses) == (1, "matlab:3,ansys:1")
+    assert made.burst_buffer == "cray:4GB"
+    alone = here.make("s", tres="license/matlab=1", flags="ANY_NODES")
+    assert (alone.node_ids, alone.licenses) == ((), "matlab:1")
+    for text in ("license/matlab=1", "license/none=1", "license/matlab=x"):
+        assert here.refused("t", tres=text, flags="ANY_NODES") == Errno.ESLURM_INVALID_LICENSES
+
+
 def test_what_does_not_fit_is_refused() -> None:
     """More cores than a node has, than are left, or a list of the wrong length."""
     here = room()

@@ -64,7 +64,7 @@ def test_a_total_over_a_number_of_nodes_is_even() -> None:
     ("settings_", "text"),
     [
         ({"tres": "gres/gpu=0"}, "TRES=gres/gpu=0: gres/gpu=0: allowed are"),
-        ({"tres": "bb/x=3"}, "TRES=bb/x=3: bb/x=3: allowed are"),
+        ({"tres": "fs/x=3"}, "TRES=fs/x=3: fs/x=3: allowed are"),
         ({"tres": "gres/fpga=1"}, "no node has devices gres/fpga"),
         ({"tres": "gres/gpu=1,cpu=2"}, "exclude each other"),
         ({"tres": "gres/gpu=1", "nodes": "g1"}, "TRESPerNode does that"),

@@ -66,7 +66,7 @@ def with_cores(
     counts: tuple[int, ...],
     calendar: Calendar,
     *,
-    cpus: int = 0,
+    in_cpus: bool = False,
     named: bool = False,
     is_each: bool = False,
 ) -> Reservation | Reject:
@@ -74,21 +74,22 @@ def with_cores(
 
     Args:
         counts: with `is_each` cores of each node, else one number, the total of all nodes.
-        cpus: a total in CPUs, instead of `counts`.
+        in_cpus: these are CPUs; each node gives whole cores.
         named: only on the reservation's present nodes.
     """
     taken = taken_parts(cluster, reservation, calendar)
     found: dict[int, int] = {}
     each = list(counts) if is_each else []
-    left = cpus or sum(counts)
+    left = sum(counts)
     for node in candidates(cluster, reservation, named=named):
         spec, node_id = node.spec, node.node_id
         usable = usable_cores(spec)
         free = usable & ~taken.get(node_id, NOTHING).cores
         if "FIRST_CORES" in reservation.flags:
             free = _first_of(usable, free)
-        threads = max(1, spec.threads_per_core) if cpus else 1
-        count = each[0] if each else min(free.bit_count(), -(-left // threads))
+        threads = max(1, spec.threads_per_core) if in_cpus else 1
+        count = -(-(each[0] if is_each else left) // threads)
+        count = count if is_each else min(free.bit_count(), count)
         if free.bit_count() < count:
             if named:
                 return Reject(Errno.ESLURM_NODES_BUSY)
@@ -97,9 +98,9 @@ def with_cores(
             found[node_id] = lowest_bits(free, count)
             left -= count * threads
         del each[:1]
-        if left <= 0:
+        if not each if is_each else left <= 0:
             break
-    if left > 0:
+    if each if is_each else left > 0:
         return Reject(Errno.ESLURM_NODES_BUSY)
     node_ids = tuple(sorted(found))
     masks = tuple(packed(found[node_id]) for node_id in node_ids)

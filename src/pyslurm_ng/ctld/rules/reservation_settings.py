@@ -42,7 +42,7 @@ class Draft:
         self.node_count = 0
         self.wants_no_nodes = False  # NodeCnt=0: for licences alone
         self.core_counts: tuple[int, ...] = ()  # of each node, or the total
-        self.cpu_count = 0  # the total
+        self.counts_cpus = False  # these are CPUs, not cores
         self.devices: tuple[DeviceWish, ...] = ()
         self.devices_are_of_each_node = False
         self.duration_us = 0
@@ -51,7 +51,7 @@ class Draft:
     @property
     def wants_cores(self) -> bool:
         """Whether a number of cores is asked for."""
-        return bool(self.core_counts or self.cpu_count)
+        return bool(self.core_counts)
 
     @property
     def wants_nodes(self) -> bool:
@@ -253,24 +253,41 @@ def _node_count(draft: Draft, value: str, sign: str) -> Reject | None:
 
 
 def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
-    for part in value.split(","):
+    """Take `node=2,cpu=4,2,license/matlab=1,gres/gpu=2,bb/x=1GB`; CPUs may be of each node."""
+    licenses: list[str] = []
+    buffers: list[str] = []
+    for part in _tres_parts(value):
         name, _, count = part.partition("=")
+        kind, _, rest = name.partition("/")
+        refusal: Reject | None = None
         if name.lower() == "node":
             refusal = _node_count(draft, count, sign)
-            if refusal is not None:
-                return refusal
         elif name.lower() == "cpu":
-            if not count.isdigit() or not int(count):
-                return Reject(Errno.ESLURM_INVALID_TRES, f"TRES={value}: {part}")
-            draft.cpu_count = int(count)
-        elif name.lower() == "license":
-            detail = f"TRES={value}: {part}: give licences by Licenses="
-            return Reject(Errno.ESLURM_INVALID_TRES, detail)
+            if _core_count(draft, count, sign) is not None:
+                refusal = Reject(Errno.ESLURM_INVALID_TRES, f"TRES={value}: {part}")
+            draft.counts_cpus = True
+        elif kind.lower() == "license" and rest:
+            licenses.append(f"{rest}:{count}")
+        elif kind.lower() == "bb":
+            buffers.append(f"{rest}:{count}" if rest else count)
         else:
             refusal = _devices(draft, f"TRES={value}", part)
-            if refusal is not None:
-                return refusal
-    return None
+        if refusal is not None:
+            return refusal
+    if buffers:
+        draft.fields["burst_buffer"] = ",".join(buffers)
+    return _licenses(draft, ",".join(licenses), sign) if licenses else None
+
+
+def _tres_parts(value: str) -> list[str]:
+    """Return what commas part; one before a number belongs to the CPUs of several nodes."""
+    parts: list[str] = []
+    for word in value.split(","):
+        if word.isdigit() and parts and parts[-1].lower().startswith("cpu="):
+            parts[-1] += f",{word}"
+        else:
+            parts.append(word)
+    return parts
 
 
 def _tres_per_node(draft: Draft, value: str, sign: str) -> Reject | None:
@@ -290,7 +307,9 @@ def _devices(draft: Draft, setting: str, text: str) -> Reject | None:
     kind, _, resource = name.partition("/")
     resource, _, of_type = resource.partition(":")
     if kind.lower() != "gres" or not resource or not count.isdigit() or not int(count):
-        detail = f"{setting}: {text}: allowed are cpu=N, node=N and gres/NAME[:TYPE]=N"
+        detail = (
+            f"{setting}: {text}: allowed are cpu=N, node=N, license/NAME=N and gres/NAME[:TYPE]=N"
+        )
         return Reject(Errno.ESLURM_INVALID_TRES, detail)
     wish = DeviceWish(resource, of_type, int(count))
     if not any(
@@ -321,7 +340,7 @@ def _core_count(draft: Draft, value: str, sign: str) -> Reject | None:
     words = value.split(",")
     if not all(word.isdigit() and int(word) for word in words):
         return Reject(Errno.ESLURM_INVALID_CORE_CNT)
-    draft.core_counts = tuple(int(word) for word in words)
+    draft.core_counts, draft.counts_cpus = tuple(int(word) for word in words), False
     return None
 
 

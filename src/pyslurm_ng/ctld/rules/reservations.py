@@ -145,8 +145,8 @@ def _timed(draft: Draft) -> Reservation | Reject:
 def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
     """Return a reservation with the nodes or cores it asks for."""
     cluster, calendar = draft.cluster, draft.context.calendar
-    if sum(map(bool, (draft.core_counts, draft.cpu_count, draft.devices))) > 1:
-        detail = "CoreCnt, TRES=cpu and TRES=gres exclude each other"
+    if draft.core_counts and draft.devices:
+        detail = "CoreCnt or TRES=cpu, and TRES=gres exclude each other"
         return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
     # Nodes that are asked for anew are whole unless cores are, too.
     fresh = msgspec.structs.replace(fresh, core_masks=(), gres=())
@@ -190,18 +190,15 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
 
 def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation | Reject:
     """Return a reservation with the cores it asks for: so many of each node, or in all."""
-    counts, cpus, wide = draft.core_counts, draft.cpu_count, draft.node_count
+    counts, wide = draft.core_counts, draft.node_count
     nodes = len(fresh.node_ids)
-    if named and counts:
+    if named:
         counts = counts * nodes if len(counts) == 1 else counts
         if len(counts) != nodes:
             detail = f"{len(counts)} numbers of cores for {nodes} nodes"
             return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
     elif wide and len(counts) <= 1:
-        total = cpus or counts[0]
-        if cpus:
-            detail = "TRES=cpu with a count of nodes: CoreCnt and NodeCnt do that"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+        total = counts[0]
         if total < wide:
             return Reject(Errno.ESLURM_INVALID_CORE_CNT)
         counts = tuple(total // wide + (place < total % wide) for place in range(wide))
@@ -210,7 +207,7 @@ def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation
     cluster, calendar = draft.cluster, draft.context.calendar
     is_each = named or len(counts) > 1 or bool(wide)
     return pick.with_cores(
-        cluster, fresh, counts, calendar, cpus=cpus, named=named, is_each=is_each
+        cluster, fresh, counts, calendar, in_cpus=draft.counts_cpus, named=named, is_each=is_each
     )
 
 
