@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.preparation import NONE
@@ -14,7 +15,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
 from tests.ctld.test_writer import MemoryJournal
@@ -44,6 +45,7 @@ class Room:
         writer.observe(self.scheduler.applied)
         writer.observe(self.soft.applied)
         self.record = writer.record
+        self.observe = writer.observe
 
     def _bug(self, text: str, error: BaseException) -> None:
         raise AssertionError(text) from error
@@ -145,3 +147,25 @@ def test_a_node_that_is_clean_makes_a_pass_due() -> None:
     room.record([ev.DutiesDone(room.at_us, done)])
     room.settle()
     assert room.passes == before + 1
+
+
+def test_a_start_tells_what_the_job_waited_for() -> None:
+    """The pass before had it; accounting keeps it."""
+    room = Room()
+    told: list[int] = []
+    room.observe(
+        lambda events: told.extend(
+            event.waited_for for event in events if isinstance(event, ev.JobAllocated)
+        )
+    )
+    main = room.cluster.partitions["main"]
+    room.record([ev.PartitionUpdated(START_US, replace(main, state="DOWN"))])
+    job = room.job()
+    room.settle()
+    room.end_pass()
+    assert (job.state, told) == (JobState.PENDING, [])
+    room.record([ev.PartitionUpdated(START_US, main)])
+    room.scheduler.due()
+    room.settle()
+    room.end_pass()
+    assert (job.state, told) == (JobState.RUNNING, [Reason.PartitionDown])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -365,3 +366,18 @@ def test_what_a_job_waited_for_is_told_once_it_has_run(store: Database) -> None:
     record(store, *finished(T + 4 * SECOND, 1, 3, 0))
     record(store, ev.JobEnded(T + 4 * SECOND, 2, 4))
     assert jobs(store, "job_id", "reason") == [(1, "JobHeldUser"), (2, "None")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [(Reason.QOSMaxJobsPerUserLimit, "QOSMaxJobsPerUserLimit"), (Reason.Priority, "None")],
+)
+def test_what_the_scheduler_had_against_a_job_is_told(
+    store: Database, reason: Reason, told: str
+) -> None:
+    """Reasons of passes are in no event of their own: the start has the last one."""
+    record(store, submitted(T, 1))
+    first, *others = started(T + SECOND, 1, on(1))
+    assert isinstance(first, ev.JobAllocated)
+    record(store, msgspec.structs.replace(first, waited_for=int(reason)), *others)
+    assert jobs(store, "job_id", "reason") == [(1, told)]

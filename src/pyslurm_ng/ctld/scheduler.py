@@ -147,6 +147,7 @@ class Scheduler:
         self._is_running = False
         self._is_stopped = False
         self._pause_s = 0.0
+        self._waited: Mapping[int, Wait] = {}  # why jobs waited before the pass whose starts come
         self._begun_us = -_LONGEST_PAUSE_US
         self._snapshot_us = 0
         self._views = Views()
@@ -292,12 +293,14 @@ class Scheduler:
     def _take_early(self, unfinished: Plan, starts: Sequence[Start]) -> None:
         """Start jobs of a pass that still goes on."""
         self._soft.priority = unfinished.priorities
+        self._waited = self._soft.reason
         starts = self._not_held_back(starts, self._edges.now_us())
         position = 0
         while position < len(starts) and not self._is_stopped:
             position = self._dispatch_next(starts, position)
 
     def _planned(self, outcome: Outcome, queue_length: int, early: EarlyStarts | None) -> None:
+        self._waited = self._soft.reason
         self._soft.planned(
             outcome.plan,
             outcome.reasons,
@@ -350,7 +353,7 @@ class Scheduler:
         writer.record(leave)
         if not writer.cluster.jobs[found.start.job_id].claim:
             start = found.start
-            writer.record(dispatch(writer.cluster, start, now_us, prepare=self.prepare))
+            self._dispatch(start, now_us)
 
     def _resume(self) -> None:
         """Let jobs that were suspended for others go on where those have left."""
@@ -370,10 +373,23 @@ class Scheduler:
         if position < len(starts):
             self._edges.call_soon(lambda: self._start(starts, position))
             return
+        self._waited = {}
         self._resume()
         self._is_running = False
         if self._is_due:
             self._begin_after(self._pause_s)
+
+    def _dispatch(self, start: Start, now_us: int) -> None:
+        waited_for = self._waited_for(start)
+        events = dispatch(
+            self._writer.cluster, start, now_us, prepare=self.prepare, waited_for=waited_for
+        )
+        self._writer.record(events)
+
+    def _waited_for(self, start: Start) -> int:
+        """Return why a job has waited as far as the pass before the one that starts it."""
+        wait = self._waited.get(start.job_id)
+        return int(wait.reason) if wait is not None else 0
 
     def _dispatch_next(self, starts: Sequence[Start], position: int) -> int:
         """Start one job, or all components of one; return where the next stands."""
@@ -381,13 +397,16 @@ class Scheduler:
         start = starts[position]
         position += 1
         if not start.het_job_id:
-            writer.record(dispatch(writer.cluster, start, now_us, prepare=self.prepare))
+            self._dispatch(start, now_us)
             return position
         together = [start]
         while position < len(starts) and starts[position].het_job_id == start.het_job_id:
             together.append(starts[position])
             position += 1
-        events = dispatch_het(writer.cluster, together, now_us, prepare=self.prepare)
+        waited_for = self._waited_for(start)
+        events = dispatch_het(
+            writer.cluster, together, now_us, prepare=self.prepare, waited_for=waited_for
+        )
         if events:
             self._soft.passes.het_components += len(together)
         writer.record(events)

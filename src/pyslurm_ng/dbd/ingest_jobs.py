@@ -251,6 +251,8 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
         row["licenses"] = event.licenses
     if event.reservation:
         row["reservation"] = event.reservation
+    if event.waited_for not in _USUAL_REASONS:
+        row["reason"] = reason_text(event.waited_for)
     _set_allocation(session, row, event.nodes)
 
 

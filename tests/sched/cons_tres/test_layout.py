@@ -9,7 +9,6 @@ from pyslurm_ng.sched.cons_tres.layout import (
     Distribution,
     LayoutError,
     counts_text,
-    parse_counts,
     parse_distribution,
     spread,
     spread_by_list,
@@ -89,7 +88,9 @@ def test_distribution_is_shown(text: str, shown: str) -> None:
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=30))
 def test_counts_text_is_reversible(counts: list[int]) -> None:
     """The repeat form loses nothing."""
-    assert parse_counts(counts_text(counts)) == counts
+    pairs = [part.partition("(x") for part in counts_text(counts).split(",")]
+    read = [(int(count), int(times.rstrip(")") or 1)) for count, _, times in pairs]
+    assert [count for count, times in read for _ in range(times)] == counts
 
 
 def test_counts_text() -> None:

@@ -33,7 +33,12 @@ from pyslurm_ng.sched.snapshot import is_free_now
 
 
 def dispatch(
-    cluster: Cluster, start: Start, now_us: int, *, prepare: Preparation = NONE
+    cluster: Cluster,
+    start: Start,
+    now_us: int,
+    *,
+    prepare: Preparation = NONE,
+    waited_for: int = 0,
 ) -> list[ev.AnyEvent]:
     """Return the events that start one job of a plan; none when the world has moved on.
 
@@ -41,6 +46,7 @@ def dispatch(
 
     Args:
         prepare: what nodes do before the job counts as started.
+        waited_for: the Reason for which it has waited.
 
     Where the controller runs a prolog of its own, nodes are told nothing before it has ended:
     see `rules.programs`.
@@ -80,6 +86,7 @@ def dispatch(
             reservation=reservation,
             rows=rows_of(cluster.partitions.get(start.partition), job.request),
             prolog=waits,
+            waited_for=waited_for,
         )
     )
     if duty == DutyKind.LAUNCH and not waits:
@@ -90,7 +97,12 @@ def dispatch(
 
 
 def dispatch_het(
-    cluster: Cluster, starts: Sequence[Start], now_us: int, *, prepare: Preparation = NONE
+    cluster: Cluster,
+    starts: Sequence[Start],
+    now_us: int,
+    *,
+    prepare: Preparation = NONE,
+    waited_for: int = 0,
 ) -> list[ev.AnyEvent]:
     """Return the events that start all components of a heterogeneous job, or none at all."""
     jobs = [cluster.jobs.get(start.job_id) for start in starts]
@@ -99,7 +111,7 @@ def dispatch_het(
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for start in starts:
-        found = dispatch(cluster, start, now_us, prepare=prepare)
+        found = dispatch(cluster, start, now_us, prepare=prepare, waited_for=waited_for)
         if not found:
             return []
         for event in found:

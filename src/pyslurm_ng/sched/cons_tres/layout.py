@@ -161,15 +161,6 @@ def counts_text(counts: Iterable[int]) -> str:
     return ",".join(f"{count}(x{times})" if times > 1 else f"{count}" for count, times in parts)
 
 
-def parse_counts(text: str) -> list[int]:
-    """Return the counts of a repeat form; the inverse of `counts_text`."""
-    counts: list[int] = []
-    for part in text.split(","):
-        count, _, times = part.partition("(x")
-        counts += [int(count)] * (int(times.rstrip(")")) if times else 1)
-    return counts
-
-
 # Inside a node ----------------------------------------------------------------------------------
 
 
