@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.preempt import grace_over, preempt
@@ -134,3 +135,44 @@ def test_only_the_reservations_nodes_are_opened(nodes: str) -> None:
     scene.run_pass()
     running = [job for job in guests if job.state == JobState.RUNNING]
     assert sorted(name for job in running for name in scene.places(job)) == ["n1", "n2"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 16), st.integers(1, 20)),
+        max_size=8,
+    ),
+    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 16), st.integers(1, 30)), max_size=4),
+    st.sampled_from(["ALL", "n[1-2]", "n[2-4]"]),
+    st.integers(1, 12),
+)
+def test_nobody_else_starts_later_for_them(
+    others: list[tuple[bool, int, int, int]],
+    guests: list[tuple[int, int, int]],
+    nodes: str,
+    begins: int,
+) -> None:
+    """Jobs outside keep the starts that they were promised."""
+    scene = Room(PREEMPTS, plan=Planner())
+    scene.make(
+        nodes=nodes, starttime=scene.now_us + begins * 10 * MINUTE_US, maxstartdelay="10",
+        users="alice",
+    )  # fmt: skip
+    for inside, width, cores, tens in others:
+        scene.job(
+            reservation="r" if inside else "", nodes_min=width, nodes_max=width,
+            ntasks=width * cores, time_limit_min=10 * tens,
+        )  # fmt: skip
+    before = scene.run_pass()
+    quiet = scene.run_pass()  # what changes without any guests is not their doing
+    for width, cores, tens in guests:
+        polite(scene, nodes_min=width, nodes_max=width, ntasks=width * cores, minutes=10 * tens)
+    scene.run_pass()
+    after = scene.run_pass()
+    for job_id, start_us in before.expected_start_us.items():
+        job = scene.cluster.jobs[job_id]
+        if job.state == JobState.PENDING and not job.request.reservation:
+            assert after.expected_start_us[job_id] <= max(
+                start_us, quiet.expected_start_us.get(job_id, 0)
+            )
