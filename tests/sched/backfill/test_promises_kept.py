@@ -55,6 +55,9 @@ THREADS = HEAD + (
     "NodeName=n[1-4] CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=160\n"
 )
 SOCKETS = HEAD + "NodeName=n[1-4] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=1000\n"
+NEAR_GPUS = HEAD + (
+    "NodeName=n[1-3] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=1000 Gres=gpu:4\n"
+)
 LEAST_LOADED = PLAIN.replace("CR_Core_Memory", "CR_Core_Memory,CR_LLN")
 BLOCKS = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n"
 TREE = "SwitchName=s1 Nodes=n[1-3]\nSwitchName=s2 Nodes=n[4-5]\nSwitchName=top Switches=s[1-2]\n"
@@ -157,6 +160,8 @@ class Asked:
 def drawn(random: Random, wants: Mapping[str, Sequence[object]]) -> Asked:
     """Return a job of a few minutes that asks for one of the values of each option."""
     fields: dict[str, Any] = {name: random.choice(values) for name, values in wants.items()}
+    fields |= fields.pop("", {})  # options that go together
+    fields |= fields.pop("", {})  # options that go together
     uid, tasks, most = fields.pop("uid", 1001), fields.pop("array", 0), fields.pop("at_once", 0)
     ranges = ((1, tasks, 1),) if tasks else ()
     return Asked(random.randint(1, 7), JobRequest(**fields), ranges, uid, most)
@@ -221,6 +226,24 @@ THROTTLED = {
     "array": (0, 0, 3, 5),
     "at_once": (0, 1, 2),
 }
+WHOLE_AND_SHARDS = {
+    "nodes_min": (1, 1, 2),
+    "cpus_per_task": (1, 2),
+    "gres": ("", "shard:1", "shard:3", "gpu:1", "gpu:2"),
+}
+BY_SOCKET = {
+    "ntasks": (1, 2, 3, 4),
+    "nodes_min": (0, 1, 2),
+    "cpus_per_task": (1, 2, 3),
+    "ntasks_per_socket": (0, 0, 1, 2),
+}
+BESIDE_GPUS = {
+    "nodes_min": (1, 1, 2),
+    "cpus_per_task": (1, 2, 4),
+    "gpus_per_node": ("", "1", "2", "3"),
+    "": ({}, {}, {"gpus_per_node": "", "sockets_per_node": 2, "gpus_per_socket": "1"}),
+    "flags": (0, 0, mj.REQ_GRES_ENFORCE_BIND),
+}
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tasks over any nodes": (PLAIN, "", OPEN),
     "tasks over some nodes": (PLAIN, "", LEAST),
@@ -231,6 +254,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "GPUs of each node": (GPUS, "", GPUS_EACH),
     "GPUs in all": (GPUS, "", GPUS_IN_ALL),
     "GPUs in parts": (GPUS, "", SHARDS),
+    "GPUs in parts and whole": (GPUS, "", WHOLE_AND_SHARDS),
+    "sockets": (SOCKETS, "", BY_SOCKET),
+    "cores near GPUs": (NEAR_GPUS, "", BESIDE_GPUS),
     "memory per CPU on threads": (THREADS, "", SHARED_CORES),
     "limits that may be cut": (PLAIN, "", CUT),
     "few switches": (PLAIN, TREE, PATIENT),

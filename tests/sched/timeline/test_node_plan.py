@@ -228,15 +228,22 @@ def test_the_next_end_is_kept_to_the_second() -> None:
 
 
 def test_who_finds_cores_that_lie_badly_keeps_them() -> None:
-    """Two cores of each socket are free, four in one are wanted: nobody behind takes them."""
+    """Two cores of each socket are free, four in one are wanted: nobody behind takes those two."""
     cluster = cluster_of()
     both = JobRequest(node_list="n4", nodes_min=1, ntasks=2, cpus_per_task=6, ntasks_per_socket=1)
     submit(cluster, both, time_limit_min=30)
     run_pass(cluster)
     later_us = START_US + MINUTE_US
-    near = JobRequest(node_list="n4", cpus_per_task=4, ntasks_per_socket=1)
+    near = JobRequest(node_list="n4", cpus_per_task=8, ntasks_per_socket=1)
     wide = submit(cluster, near, now_us=later_us, time_limit_min=60)
+    beside = submit(
+        cluster, JobRequest(node_list="n4", cpus_per_task=2), now_us=later_us, time_limit_min=120
+    )
     late = submit(cluster, JobRequest(node_list="n4"), now_us=later_us, time_limit_min=120)
+    short = submit(cluster, JobRequest(node_list="n4"), now_us=later_us, time_limit_min=29)
     plan = run_pass(cluster, later_us)
-    assert plan.expected_start_us[wide] > later_us
+    assert plan.expected_start_us[wide] == START_US + 30 * MINUTE_US
+    (one_socket,) = cluster.jobs[beside].nodes
+    assert one_socket.cores in (b"\xc0", b"\x00\xc0")
     assert plan.waits[late].reason == Reason.Priority
+    assert cluster.jobs[short].nodes

@@ -145,6 +145,16 @@ class Need:
         return any(is_part(name) for name, _, _ in (*self.gres_per_node, *self.gres_per_task))
 
     @property
+    def minds_places(self) -> bool:
+        """Return whether there may be enough of a node and yet not the cores or GPUs it wants."""
+        if self.has_parts:
+            return True
+        if self.is_exclusive or self.sharing:
+            return False
+        by_socket = bool(self.tasks_per_socket and not self.overcommit)
+        return by_socket or bool(self.gpus_per_socket) or self.gres_binding == "ENFORCE"
+
+    @property
     def is_particular(self) -> bool:
         """Return whether not any free cores of a node will do."""
         return (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 
@@ -20,6 +21,7 @@ class KeptPlace(NamedTuple):
 
     `shares` are the tasks of each position, `amounts` what each gives. `variant` is None where the
     tasks are spread unevenly; `most_gpus` is by position, of a job that asks for GPUs in all.
+    `allocs` are the very cores and devices, in passes in which somebody minds which those are.
     """
 
     demand: Demand
@@ -28,6 +30,7 @@ class KeptPlace(NamedTuple):
     shares: Shares
     amounts: list[tuple[int, Amounts]]
     most_gpus: dict[int, int]
+    allocs: tuple[NodeAlloc, ...] = ()
 
 
 class KeptPlaces:

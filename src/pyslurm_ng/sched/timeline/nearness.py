@@ -20,6 +20,7 @@ from pyslurm_ng.sched.cons_tres.topology import (
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.features import Way
+from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.shapes import Hardware
@@ -50,10 +51,12 @@ class Nearness:
         self._busy = 0
         self._packs_serial = False
         self._choosers: dict[int, Chooser] = {}
+        self.looks_inside = True  # for all who mind, not for parts of GPUs only
 
     def begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Forget the last pass."""
         self._snapshot = snapshot
+        self.looks_inside = True
         self._packs_serial = policy.packs_serial
         self._plans_on_busy = policy.plans_on_busy_nodes
         if self._plans_on_busy:
@@ -89,7 +92,7 @@ class Nearness:
     def is_open(self, demand: Demand, nodes: int) -> bool:
         """Return whether where so many nodes lie is judged here and not in the kernel."""
         need = demand.need
-        if is_picky(demand) or self._plans_on_busy or self._goes_last(demand):
+        if self.is_picky(demand) or self._plans_on_busy or self._goes_last(demand):
             return True
         layout = self.layout(demand)
         if layout is None or nodes == 1:
@@ -124,11 +127,24 @@ class Nearness:
                 return chosen
         return picker.pick(fits, place)
 
+    def is_picky(self, demand: Demand) -> bool:
+        """Return whether not any nodes that fit will do, wherever they lie.
+
+        Parts of GPUs are counted over all GPUs of a node, but are given of one; cores over all
+        sockets.
+        """
+        need = demand.need
+        return need.is_choosy or need.sharing == TOPO or self.looks_into(need)
+
+    def looks_into(self, need: Need) -> bool:
+        """Return whether the cores and GPUs inside of nodes are looked at for a job."""
+        return need.has_parts or (self.looks_inside and need.minds_places)
+
     def _goes_last(self, demand: Demand) -> bool:
         """Return whether a job is to have the last node that fits: those of one CPU, if any."""
         need = demand.need
         is_serial = self._packs_serial and need.tasks * need.cpus_per_task == 1
-        return is_serial and need.nodes_max == 1 and not is_picky(demand)
+        return is_serial and need.nodes_max == 1 and not self.is_picky(demand)
 
 
 def _busy_first(picker: Picker, fits: int, busy: int, place: Place) -> int | None:
@@ -137,12 +153,3 @@ def _busy_first(picker: Picker, fits: int, busy: int, place: Place) -> int | Non
     if candidates.bit_count() >= place.nodes:
         return picker.pick(candidates, place)
     return picker.pick(fits, place._replace(required=candidates))
-
-
-def is_picky(demand: Demand) -> bool:
-    """Return whether not any nodes that fit will do, wherever they lie.
-
-    Parts of GPUs are counted over all GPUs of a node, but are given of one.
-    """
-    need = demand.need
-    return need.is_choosy or need.sharing == TOPO or need.has_parts

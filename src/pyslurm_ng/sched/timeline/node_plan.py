@@ -25,16 +25,17 @@ from pyslurm_ng.sched.request.sharing import TOPO, Units
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
+from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
 from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
-from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of, is_picky
+from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.shapes import Shares, Variant
-from pyslurm_ng.sched.timeline.shared_gpus import HiddenGpus
 from pyslurm_ng.sched.timeline.uneven import Uneven
 
+_MOST_TRIES = 16  # starts with enough of everything, but not of what jobs can use
 _MOST_EXACT = 5000  # jobs of which each node's share is worked out; others give even shares
 
 
@@ -67,6 +68,7 @@ class NodePlan:
         self._now_us = snapshot.now_us
         self._reserved = array("q")
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
+        self._allocs: tuple[NodeAlloc, ...] = ()  # it, where somebody minds which cores it gets
         self._exact: Dealt | None = None  # what each node gives to it then
         self._recalled: tuple[int, KeptPlace] | None = (
             None  # where it is, if that is where it was promised
@@ -79,6 +81,9 @@ class NodePlan:
         self._licenses = LicenseTimeline(snapshot, wanted)
         self._uneven = Uneven(
             self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
+        )
+        self._inside = InsideNodes(
+            self.hardware, self._nearness, self._timeline, self._free, self._now_us
         )
         self._amounts = ExactAmounts(self.hardware, self._nearness, snapshot.weights)
         self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
@@ -102,7 +107,33 @@ class NodePlan:
 
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
-        self._shares, self._exact, self._recalled = [], None, None
+        return self._usable(demand, self._find_counted(demand))
+
+    def find_from(self, demand: Demand, at_us: int) -> int:
+        """Return the earliest start not before a moment, or NEVER."""
+        return self._usable(demand, self._find_counted_from(demand, at_us))
+
+    def _usable(self, demand: Demand, start_us: int) -> int:
+        """Return the first start, from what counts say, with cores and GPUs that do.
+
+        Only where some job of the queue minds which cores or GPUs it gets: others have to make do
+        with what such jobs leave.
+        """
+        if not self._timeline.bookings.is_kept or self._kept.is_full:
+            return start_us
+        for _ in range(_MOST_TRIES):
+            if start_us in (NEVER, self._now_us):
+                break
+            self._exact = self._exact_amounts(demand, start_us)
+            place = self._place_of(demand, start_us, self._exact)
+            self._allocs = self._inside.allot_later(place)
+            if self._allocs:
+                break
+            start_us = self._find_counted_from(demand, start_us + 1)
+        return start_us
+
+    def _find_counted(self, demand: Demand) -> int:
+        self._shares, self._exact, self._recalled, self._allocs = [], None, None, ()
         self.lies_badly = False
         now_us, uneven = self._now_us, self._uneven
         if self._join(demand):
@@ -117,9 +148,8 @@ class NodePlan:
             start_us = self._find(demand)
         return self._spread_before(demand, now_us, start_us)
 
-    def find_from(self, demand: Demand, at_us: int) -> int:
-        """Return the earliest start not before a moment, or NEVER."""
-        self._shares, self._exact, self._recalled = [], None, None
+    def _find_counted_from(self, demand: Demand, at_us: int) -> int:
+        self._shares, self._exact, self._recalled, self._allocs = [], None, None, ()
         self.lies_badly = False
         self._timeline.deepen()
         best, best_at = NEVER, -1
@@ -179,11 +209,15 @@ class NodePlan:
             for resource, amount in amounts:
                 if amount and least(place, resource, start_us, end_us) < amount:
                     return False
-        if demand.need.has_parts and kept.variant is not None:
-            fits = sum(1 << place for place, _ in kept.shares)
-            if self._with_parts(demand, kept.variant, fits, start_us) != fits:
-                return False
+        if self._nearness.looks_into(demand.need) and not self._has_inside(kept, start_us):
+            return False
         return self._licenses.free_us(demand, start_us) == start_us
+
+    def _has_inside(self, kept: KeptPlace, start_us: int) -> bool:
+        """Return whether the cores and GPUs that a job was promised are still there for it."""
+        end_us = min(NO_END_US, start_us + kept.demand.duration_us)
+        bookings = self._timeline.bookings
+        return bool(kept.allocs) and bookings.has_room(kept.allocs, start_us, end_us)
 
     def _join(self, demand: Demand) -> bool:
         """Try nodes with jobs of the same owner now, which keep all others away."""
@@ -208,10 +242,18 @@ class NodePlan:
             start_us, shares = self._uneven.find_later(demand, free_us, before_us)
         if shares:
             self._exact = self._amounts.of(demand, shares, self._uneven.most_gpus)
-        if self._exact is None:
+        if self._exact is None or not self._can_spread(demand, self._exact, start_us):
+            self._exact = None
             return even_us
         self._shares = shares
         return start_us
+
+    def _can_spread(self, demand: Demand, dealt: Dealt, start_us: int) -> bool:
+        """Return whether nodes have the cores and GPUs that a job wants for its uneven shares."""
+        if not self._nearness.looks_into(demand.need):
+            return True
+        place = KeptPlace(demand, start_us, None, *dealt, self._uneven.most_gpus)
+        return bool(self._inside.allot_later(place))
 
     def _find(self, demand: Demand) -> int:
         best, best_at = NEVER, -1
@@ -240,7 +282,7 @@ class NodePlan:
             elif self._lies_well(demand, kind, variant, start_us):
                 break
             else:
-                if start_us == self._now_us and not is_picky(demand):
+                if start_us == self._now_us and not self._nearness.is_picky(demand):
                     self.lies_badly = True
                 grid.skip(kind, start_us + 1)
             start_us = grid.find(kind)
@@ -278,48 +320,13 @@ class NodePlan:
         if demand.need.sharing == TOPO:
             fits = self._company.in_free_units(fits, demand, start_us)
         is_later = start_us != self._now_us
-        if demand.need.has_parts:
-            fits = self._with_parts(demand, variant, fits, start_us)
+        if self._nearness.looks_into(demand.need):
+            fits = self._inside.fitting(demand, variant, fits, start_us)
         chosen = self._nearness.pick(demand, fits, variant.nodes, loads, is_later=is_later)
         if chosen is None:
             return False
         self._timeline.grid.choose(kind, list(bits(chosen)))
         return True
-
-    def _with_parts(self, demand: Demand, variant: Variant, fits: int, start_us: int) -> int:
-        """Return those of some nodes that have the parts of GPUs then which a job wants."""
-        found, left = 0, variant.nodes
-        takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
-        for place in bits(fits):
-            node = self._free.node(self.hardware.order[place])
-            hidden: list[HiddenGpus] = []
-            if start_us == self._now_us:
-                hidden = self._hide_gpus([node], demand)
-            else:
-                end_us = min(NO_END_US, start_us + demand.duration_us)
-                node = self._timeline.shared_gpus.node_at(place, start_us, end_us)
-            if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
-                found |= 1 << place
-                left -= 1
-            self._show_gpus([node], hidden)
-            if takes_first and left <= 0 and not demand.need.required_nodes:
-                break
-        return found
-
-    def _hide_gpus(self, nodes: Sequence[FreeNode], demand: Demand) -> list[HiddenGpus]:
-        """Take out of nodes the GPUs that others were promised, whole or in parts; return these."""
-        end_us = min(NO_END_US, self._now_us + demand.duration_us)
-        if demand.need.has_parts:
-            for node in nodes:
-                node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
-        return self._timeline.shared_gpus.hide_promised(nodes, end_us)
-
-    def _show_gpus(self, nodes: Iterable[FreeNode], hidden: Iterable[HiddenGpus]) -> None:
-        """Put back what was taken out."""
-        for one in hidden:
-            one.show()
-        for node in nodes:
-            node.kept_gpus = 0
 
     def _found(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
         """Return the nodes found; one node that is taken now is one its unit will miss least.
@@ -331,7 +338,7 @@ class NodePlan:
         layout = self._nearness.layout(demand)
         if layout is None or variant.nodes > 1 or demand.need.required_nodes:
             return found
-        if start_us != self._now_us or is_picky(demand):
+        if start_us != self._now_us or self._nearness.is_picky(demand):
             return found
         kind = self._timeline.open_kind(demand, variant)
         if grid.find(kind) == start_us and self._choose_near(demand, kind, variant, start_us):
@@ -354,19 +361,36 @@ class NodePlan:
         else:
             number = self._timeline.promise(dealt.amounts, start_us, end_us)
         self._reserved.append(number)
-        if job_id and not self._kept.is_full:
-            self._keep_place(job_id, demand, start_us, dealt)
-        if demand.need.has_parts:
-            self._promise_parts(demand, start_us, end_us)
+        if (job_id and not self._kept.is_full) or demand.need.has_parts:
+            self._settle(job_id, demand, start_us, dealt)
         if demand.need.sharing == TOPO:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
 
-    def _keep_place(self, job_id: int, demand: Demand, start_us: int, dealt: Dealt | None) -> None:
-        """Remember for the next pass what a job was promised."""
-        variant = None
+    def _settle(self, job_id: int, demand: Demand, start_us: int, dealt: Dealt | None) -> None:
+        """Say what exactly the job found last is to have, and remember it for the next pass."""
+        place = self._place_of(demand, start_us, dealt)
+        allocs = self._allocs
         if self._recalled is not None:
             self._kept.drop(*self._recalled)
+            allocs = self._recalled[1].allocs
+        bookings = self._timeline.bookings
+        if bookings.is_kept:
+            end_us = min(NO_END_US, start_us + demand.duration_us)
+            if not allocs or not bookings.has_room(allocs, start_us, end_us):
+                allocs = self._inside.allot_later(place)
+            self._inside.promise(demand, allocs, start_us, end_us)
+        if job_id and not self._kept.is_full:
+            self._kept.add(job_id, place._replace(allocs=allocs))
+            if not self.keeps_places:
+                # For the rest of a long queue counts have to do.
+                self._nearness.looks_inside = False
+                self._timeline.count_minding()
+
+    def _place_of(self, demand: Demand, start_us: int, dealt: Dealt | None) -> KeptPlace:
+        """Return where the job found last is to be."""
+        variant = None
+        if self._recalled is not None:
             variant = self._recalled[1].variant
         elif not self._shares:
             _, variant, found = self._chosen
@@ -382,15 +406,7 @@ class NodePlan:
                 [(place, alike[kind_of[place]]) for place in found],
             )
         most_gpus = self._uneven.most_gpus if self._shares else {}
-        self._kept.add(job_id, KeptPlace(demand, start_us, variant, *dealt, most_gpus))
-
-    def _promise_parts(self, demand: Demand, start_us: int, end_us: int) -> None:
-        """Settle which GPUs the job found last is to have parts of."""
-        shared_gpus = self._timeline.shared_gpus
-        _, variant, found = self._chosen
-        nodes = [shared_gpus.node_at(place, start_us, end_us) for place in found]
-        chosen = [(node, variant.tasks_per_node) for node in nodes]
-        shared_gpus.promise(allot(variant.need, chosen), start_us, end_us)
+        return KeptPlace(demand, start_us, variant, *dealt, most_gpus)
 
     def _exact_amounts(self, demand: Demand, start_us: int) -> Dealt | None:
         """Return what each node gives to the job found last, None where all give the same."""
@@ -428,7 +444,7 @@ class NodePlan:
         if number >= 0:
             self._reserved.append(number)
         elif start_us != NEVER:
-            self._shares, self._exact, self._recalled = [], None, None
+            self._shares, self._exact, self._recalled, self._allocs = [], None, None, ()
             variant = self._timeline.kinds(demand)[0][1]
             self._chosen = kind, variant, self._found(demand, variant, start_us)
         return start_us
@@ -457,10 +473,37 @@ class NodePlan:
         ]
         for place, most in self._uneven.most_gpus.items() if self._shares else ():
             self._free.node(order[place]).most_gpus = most
-        free = [node for node, _ in nodes]
-        gpus = self._hide_gpus(free, demand) if need.has_parts or need.has_gpus else []
-        hidden = self._free.hide_kept((node for node, _ in nodes), demand.duration_us)
-        fits = [(node, tasks_that_fit(need, node)) for node, _ in nodes]
+        allocs = self._promised_now(demand) or self._allot_now(demand, nodes)
+        if allocs is None and self._timeline.bookings.is_kept and not need.minds_places:
+            allocs = self._allot_now(demand, nodes, only_fixed=True)
+        for node, _ in nodes:
+            node.most_gpus = MANY
+        if allocs is not None:
+            self._hold(demand, allocs)
+            if self._recalled is not None:
+                self._kept.drop(*self._recalled)
+        return allocs
+
+    def _promised_now(self, demand: Demand) -> tuple[NodeAlloc, ...]:
+        """Take the very cores and devices that the job found last was promised, if it was any."""
+        bookings = self._timeline.bookings
+        if self._recalled is None or not bookings.is_kept or demand.need.is_capped:
+            return ()
+        allocs = self._recalled[1].allocs
+        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        if not self._free.has(allocs) or not bookings.has_room(allocs, self._now_us, end_us):
+            return ()
+        self._free.give(allocs)
+        return allocs
+
+    def _allot_now(
+        self, demand: Demand, nodes: list[tuple[FreeNode, int]], *, only_fixed: bool = False
+    ) -> tuple[NodeAlloc, ...] | None:
+        """Give a job cores, memory and devices of some nodes, as many tasks at most as said."""
+        need, free = demand.need, [node for node, _ in nodes]
+        promised = self._inside.hide(free, demand, only_fixed=only_fixed)
+        hidden = self._free.hide_kept(free, demand.duration_us)
+        fits = [(node, tasks_that_fit(need, node)) for node in free]
         if not need.is_exclusive:  # who has a whole node fills it, as everywhere else
             fits = [
                 (node, min(fit, share)) for (node, fit), (_, share) in zip(fits, nodes, strict=True)
@@ -472,13 +515,7 @@ class NodePlan:
         allocs = allot(need, chosen) if chosen is not None else None
         for one in hidden:
             one.show()
-        self._show_gpus(free, gpus)
-        for node in free:
-            node.most_gpus = MANY
-        if allocs is not None:
-            self._hold(demand, allocs)
-            if self._recalled is not None:
-                self._kept.drop(*self._recalled)
+        self._inside.show(free, promised)
         return allocs
 
     def give(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
@@ -525,4 +562,7 @@ class NodePlan:
 
     def _parts(self) -> Iterable[_Trying]:
         timeline = self._timeline
-        return timeline.grid, timeline.shared_gpus, self._uneven, self._free, self._licenses
+        return (
+            timeline.grid, timeline.bookings, timeline.shared_gpus, self._uneven, self._free,
+            self._licenses,
+        )  # fmt: skip

@@ -19,6 +19,7 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import TOPO, Tenant
 from pyslurm_ng.sched.reservation.reserved import OUTSIDE, Closed, closed_times
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.timeline.bookings import Bookings
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 from pyslurm_ng.sched.timeline.nearness import Nearness
@@ -50,7 +51,8 @@ class Timeline:
         self._hardware = hardware
         self._nearness = nearness
         self._company = company
-        self.shared_gpus = SharedGpus(hardware)
+        self.bookings = Bookings(hardware)
+        self.shared_gpus = SharedGpus(hardware, self.bookings)
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
         self._held = HeldAmounts()
 
@@ -67,6 +69,8 @@ class Timeline:
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
+        is_minded = any(demand.need.minds_places for demand in demands)
+        self.bookings.begin(snapshot.running, snapshot.now_us, is_minded)
         self.shared_gpus.begin(snapshot)
         self._closed = closed_times(snapshot.reservations, OUTSIDE)
         self._enter([snapshot.now_us])
@@ -169,6 +173,7 @@ class Timeline:
             place, resource, amount = flat[at : at + 3]
             take(place, resource, amount, now_us, end_us)
         self.shared_gpus.hold(allocs, end_us)
+        self.bookings.hold(allocs, end_us)
         if not self.is_deep:
             self._started.append((held, end_us))
 
@@ -277,6 +282,12 @@ class Timeline:
                 (self._add_kind(demand, variant), variant) for variant in self._variants_of(demand)
             ]
         return kinds
+
+    def count_minding(self) -> None:
+        """From here on have kinds for counts also for jobs that mind which cores they get."""
+        for demand in self._wanted:
+            if demand.need.minds_places:
+                self._kinds.pop(id(demand), None)
 
     def open_kind(self, demand: Demand, variant: Variant) -> int:
         """Return a kind of which who asks chooses the nodes."""

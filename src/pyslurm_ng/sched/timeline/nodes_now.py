@@ -14,6 +14,7 @@ from pyslurm_ng.sched.cons_tres.hiding import Hidden, hide
 from pyslurm_ng.sched.request.sharing import PartitionCores
 from pyslurm_ng.sched.reservation.reserved import OUTSIDE, kept_parts
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.timeline.bookings import is_free_on
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 
@@ -64,6 +65,14 @@ class NodesNow:
             self._cpus_free[alloc.node_id] -= alloc.cpus
         if self._before is not None:
             self._taken.append(allocs)
+
+    def has(self, allocs: tuple[NodeAlloc, ...]) -> bool:
+        """Return whether these very cores and devices are free, and nobody keeps parts of nodes."""
+        return (
+            bool(allocs)
+            and not self._keeps_parts
+            and all(is_free_on(self.node(alloc.node_id), alloc) for alloc in allocs)
+        )
 
     def give(self, allocs: tuple[NodeAlloc, ...]) -> None:
         """Take cores, memory and devices that were chosen elsewhere."""

@@ -1,8 +1,8 @@
-"""Who holds which GPUs in parts and until when, beside a grid that only counts.
+"""GPUs that are shared are not given whole: what a grid that only counts has to be told.
 
 The grid's rows of GPUs count those that can be given whole: one in parts is not, as long as anybody
 has or was promised parts of it. Its rows of parts count those of all GPUs of a node; which GPU has
-enough of them is found out here.
+enough of them is for `bookings` to say.
 """
 
 from __future__ import annotations
@@ -10,36 +10,31 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from pyslurm_ng._select import Grid
-from pyslurm_ng.model.gres_parts import give_back, held_parts, hold
+from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
-from pyslurm_ng.model.node import is_part
-from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.timeline.bookings import Bookings
 from pyslurm_ng.sched.timeline.pools import SOON_US
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 Gpu = tuple[int, int]  # node id, number
-Booking = tuple[int, int, tuple[GresAlloc, ...]]  # from when, until when, what
 
 
 class SharedGpus:
     """The GPUs in parts of one pass after another."""
 
-    def __init__(self, hardware: Hardware) -> None:
+    def __init__(self, hardware: Hardware, bookings: Bookings) -> None:
         self._hardware = hardware
+        self._bookings = bookings
         self._until_us: dict[Gpu, int] = {}
-        self._held: dict[int, list[Booking]] = {}  # by node: what jobs have that run
-        self._promised: dict[int, list[Booking]] = {}
-        # The trial:
-        self._before: tuple[dict[Gpu, int], dict[int, list[Booking]], dict[int, list[Booking]]]
+        self._before: dict[Gpu, int] = {}  # the trial
 
     def begin(self, snapshot: Snapshot) -> None:
         """Forget the last pass; enter jobs that run."""
         self._now_us = snapshot.now_us
-        self._until_us, self._held, self._promised = {}, {}, {}
+        self._until_us = {}
         if self._hardware.units:
             for item in snapshot.running:
                 end_us = item.end_us if item.end_us > self._now_us else self._now_us + SOON_US
@@ -47,10 +42,7 @@ class SharedGpus:
 
     def _enter_held(self, allocs: Iterable[NodeAlloc], end_us: int) -> None:
         for alloc in allocs:
-            gres = _gpu_gres(alloc)
-            if gres:
-                self._held.setdefault(alloc.node_id, []).append((self._now_us, end_us, gres))
-            for number in _in_parts(gres):
+            for number in _in_parts(alloc.gres):
                 gpu = alloc.node_id, number
                 self._until_us[gpu] = max(end_us, self._until_us.get(gpu, 0))
 
@@ -71,11 +63,9 @@ class SharedGpus:
             self._enter_held(allocs, end_us)
 
     def promise(self, allocs: Sequence[NodeAlloc], start_us: int, end_us: int) -> None:
-        """Enter a job that is to start later."""
-        self._close_whole(allocs, start_us, end_us)
-        for alloc in allocs:
-            booking = start_us, end_us, _gpu_gres(alloc)
-            self._promised.setdefault(alloc.node_id, []).append(booking)
+        """Enter a job that is to start later; before it is booked."""
+        if self._hardware.units:
+            self._close_whole(allocs, start_us, end_us)
 
     def _close_whole(self, allocs: Sequence[NodeAlloc], start_us: int, end_us: int) -> None:
         """Take GPUs that are shared from now on off those that can be given whole."""
@@ -93,9 +83,9 @@ class SharedGpus:
         """Yield from when to when nobody has or was promised parts of a GPU, in slots of a time."""
         at_us = max(start_us, self._slot_us(self._until_us.get((node_id, number), 0)))
         spans = sorted(
-            (begin_us, self._slot_us(until_us))
-            for begin_us, until_us, gres in self._promised.get(node_id, ())
-            if number in _in_parts(gres)
+            (booking.start_us, self._slot_us(booking.end_us))
+            for booking in self._bookings.promised(node_id)
+            if number in _in_parts(booking.gres)
         )
         for begin_us, until_us in spans:
             if at_us < min(begin_us, end_us):
@@ -108,8 +98,6 @@ class SharedGpus:
         """Return when the first slot begins that is not before a time."""
         slot = bisect_left(self._slots, time_us)
         return self._slots[slot] if slot < len(self._slots) else time_us
-
-    # What is free -------------------------------------------------------------------------------
 
     def kept(self, node_id: int, end_us: int) -> int:
         """Return the mask of GPUs that were promised whole before a job would leave them."""
@@ -125,65 +113,18 @@ class SharedGpus:
                     mask |= 1 << number
         return mask
 
-    def node_at(self, place: int, start_us: int, end_us: int) -> FreeNode:
-        """Return a node as it is but for GPUs that others have in a time, whole or in parts."""
-        hardware = self._hardware
-        node_id = hardware.order[place]
-        node = empty_node(node_id, hardware.kinds[hardware.kind_of[place]])
-        for bookings in (self._held, self._promised):
-            for begin_us, until_us, gres in bookings.get(node_id, ()):
-                if begin_us < end_us and start_us < until_us:
-                    _hold_all(node, gres)
-        return node
-
-    def hide_promised(self, nodes: Iterable[FreeNode], end_us: int) -> list[HiddenGpus]:
-        """Take out of nodes what was promised to others until a job would leave; return it."""
-        found = []
-        for node in nodes if self._promised else ():
-            for begin_us, _, gres in self._promised.get(node.node_id, ()):
-                if begin_us < end_us:
-                    _hold_all(node, gres)
-                    found.append(HiddenGpus(node, gres))
-        return found
-
     # Trials -------------------------------------------------------------------------------------
 
     def begin_trial(self) -> None:
         """From here on all that is entered can be taken out."""
-        held, promised = (
-            {node_id: bookings[:] for node_id, bookings in of_nodes.items()}
-            for of_nodes in (self._held, self._promised)
-        )
-        self._before = dict(self._until_us), held, promised
+        self._before = dict(self._until_us)
 
     def keep(self) -> None:
         """End the trial."""
 
     def roll_back(self) -> None:
         """End the trial as if it had never been."""
-        self._until_us, self._held, self._promised = self._before
-
-
-class HiddenGpus(NamedTuple):
-    """What was taken out of a node for a moment."""
-
-    node: FreeNode
-    gres: tuple[GresAlloc, ...]
-
-    def show(self) -> None:
-        """Put it back."""
-        for held in self.gres:
-            give_back(self.node.gres_busy, self.node.gres_used, held)
-
-
-def _hold_all(node: FreeNode, gres: Iterable[GresAlloc]) -> None:
-    for held in gres:
-        hold(node.gres_busy, node.gres_used, held)
-
-
-def _gpu_gres(alloc: NodeAlloc) -> tuple[GresAlloc, ...]:
-    """Return what a job has of GPUs on a node."""
-    return tuple(held for held in alloc.gres if held.name == "gpu" or is_part(held.name))
+        self._until_us = self._before
 
 
 def _in_parts(gres: Iterable[GresAlloc]) -> set[int]:

@@ -1,0 +1,133 @@
+"""Which cores and GPUs inside of nodes jobs get or are promised, where not any of them will do.
+
+The grid counts what nodes have; here is found out whether a job can use it. Nothing here costs
+anything as long as nobody in the queue minds which cores or GPUs it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.cons_tres.allot import allot, deal_devices
+from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
+from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
+from pyslurm_ng.sched.cons_tres.select import share_tasks
+from pyslurm_ng.sched.cons_tres.topology import bits
+from pyslurm_ng.sched.job_records import NO_END_US
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.need import Need
+from pyslurm_ng.sched.timeline.bookings import HiddenBooking
+from pyslurm_ng.sched.timeline.kept_places import KeptPlace
+from pyslurm_ng.sched.timeline.nearness import Nearness
+from pyslurm_ng.sched.timeline.node_timeline import Timeline
+from pyslurm_ng.sched.timeline.nodes_now import NodesNow
+from pyslurm_ng.sched.timeline.shapes import Hardware, Variant
+
+
+class InsideNodes:
+    """The cores and GPUs of one pass."""
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        nearness: Nearness,
+        timeline: Timeline,
+        free: NodesNow,
+        now_us: int,
+    ) -> None:
+        self._hardware = hardware
+        self._nearness = nearness
+        self._timeline = timeline
+        self._bookings = timeline.bookings
+        self._free = free
+        self._now_us = now_us
+
+    # What fits ----------------------------------------------------------------------------------
+
+    def fitting(self, demand: Demand, variant: Variant, fits: int, start_us: int) -> int:
+        """Return those of some nodes that have the cores and GPUs then which a job wants."""
+        found, left = 0, variant.nodes
+        takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
+        for place in bits(fits):
+            node = self._free.node(self._hardware.order[place])
+            hidden: list[HiddenBooking] = []
+            if start_us == self._now_us:
+                hidden = self.hide([node], demand)
+            else:
+                node = self._bookings.node_at(place, start_us, _end_us(demand, start_us))
+            if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
+                found |= 1 << place
+                left -= 1
+            self.show([node], hidden)
+            if takes_first and left <= 0 and not demand.need.required_nodes:
+                break
+        return found
+
+    def hide(
+        self, nodes: Sequence[FreeNode], demand: Demand, *, only_fixed: bool = False
+    ) -> list[HiddenBooking]:
+        """Take out of nodes what others were promised before a job would be over; return it."""
+        if not self._bookings.is_kept:
+            return []
+        end_us = _end_us(demand, self._now_us)
+        if demand.need.has_parts:
+            for node in nodes:
+                node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
+        return self._bookings.hide_promised(nodes, end_us, only_fixed=only_fixed)
+
+    def show(self, nodes: Iterable[FreeNode], hidden: Iterable[HiddenBooking]) -> None:
+        """Put back what was taken out."""
+        for one in hidden:
+            one.show()
+        for node in nodes:
+            node.kept_gpus = 0
+
+    # What is promised ---------------------------------------------------------------------------
+
+    def allot_later(self, place: KeptPlace) -> tuple[NodeAlloc, ...]:
+        """Return the cores and GPUs of a job that starts later; nothing if they cannot be had.
+
+        Who could do with others is given what was promised to others of that kind, if need be.
+        """
+        demand, variant, shares, start_us = (
+            place.demand,
+            place.variant,
+            place.shares,
+            place.start_us,
+        )
+        need = variant.need if variant is not None else demand.need
+        for only_fixed in (False,) if need.minds_places else (False, True):
+            nodes = {}
+            for at, _ in shares:
+                node = nodes[at] = self._bookings.node_at(
+                    at, start_us, _end_us(demand, start_us), only_fixed=only_fixed
+                )
+                node.most_gpus = place.most_gpus.get(at, MANY)
+            chosen = [(nodes[at], tasks) for at, tasks in shares]
+            found = self._allot(demand, need, chosen)
+            if found:
+                return found
+        return ()
+
+    def _allot(
+        self, demand: Demand, need: Need, chosen: list[tuple[FreeNode, int]]
+    ) -> tuple[NodeAlloc, ...]:
+        if any(tasks_that_fit(need, node) < tasks for node, tasks in chosen):
+            return ()
+        shared = share_tasks(need, chosen, self._nearness.layout(demand))
+        if shared is None or deal_devices(need, shared) is None:
+            return ()
+        return allot(need, shared)
+
+    def promise(
+        self, demand: Demand, allocs: tuple[NodeAlloc, ...], start_us: int, end_us: int
+    ) -> None:
+        """Book what a job is to have later."""
+        self._timeline.shared_gpus.promise(allocs, start_us, end_us)
+        is_fixed = demand.need.minds_places
+        self._bookings.promise(allocs, start_us, end_us, is_fixed=is_fixed)
+
+
+def _end_us(demand: Demand, start_us: int) -> int:
+    return min(NO_END_US, start_us + demand.duration_us)
