@@ -161,6 +161,19 @@ def test_a_partition_has_so_many_cpus_of_a_node(conf: str) -> None:
     assert max(alloc.cpus for alloc in cluster.jobs[wide].nodes) <= 3
 
 
+def test_a_cap_below_a_socket_lets_one_job_have_a_socket(conf: str) -> None:
+    """MaxCPUsPerNode=3 under CR_Socket: the socket of four comes whole, and is all there is."""
+    socket = conf.replace("SelectTypeParameters=CR_Core", "SelectTypeParameters=CR_Socket").replace(
+        "n[1-4] CPUs=4", "n[1-4] CPUs=8 Sockets=2 CoresPerSocket=4"
+    )
+    cluster = cluster_of(conf_of(socket))
+    first = _job(cluster, partition="capped", ntasks=2, node_list="n1")
+    second = _job(cluster, partition="capped", ntasks=2, nodes_min=1, node_list="n1")
+    _plan(cluster, socket)
+    assert [alloc.cpus for alloc in cluster.jobs[first].nodes] == [4]
+    assert not _nodes(cluster, second)
+
+
 def test_sockets_have_caps_of_their_own() -> None:
     """MaxCPUsPerSocket=1 on two sockets: one core of each, however free the first one is."""
     conf = (

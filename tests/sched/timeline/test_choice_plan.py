@@ -135,6 +135,19 @@ def test_a_range_of_nodes_aims_high(conf: str) -> None:
     assert _nodes(cluster, rest) == [7, 8]
 
 
+def test_a_range_does_not_reach_for_heavier_nodes(conf: str) -> None:
+    """Four light nodes hold eight tasks; twenty take heavier ones, and then as many as may be."""
+    weighted = conf.replace("Feature=rack1,ib", "Weight=1").replace("Feature=rack2,gpu", "Weight=5")
+    cluster = cluster_of(conf_of(weighted))
+    light = _job(cluster, nodes_min=1, nodes_max=8, ntasks=8)
+    _plan(cluster, weighted)
+    assert _nodes(cluster, light) == [1, 2, 3, 4]
+    cluster = cluster_of(conf_of(weighted))
+    wide = _job(cluster, nodes_min=1, nodes_max=8, ntasks=20)
+    _plan(cluster, weighted)
+    assert _nodes(cluster, wide) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
 def test_only_listed_sizes_are_used(conf: str) -> None:
     """Seven nodes are free, and five is no size of the list."""
     cluster = cluster_of(conf_of(conf))
@@ -253,3 +266,18 @@ def _judge(cluster: Cluster, job: Job) -> None:
 def _ways(text: str) -> tuple[Way, ...]:
     """Return the ways of an expression, none for none."""
     return features.ways(text) if text else ()
+
+
+def test_an_arbitrary_distribution_names_the_node_of_each_task(conf: str) -> None:
+    """Two tasks on n5 and one on n1; who names a node more often than it has CPUs waits."""
+    cluster = cluster_of(conf_of(conf))
+    listed = _job(cluster, ntasks=3, nodes_min=2, node_list="n5,n5,n1", distribution="arbitrary")
+    _plan(cluster, conf)
+    nodes = cluster.jobs[listed].nodes
+    assert [(alloc.node_id + 1, alloc.tasks, alloc.cpus) for alloc in nodes] == [
+        (1, 1, 1),
+        (5, 2, 2),
+    ]
+    wide = _job(cluster, ntasks=4, nodes_min=2, node_list="n5,n5,n5,n1", distribution="arbitrary")
+    _plan(cluster, conf)
+    assert not _nodes(cluster, wide)

@@ -31,7 +31,7 @@ def feasible(
     A job that wants more nodes or CPUs than the partition has is accepted and waits, as in Slurm
     (`EnforcePartLimits` refuses it elsewhere): nodes may be added.
     """
-    key = (partition.name, selection, placing(request))
+    key = (partition.name, selection, placing(request), request.distribution)
     known = cluster.memo.get(key, key)
     if known is not key:
         assert known is None or isinstance(known, Reject)

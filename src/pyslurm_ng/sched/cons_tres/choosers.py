@@ -274,9 +274,10 @@ def choose_counted(
     picker: Picker,
     fits: Iterable[tuple[int, int]],
     tasks: int,
-    counts: Iterable[int],
+    counts: Sequence[int],
     place: Place,
     is_enough: Callable[[list[int]], bool] | None = None,
+    groups: Sequence[int] = (-1,),
 ) -> list[tuple[int, int]] | None:
     """Return positions with the tasks each can hold, for the first count for which that works.
 
@@ -285,11 +286,33 @@ def choose_counted(
         tasks: to hold in all.
         counts: of nodes, in the order in which to try them.
         is_enough: whether some positions hold what else is asked for.
+        groups: growing sets of nodes; all counts are tried with one before the next.
     """
     held = dict(fits)
-    amounts = sorted(held.values(), reverse=True)
+    everything = sum(1 << position for position in held)
+    tried = 0
+    for group in groups:
+        within = everything & (group | place.required)
+        if within == tried:
+            continue
+        tried = within
+        inside = {position: fit for position, fit in held.items() if within >> position & 1}
+        found = _first_count(picker, inside, tasks, counts, place, is_enough)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_count(
+    picker: Picker,
+    held: Mapping[int, int],
+    tasks: int,
+    counts: Sequence[int],
+    place: Place,
+    is_enough: Callable[[list[int]], bool] | None,
+) -> list[tuple[int, int]] | None:
     sums = [0]
-    for amount in amounts:
+    for amount in sorted(held.values(), reverse=True):
         sums.append(sums[-1] + amount)
     everything = sum(1 << position for position in held)
     for count in counts:
@@ -309,6 +332,15 @@ def choose_counted(
     return None
 
 
+def groups_tried(need: Need, groups: Sequence[int]) -> Sequence[int]:
+    """Return the sets of nodes within which to look for a range of nodes, one after another.
+
+    More nodes are no reason to take heavier ones: the upper end is aimed at among the lightest
+    that hold the job, as in Slurm.
+    """
+    return groups if need.aims_high and not need.spread else (-1,)
+
+
 def _first(fits: int, required: int, nodes: int) -> int:
     chosen, others = required, fits & ~required
     for _ in range(nodes - required.bit_count()):
@@ -325,6 +357,7 @@ __all__ = [
     "Ways",
     "choose_counted",
     "contiguous",
+    "groups_tried",
     "least_loaded",
     "meet_counts",
     "node_counts",

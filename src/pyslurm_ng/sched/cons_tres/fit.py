@@ -212,6 +212,9 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     if need.mem_per_node_mib:
         if node.mem_mib < need.mem_per_node_mib:
             return 0
+    elif need.mem_per_cpu_mib and need.overcommit:
+        if node.mem_mib < need.mem_per_cpu_mib * max(need.cpus_min_per_node, 1):
+            return 0  # memory comes with CPUs, however many tasks are on them
     elif need.mem_per_cpu_mib:
         limit = min(limit, node.mem_mib // (need.mem_per_cpu_mib * need.cpus_per_task))
     elif need.mem_per_gpu_mib:

@@ -10,6 +10,7 @@ from pyslurm_ng.sched.cons_tres.choosers import (
     Picker,
     Plain,
     choose_counted,
+    groups_tried,
     node_counts,
     ways_of,
 )
@@ -109,7 +110,13 @@ def _choose_by(
     fits = [(base.position[node.node_id], fit) for node, fit in fitting]
     counts = node_counts(need, need.nodes_min, min(need.nodes_max, len(fits)))
     shares = choose_counted(
-        chooser, fits, need.tasks, counts, place_of(need, base), _device_test(need, nodes)
+        chooser,
+        fits,
+        need.tasks,
+        counts,
+        place_of(need, base),
+        _device_test(need, nodes),
+        groups_tried(need, groups),
     )
     if shares is None:
         return None
@@ -175,6 +182,10 @@ def share_tasks(
         chosen.sort(key=lambda pair: unit_of[position[pair[0].node_id]])
     if need.tasks_per_node and need.fixed_tasks_per_node:
         return [(node, need.tasks_per_node) for node, _ in chosen]
+    if need.listed_tasks:
+        listed = dict(need.listed_tasks)
+        fits = all(fit >= listed.get(node.node_id, 1) for node, fit in chosen)
+        return [(node, listed.get(node.node_id, 1)) for node, _ in chosen] if fits else None
     left = need.tasks - len(chosen)
     if left < 0:
         return [(node, 1) for node, _ in chosen]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -91,6 +92,7 @@ class Need:
     overcommit: bool
     required_nodes: frozenset[int]
     excluded_nodes: frozenset[int]
+    listed_tasks: tuple[tuple[int, int], ...] = ()  # (node, tasks) of an arbitrary distribution
     segment: int = 0  # nodes that have to be in one block
     consolidates: bool = False  # its segments have to be in one aggregated block
     spreads_segments: bool = False  # no two of its segments may be in one base block
@@ -239,6 +241,7 @@ def need_of(
         overcommit=overcommit,
         required_nodes=required,
         excluded_nodes=excluded,
+        listed_tasks=_listed_tasks(request, node_by_name),
         segment=request.segment,
         is_block=second == "block" or (selection.is_block and second in ("", "*")),
         consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
@@ -341,6 +344,16 @@ def _features(request: JobRequest) -> tuple[Way, ...]:
         return ()
     found = preferred + demanded
     return () if len(found) == 1 and not found[0].counts else found
+
+
+def _listed_tasks(
+    request: JobRequest, node_by_name: Mapping[str, int]
+) -> tuple[tuple[int, int], ...]:
+    """Return the tasks of each node where --nodelist names the node of every task."""
+    if not request.distribution.lower().startswith("arbitrary"):
+        return ()
+    listed = Counter(_node_ids(request.node_list, node_by_name))
+    return tuple(sorted(listed.items())) if listed.total() == request.ntasks else ()
 
 
 def _node_ids(text: str, node_by_name: Mapping[str, int]) -> list[int]:

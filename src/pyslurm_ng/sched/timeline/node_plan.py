@@ -504,7 +504,8 @@ class NodePlan:
         promised = self._inside.hide(free, demand, only_fixed=only_fixed)
         hidden = self._free.hide_kept(free, demand.duration_us)
         fits = [(node, tasks_that_fit(need, node)) for node in free]
-        if not need.is_exclusive:  # who has a whole node fills it, as everywhere else
+        # Who has a whole node fills it, as everywhere else; a list of tasks is kept to.
+        if not need.is_exclusive and not need.listed_tasks:
             fits = [
                 (node, min(fit, share)) for (node, fit), (_, share) in zip(fits, nodes, strict=True)
             ]

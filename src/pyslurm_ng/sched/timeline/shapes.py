@@ -213,13 +213,16 @@ class Hardware:
         amounts[CPUS] = totals[CPUS] if need.sharing else wanted
         cap = self.caps.get(need.partition)
         if cap is not None:
-            amounts[cap] = min(wanted, totals[cap]) if need.is_exclusive else wanted
+            # What comes beyond its tasks, whole nodes and sockets, is not held against a job.
+            is_rounded = need.is_exclusive or need.whole_sockets
+            amounts[cap] = min(wanted, totals[cap]) if is_rounded else wanted
         if self.without_gpus and not need.has_gpus:
             amounts[self.without_gpus] = wanted
         if need.mem_per_node_mib:
             amounts[MEM] = need.mem_per_node_mib
         elif need.mem_per_cpu_mib:
-            amounts[MEM] = need.mem_per_cpu_mib * need.cpus_per_task * tasks
+            used = wanted if need.overcommit else need.cpus_per_task * tasks
+            amounts[MEM] = need.mem_per_cpu_mib * used
         elif need.mem_per_gpu_mib:
             gpus = amounts.get(self.resource_of.get(("gpu", ""), -1), 0)
             amounts[MEM] = need.mem_per_gpu_mib * gpus

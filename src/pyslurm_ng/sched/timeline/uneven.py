@@ -14,7 +14,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pyslurm_ng._select import NEVER, Grid
-from pyslurm_ng.sched.cons_tres.choosers import Chooser, choose_counted, node_counts
+from pyslurm_ng.sched.cons_tres.choosers import (
+    Chooser,
+    choose_counted,
+    groups_tried,
+    node_counts,
+)
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
@@ -211,7 +216,8 @@ class Uneven:
             picker.load = self._free.loads() if not slot else ()
         most = min(need.nodes_max, _MOST_NODES, len(fits))
         counts = node_counts(need, need.nodes_min, most)
-        return choose_counted(picker, fits, need.tasks, counts, place_of(need, picker)) or []
+        place, groups = place_of(need, picker), groups_tried(need, self._nearness.plain.groups)
+        return choose_counted(picker, fits, need.tasks, counts, place, groups=groups) or []
 
     # One task or GPU, and more on the same node -------------------------------------------------
 
@@ -234,6 +240,7 @@ class Uneven:
         if (
             (need.tasks <= need.nodes_min and not need.is_ranged)
             or need.fixed_tasks_per_node
+            or need.overcommit  # any node holds them all
             or need.is_exclusive
             or need.sharing
             or need.gres_total

@@ -1,0 +1,44 @@
+"""--overcommit: one CPU of a node suffices for all tasks there."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.policy import policy
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.sched.backfill.test_backfill import run_pass
+
+CONF = r"""
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+SelectTypeParameters={select}
+SchedulerType=sched/{scheduler}
+PriorityType=priority/basic
+NodeName=n[1-2] CPUs=16 RealMemory=32000
+NodeName=n3 CPUs=4 RealMemory=2000 Weight=5
+PartitionName=main Nodes=n[1-3] Default=YES MaxTime=INFINITE DefMemPerCPU=500
+"""
+
+
+@pytest.mark.parametrize("select", ["CR_Core", "CR_Core_Memory"])
+@pytest.mark.parametrize("scheduler", ["backfill", "builtin"])
+@pytest.mark.parametrize(
+    ("tasks", "node_list", "node"), [(40, "", 1), (20, "n3", 3), (200, "n2", 2)]
+)
+def test_one_node_holds_all_tasks(
+    select: str, scheduler: str, tasks: int, node_list: str, node: int
+) -> None:
+    """Memory comes with the one CPU, not with tasks; figures of Slurm 22.05."""
+    conf = conf_of(CONF.format(select=select, scheduler=scheduler))
+    cluster = cluster_of(conf)
+    request = JobRequest(ntasks=tasks, node_list=node_list, flags=mj.REQ_OVERCOMMIT)
+    job_id = submit(cluster, request)
+    run_pass(cluster, START_US, policy(conf))
+    (alloc,) = cluster.jobs[job_id].nodes
+    mem_mib = 500 if select == "CR_Core_Memory" else 0
+    assert (alloc.node_id + 1, alloc.cpus, alloc.tasks) == (node, 1, tasks)
+    assert alloc.mem_mib == mem_mib
