@@ -83,7 +83,7 @@ cdef class Profile:
         self._count += 1
         return index
 
-    def release(self, int64_t time_us, Py_ssize_t kind, int64_t amount):
+    cpdef release(self, int64_t time_us, Py_ssize_t kind, int64_t amount):
         """Let `amount` of a kind be free from a time on."""
         if not 0 <= kind < self._kinds:
             raise IndexError(kind)
@@ -93,8 +93,20 @@ cdef class Profile:
             row[index] += amount
             index += 1
 
+    def release_all(self, list ends):
+        """Let amounts be free, for each (time, kind, amount) in order of time."""
+        cdef tuple end
+        for end in ends:
+            self.release(end[0], end[1], end[2])
+
     def find(self, tuple kinds, tuple amounts, int64_t duration_us, int64_t not_before_us):
         """Return the earliest boundary from which all amounts are free for a duration, or NEVER."""
+        cdef Py_ssize_t place = self._search(kinds, amounts, duration_us, not_before_us)
+        return self._time[place] if place >= 0 else NEVER
+
+    cdef Py_ssize_t _search(self, tuple kinds, tuple amounts, int64_t duration_us,
+                            int64_t not_before_us) except -2:
+        """Return that boundary's place, -1 if there is none."""
         cdef Py_ssize_t number = len(kinds), place
         cdef Py_ssize_t which[MOST_KINDS]
         cdef int64_t wanted[MOST_KINDS]
@@ -107,7 +119,42 @@ cdef class Profile:
                 raise IndexError(which[place])
         with nogil:
             place = self._find(which, wanted, number, duration_us, not_before_us)
-        return self._time[place] if place >= 0 else NEVER
+        return place
+
+    def place_next(self, list entries, Py_ssize_t first, dict behind, int64_t end_us):
+        """Keep room for the jobs of entries, one after the other, as long as that is all there is.
+
+        A few thousand at most: to note so many is one stretch in which no other thread runs.
+
+        It is not for who has several entries, is an array or a component, asks for more than room,
+        can start at once, or not before the window ends; nor for partitions none waits in so far.
+
+        Returns their starts.
+
+        Args:
+            entries: tuples whose second item is a job and whose third its demand.
+            behind: has the names of partitions in which somebody waits.
+        """
+        cdef Py_ssize_t index, place
+        cdef int64_t start_us, now_us = self._time[0], duration_us
+        cdef tuple entry, wanted
+        cdef list starts = []
+        for index in range(first, min(len(entries), first + 4096)):
+            entry = <tuple>entries[index]
+            demand, job = entry[2], entry[1]
+            if (not demand.is_plain or job.array_pending or job.het_job_id
+                    or len(<tuple>job.partitions) > 1 or demand.partition.name not in behind):
+                break
+            wanted, duration_us = demand.kinds_amounts, demand.duration_us
+            place = self._search(wanted[0], wanted[1], duration_us, demand.tries_us)
+            if place < 0 or self._time[place] == now_us or self._time[place] >= end_us:
+                break
+            start_us = self._time[place]
+            self.take(start_us, duration_us, wanted[0], wanted[1])
+            found = start_us
+            demand.tries_us = found
+            starts.append(found)
+        return starts
 
     cdef Py_ssize_t _find(self, Py_ssize_t *kinds, int64_t *amounts, Py_ssize_t number,
                           int64_t duration_us, int64_t not_before_us) noexcept nogil:
@@ -132,7 +179,7 @@ cdef class Profile:
             start = slot + 1
         return -1
 
-    def take(self, int64_t start_us, int64_t duration_us, tuple kinds, tuple amounts):
+    cpdef take(self, int64_t start_us, int64_t duration_us, tuple kinds, tuple amounts):
         """Hold amounts for a duration; at full use from the boundary before the start."""
         cdef Py_ssize_t start = self._boundary(start_us), end, slot, place, kind
         cdef int64_t amount

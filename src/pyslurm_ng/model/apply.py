@@ -107,25 +107,14 @@ def _drop_duty(cluster: Cluster, node_id: int, duty_id: int) -> Duty | None:
 
 
 def _drop_job_duties(cluster: Cluster, job: Job) -> None:
+    if not cluster.duties:
+        return
     for alloc in job.nodes:
         of_node = cluster.duties.get(alloc.node_id)
         if not of_node:
             continue
         for duty in [duty for duty in of_node.values() if duty.job_id == job.job_id]:
             _drop_duty(cluster, alloc.node_id, duty.duty_id)
-
-
-def _release(cluster: Cluster, job: Job, node_id: int, time_us: int) -> None:
-    """Give back what a job holds on one node."""
-    use = cluster.use[node_id]
-    assert job.job_id in use.allocs, (job.job_id, node_id)
-    del use.allocs[job.job_id]
-    use.completing.pop(job.job_id, None)
-    cluster.releases += 1
-    node = cluster.nodes[node_id]
-    if node is not None:
-        node.last_busy_us = time_us
-    cluster.recount(node_id)
 
 
 def _job_duties(
@@ -313,8 +302,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     if event.time_limit_min != NO_VAL:
         job.time_limit_min = event.time_limit_min
     _move_state(cluster, job)
-    for alloc in event.nodes:
-        cluster.hold(job.job_id, alloc)
+    cluster.hold(job.job_id, event.nodes)
     _begin_duties(cluster, job, event)
 
 
@@ -414,13 +402,12 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     _drop_job_duties(cluster, job)
     _move_state(cluster, job)
     cleaning = set(event.node_ids)
-    for alloc in job.nodes:
-        if alloc.node_id in cleaning:
-            cluster.use[alloc.node_id].completing[job.job_id] = None
-            if was_suspended:
-                cluster.recount(alloc.node_id)
-        else:
-            _release(cluster, job, alloc.node_id, event.time_us)
+    clean = [alloc.node_id for alloc in job.nodes if alloc.node_id not in cleaning]
+    for node_id in event.node_ids:
+        cluster.use[node_id].completing[job.job_id] = None
+        if was_suspended:
+            cluster.recount(node_id)
+    cluster.give_back(job.job_id, clean, event.time_us)
     _job_duties(
         cluster,
         job,
@@ -542,8 +529,7 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
         cluster.use[alloc.node_id].allocs[job.job_id] = alloc
         before.discard(alloc.node_id)
         cluster.recount(alloc.node_id)
-    for node_id in sorted(before):
-        _release(cluster, job, node_id, event.time_us)
+    cluster.give_back(job.job_id, sorted(before), event.time_us)
 
 
 # Nodes ----------------------------------------------------------------------------------------
@@ -619,7 +605,7 @@ def _node_is_clean(cluster: Cluster, job_id: int, node_id: int, time_us: int) ->
     job = cluster.jobs[job_id]
     assert node_id in job.nodes_pending, (job, node_id)
     job.nodes_pending = tuple(other for other in job.nodes_pending if other != node_id)
-    _release(cluster, job, node_id, time_us)
+    cluster.give_back(job_id, (node_id,), time_us)
 
 
 @applies(ev.DutiesDone)

@@ -521,8 +521,32 @@ class Cluster:
         columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
         columns.gres_used[node_id] = dict(use.gres_count) if use.gres_count else _NOTHING
 
-    def hold(self, job_id: int, alloc: NodeAlloc) -> None:
-        """Let a running job hold something on a node."""
+    def hold(self, job_id: int, allocs: Iterable[NodeAlloc]) -> None:
+        """Let a running job hold something on nodes."""
+        uses, nodes, columns = self.use, self.nodes, self.columns
+        cpus_free, mem_free_mib = columns.cpus_free, columns.mem_free_mib
+        in_use, cores_busy = columns.in_use, columns.cores_busy
+        known, cores = b"", 0
+        for alloc in allocs:
+            node_id = alloc.node_id
+            use = uses[node_id]
+            if use.allocs or alloc.gres or nodes[node_id] is None:
+                self._hold_more(job_id, alloc)
+                continue
+            # Most nodes of large jobs were empty, and the same is held on all of them.
+            if alloc.cores is not known:
+                known, cores = alloc.cores, int.from_bytes(alloc.cores, "little")
+            use.allocs[job_id] = alloc
+            use.cpus, use.cores, mem_mib = alloc.cpus, cores, alloc.mem_mib
+            cpus_free[node_id] -= alloc.cpus
+            if mem_mib:
+                use.mem_mib = mem_mib
+                mem_free_mib[node_id] -= mem_mib
+            in_use[node_id] = 1
+            cores_busy[node_id] = cores
+
+    def _hold_more(self, job_id: int, alloc: NodeAlloc) -> None:
+        """Let a job hold devices, or something beside others."""
         node_id = alloc.node_id
         use, columns = self.use[node_id], self.columns
         before = use.cpus
@@ -537,6 +561,21 @@ class Cluster:
             columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
             columns.gres_used[node_id] = dict(use.gres_count)
 
+    def give_back(self, job_id: int, node_ids: Iterable[int], time_us: int) -> None:
+        """End what a job holds on nodes."""
+        uses, nodes = self.use, self.nodes
+        for node_id in node_ids:
+            use = uses[node_id]
+            assert job_id in use.allocs, (job_id, node_id)
+            del use.allocs[job_id]
+            if use.completing:
+                use.completing.pop(job_id, None)
+            node = nodes[node_id]
+            if node is not None:
+                node.last_busy_us = time_us
+            self.releases += 1
+            self.recount(node_id)
+
     def recount(self, node_id: int) -> None:
         """Add up anew what jobs hold on a node."""
         use, columns = self.use[node_id], self.columns
@@ -546,12 +585,14 @@ class Cluster:
             return
         # Most nodes are given back whole.
         columns.cpus_free[node_id] += use.cpus
-        columns.mem_free_mib[node_id] += use.mem_mib
         columns.in_use[node_id] = 0
         columns.cores_busy[node_id] = 0
-        columns.gres_busy[node_id] = columns.gres_used[node_id] = _NOTHING
-        use.cpus = use.mem_mib = use.cores = 0
+        use.cpus = use.cores = 0
+        if use.mem_mib:
+            columns.mem_free_mib[node_id] += use.mem_mib
+            use.mem_mib = 0
         if use.gres_count:
+            columns.gres_busy[node_id] = columns.gres_used[node_id] = _NOTHING
             use.gres, use.gres_count = {}, {}
 
 

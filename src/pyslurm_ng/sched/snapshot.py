@@ -7,7 +7,7 @@ another thread while the Cluster moves on.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -206,6 +206,31 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
     return Claim(
         job.job_id, job.claim_partition, job.claim, job.claim_tasks, tuple(leaving), is_free
     )
+
+
+def are_free_now(
+    cluster: Cluster, allocs: Iterable[NodeAlloc], partition: str = "", rows: int = 1
+) -> bool:
+    """Return whether nobody holds any of this and its nodes take jobs.
+
+    Args:
+        partition, rows: so many jobs of that partition may have each core, if all of them share.
+    """
+    columns = cluster.columns
+    usable, in_use, cpus_free = columns.usable, columns.in_use, columns.cpus_free
+    mem_free_mib = columns.mem_free_mib
+    for alloc in allocs:
+        node_id = alloc.node_id
+        if in_use[node_id] or alloc.gres:
+            if not is_free_now(cluster, alloc, partition, rows):
+                return False
+        elif (
+            not usable[node_id]
+            or cpus_free[node_id] < alloc.cpus
+            or mem_free_mib[node_id] < alloc.mem_mib
+        ):
+            return False
+    return True
 
 
 def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: int = 1) -> bool:

@@ -7,10 +7,10 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.job_records import Running
 from pyslurm_ng.sched.snapshot import snapshot
-from pyslurm_ng.sched.timeline.pools import SOON_US, _busy, _Held
+from pyslurm_ng.sched.timeline.returns import SOON_US, Returns, busy_until_us
 from tests.model.clusters import START_US, cluster_of, conf_of
 
-POOLS = ([0, 1], [2, 3])
+POOLS = {0: [0, 1], 1: [2, 3]}
 
 
 def record(job_id: int, end_min: int, node_ids: set[int]) -> Running:
@@ -34,7 +34,7 @@ def test_counts_of_records_are_those_of_nodes(
     passes: list[dict[int, tuple[int, set[int]]]],
 ) -> None:
     """Over several passes with jobs that come, change and go; None only where nodes are shared."""
-    held = _Held(POOLS)
+    returns = Returns(POOLS)
     view = snapshot(cluster_of(conf_of()), START_US)
     before: dict[int, tuple[tuple[int, set[int]], Running]] = {}
     for jobs in passes:
@@ -47,18 +47,23 @@ def test_counts_of_records_are_those_of_nodes(
         before = now
         view.running[:] = [item[1] for item in now.values()]
         taken = [node_id for _, nodes in jobs.values() for node_id in nodes]
-        busy = [len(set(taken) & set(pool)) for pool in POOLS]
-        found = held.ends(view, busy)
+        busy = [len(set(taken) & set(pool)) for pool in POOLS.values()]
+        found = returns.ends(view, busy)
         if len(set(taken)) < len(taken):
             assert found is None
             continue
-        until = _busy(view)
+        until = busy_until_us(view)
         wanted: dict[tuple[int, int], int] = {}
-        for kind, pool in enumerate(POOLS):
+        for kind, pool in POOLS.items():
             for node_id in pool:
                 if node_id in until:
                     key = (until[node_id], kind)
                     wanted[key] = wanted.get(key, 0) + 1
-        assert found == wanted
-        assert held.ends(view, [count + 1 for count in busy]) is None
+        assert found is not None
+        assert found == sorted(found)
+        counted: dict[tuple[int, int], int] = {}
+        for end_us, kind, count in found:
+            counted[end_us, kind] = counted.get((end_us, kind), 0) + count
+        assert counted == wanted
+        assert returns.ends(view, [count + 1 for count in busy]) is None
         assert all(end_us >= START_US + min(SOON_US, 60_000_000) for end_us, _ in wanted)

@@ -91,3 +91,78 @@ def test_a_marked_moment_may_be_a_start() -> None:
     assert profile.find((0,), (1,), 5, 12) == NEVER
     profile.mark(12)
     assert profile.find((0,), (1,), 5, 12) == 12
+
+
+class _Partition:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Demand:
+    """What `place_next` knows of a demand."""
+
+    def __init__(self, name: str, amount: int, duration_us: int, *, is_plain: bool) -> None:
+        self.partition = _Partition(name)
+        self.kinds_amounts = ((0,), (amount,))
+        self.duration_us = duration_us
+        self.is_plain = is_plain
+        self.tries_us = 0
+
+
+class _Job:
+    def __init__(self, array_pending: tuple[int, ...], partitions: tuple[str, ...]) -> None:
+        self.array_pending = array_pending
+        self.het_job_id = 0
+        self.partitions = partitions
+
+
+ENTRIES = st.lists(
+    st.builds(
+        lambda name, amount, duration_us, is_plain, tasks, names: (
+            0,
+            _Job(tasks, names),
+            _Demand(name, amount, duration_us, is_plain=is_plain),
+        ),
+        st.sampled_from(["blocked", "blocked", "blocked", "open"]),
+        st.integers(1, 4),
+        st.integers(1, 30),
+        st.sampled_from([True, True, True, False]),
+        st.sampled_from([(), (), (), (1,)]),
+        st.sampled_from([("a",), ("a",), ("a", "b")]),
+    ),
+    max_size=12,
+)
+
+
+@given(ENTRIES, st.integers(0, 2), st.integers(20, 200))
+def test_jobs_of_a_stretch_are_placed_as_one_by_one(
+    entries: list[tuple[int, _Job, _Demand]], first: int, end_us: int
+) -> None:
+    """The stretch ends before who may start now, never, asks for more than room, is not behind."""
+    profile, single = Profile(0, (3,)), Profile(0, (3,))
+    for one in (profile, single):
+        one.take(0, 9, (0,), (2,))
+    wanted = []
+    for _, job, demand in entries[first:]:
+        kinds, amounts = demand.kinds_amounts
+        start_us = single.find(kinds, amounts, demand.duration_us, 0)
+        is_simple = demand.is_plain and not job.array_pending and len(job.partitions) == 1
+        if not is_simple or demand.partition.name != "blocked":
+            break
+        if start_us in (NEVER, 0) or start_us >= end_us:
+            break
+        single.take(start_us, demand.duration_us, kinds, amounts)
+        wanted.append(start_us)
+    assert profile.place_next(entries, first, {"blocked": None}, end_us) == wanted
+    assert profile.slots() == single.slots()
+    assert [demand.tries_us for _, _, demand in entries[first:]][: len(wanted)] == wanted
+
+
+def test_what_comes_back_at_once_is_what_comes_back_singly() -> None:
+    """In order of time; what never comes back changes nothing."""
+    ends = [(5, 0, 1), (5, 1, 2), (7, 0, 3), (FAR, 1, 1)]
+    together, single = Profile(0, (0, 0)), Profile(0, (0, 0))
+    together.release_all(ends)
+    for end_us, kind, amount in ends:
+        single.release(end_us, kind, amount)
+    assert together.slots() == single.slots() == [(0, (0, 0)), (5, (1, 2)), (7, (4, 2))]

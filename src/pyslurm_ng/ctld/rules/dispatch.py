@@ -29,7 +29,7 @@ from pyslurm_ng.sched.plan import Start
 from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.licenses import kept_from, licenses_inside
-from pyslurm_ng.sched.snapshot import is_free_now
+from pyslurm_ng.sched.snapshot import are_free_now
 
 
 def dispatch(
@@ -157,7 +157,7 @@ def _may_start_together(
         for alloc in start.nodes:
             other = merged.get(alloc.node_id)
             merged[alloc.node_id] = alloc if other is None else _merged(other, alloc)
-    return all(is_free_now(cluster, alloc) for alloc in merged.values())
+    return are_free_now(cluster, merged.values())
 
 
 def _merged(one: NodeAlloc, other: NodeAlloc) -> NodeAlloc:
@@ -219,7 +219,7 @@ def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
     if cluster.claims and not _leaves_claims(cluster, start):
         return False
     rows = rows_of(cluster.partitions.get(start.partition), job.request)
-    return all(is_free_now(cluster, alloc, start.partition, rows) for alloc in start.nodes)
+    return are_free_now(cluster, start.nodes, start.partition, rows)
 
 
 def _leaves_claims(cluster: Cluster, start: Start) -> bool:

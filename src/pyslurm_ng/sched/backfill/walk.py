@@ -86,7 +86,7 @@ class Walk:
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
         in_stretches = reserves_all and not preempts
-        by_node = planner if in_stretches and isinstance(planner, NodePlan) else None
+        in_stretches = in_stretches and (gate.is_open or isinstance(planner, NodePlan))
         hopeless = self.room.hopeless
         is_alike = reserves_all and not preempts and not claimed
         if claimed:
@@ -96,9 +96,9 @@ class Walk:
         at = 0
         while True:
             while (
-                by_node
-                and not by_node.keeps_places
-                and (placed := self._place_next(by_node, queue, at))
+                in_stretches
+                and not planner.keeps_places
+                and (placed := self._place_next(queue, at))
             ):
                 at += placed
             if at >= len(queue):
@@ -163,9 +163,12 @@ class Walk:
             self.plan.waits[job_id] = wait
             self._barred.discard(job_id)
 
-    def _place_next(self, planner: NodePlan, queue: list[Entry], first: int) -> int:
+    def _place_next(self, queue: list[Entry], first: int) -> int:
         """Keep room for the next jobs, if they are of the plainest sort; return how many."""
-        if self.gate.is_open:
+        planner, behind = self.planner, self.room.behind
+        if isinstance(planner, Pools):
+            starts_us = planner.place_next(queue, first, behind)
+        elif self.gate.is_open:
             starts_us = planner.place_next(queue, first)
         else:
             starts_us = planner.place_next(self._clear(queue, first), 0)
@@ -173,7 +176,6 @@ class Walk:
             placed = queue[first : first + len(starts_us)]
             job_ids = [job.job_id for _, job, _ in placed]
             demands = [demand for _, _, demand in placed]
-            behind = self.room.behind
             self.plan.expected_start_us.update(zip(job_ids, starts_us, strict=True))
             self.plan.waits.update(
                 (job_id, behind[demand.partition.name])

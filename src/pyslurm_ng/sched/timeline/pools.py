@@ -7,38 +7,44 @@ fall into pools; jobs of one pool may use all of it and nothing else. Licences a
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from itertools import compress
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from operator import and_, itemgetter
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import share_tasks
-from pyslurm_ng.sched.job_records import NO_END_US, Running
-from pyslurm_ng.sched.plan import PlannedNodes
+from pyslurm_ng.sched.plan import PlannedNodes, Wait
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.promises import Promises
+from pyslurm_ng.sched.timeline.returns import SOON_US, End, Returns, busy_until_us, expected_end_us
 
-Ends = defaultdict[tuple[int, int], int]  # nodes that come back by (moment, pool)
-
-# What is overdue, or cleaning up, is expected to be gone by then.
-SOON_US = 60_000_000
 _MOST_SHARES = 1000
-_OTHER_WAY = bytes((1, 0)) + bytes(254)
 
 
 class Pool:
     """Interchangeable nodes; `spec` stands for all of them."""
 
-    __slots__ = ("_idle", "_mask", "_order", "_shares", "_weighs_alike", "kind", "node_ids", "spec")
+    __slots__ = (
+        "_in_use",
+        "_mask",
+        "_order",
+        "_others",
+        "_shares",
+        "_size",
+        "_taken",
+        "kind",
+        "node_ids",
+        "spec",
+    )
 
     def __init__(self, kind: int, mask: bytes, node_ids: list[int], snapshot: Snapshot) -> None:
         self.kind = kind
@@ -47,27 +53,47 @@ class Pool:
         assert spec is not None, node_ids
         self.spec: NodeSpec = spec
         weights = snapshot.weights
-        self._order = sorted(node_ids, key=lambda node_id: (-weights[node_id], -node_id))
-        self._weighs_alike = weights[self._order[0]] == weights[self._order[-1]]
+        order = sorted(node_ids, key=lambda node_id: (weights[node_id], node_id))
+        # Places in the order of use are node ids where all nodes weigh the same.
+        weighs_alike = weights[order[0]] == weights[order[-1]]
+        self._order: list[int] | None = None if weighs_alike else order
+        self._size = len(mask)
         self._mask = int.from_bytes(mask, "little")
-        self._idle: list[int] | None = None
+        self._others = int.from_bytes(b"\1" * self._size, "little") ^ self._mask
+        self._in_use = 0
+        self._taken: bytearray | None = None
         self._shares: dict[tuple[Need, int], tuple[NodeAlloc, ...]] = {}
 
     def begin(self, in_use: int) -> int:
         """Forget the last pass; return how many nodes are idle, given a byte for each in use."""
-        self._idle = None
+        self._taken = None
+        self._in_use = in_use
         return len(self.node_ids) - (self._mask & in_use).bit_count()
 
-    def idle(self, snapshot: Snapshot) -> list[int]:
-        """Return the nodes that are idle and not yet given, the next to use last."""
-        if self._idle is None:
-            free = itemgetter(*self._order, 0)(snapshot.in_use.translate(_OTHER_WAY))
-            self._idle = list(compress(self._order, free))
-        return self._idle
+    def taken(self) -> bytearray:
+        """Return a byte for each node in the order of use: 0 where it is idle and not yet given."""
+        if self._taken is None:
+            column = (self._in_use | self._others).to_bytes(self._size, "little")
+            by_use = column if self._order is None else itemgetter(*self._order)(column)
+            self._taken = bytearray(by_use)
+        return self._taken
 
-    def restore(self, idle: list[int]) -> None:
-        """Have these nodes idle again."""
-        self._idle = idle
+    def give(self, count: int) -> list[int] | None:
+        """Return idle nodes in order of their ids, given from now on; None: there are too few."""
+        taken, order = self.taken(), self._order
+        if taken.count(0) < count:
+            return None
+        places = []
+        place = -1
+        for _ in range(count):
+            place = taken.find(0, place + 1)
+            taken[place] = 1
+            places.append(place)
+        return places if order is None else sorted(order[place] for place in places)
+
+    def restore(self, taken: bytearray) -> None:
+        """Have the nodes idle again that were then."""
+        self._taken = taken
 
     def allot(
         self, snapshot: Snapshot, demand: Demand, node_ids: list[int]
@@ -85,7 +111,7 @@ class Pool:
         assert chosen is not None, need
         allocs = allot(need, chosen)
         # Nodes of other weights may be given other numbers of tasks.
-        if self._weighs_alike:
+        if self._order is None:
             if len(self._shares) > _MOST_SHARES:
                 self._shares.clear()
             self._shares[need, len(node_ids)] = allocs
@@ -102,10 +128,10 @@ class Pools:
     def __init__(self, most_slots: int = 4096) -> None:
         self._most_slots = most_slots
         self._pools: dict[bytes, Pool] = {}
-        self._licenses: dict[str, int] = {}
+        self._licenses: dict[str, int] = {}  # the kind that each of them is in the profile
         self._are_disjoint = True
         self._trial: list[tuple[Demand, int]] | None = None
-        self._held = _Held()
+        self._returns = Returns()
 
     def fit(self, snapshot: Snapshot, demands: Iterable[Demand]) -> bool:
         """Sort all demands into pools; False if one of them needs single nodes planned."""
@@ -138,63 +164,57 @@ class Pools:
             node_ids = [node_id for node_id, is_in in enumerate(demand.mask) if is_in]
             if not _are_alike(self._snapshot, node_ids):
                 return 0
-            kind = len(self._pools)
+            kind = len(self._pools) + len(self._licenses)
             pool = self._pools[demand.mask] = Pool(kind, demand.mask, node_ids, self._snapshot)
-            self._held = _Held([pool.node_ids for pool in self._pools.values()])
+            self._returns = Returns({pool.kind: pool.node_ids for pool in self._pools.values()})
             masks = list(self._pools)
             self._are_disjoint = sum(mask.count(1) for mask in masks) == _union(masks)
-        for name, _ in demand.licenses:
-            self._licenses.setdefault(name, len(self._licenses))
         demand.place = pool
-        return whole_nodes(demand, pool.spec)
+        kinds, amounts = [pool.kind], [whole_nodes(demand, pool.spec)]
+        for name, count in demand.licenses:
+            kinds.append(self._licenses.setdefault(name, len(self._pools) + len(self._licenses)))
+            amounts.append(count)
+        demand.kinds_amounts = tuple(kinds), tuple(amounts)
+        return amounts[0]
 
     def begin(self, demands: Iterable[Demand], window_s: int) -> None:
         """Enter what is free now, and later when running jobs have reached their limits."""
         snapshot = self._snapshot
-        self._end_us = snapshot.now_us + window_s * 1_000_000
+        now_us = snapshot.now_us
+        self._end_us = now_us + window_s * 1_000_000
         in_use = int.from_bytes(snapshot.in_use, "little")
-        pools = self._pools.values()
-        amounts = [pool.begin(in_use) for pool in pools]
-        busy = [len(pool.node_ids) - amounts[pool.kind] for pool in pools]
-        ends = self._held.ends(snapshot, busy)
+        amounts = [0] * max(1, len(self._pools) + len(self._licenses))
+        busy = amounts[:]
+        for pool in self._pools.values():
+            amounts[pool.kind] = pool.begin(in_use)
+            busy[pool.kind] = len(pool.node_ids) - amounts[pool.kind]
+        ends = self._returns.ends(snapshot, busy)
         if ends is None:
-            ends = self._ends(snapshot)
-        first = len(amounts)
+            ends = self._ends_by_node(snapshot)
         if self._licenses:
-            license_ends = _licenses_back(snapshot)
-            for name, index in self._licenses.items():
-                amounts.append(snapshot.licenses_free.get(name, 0))
-                for end_us, count in license_ends.get(name, ()):
-                    ends[end_us, first + index] += count
-        self._profile = Profile(snapshot.now_us, amounts or [0], self._most_slots)
-        for (end_us, kind), count in sorted(ends.items()):
-            if end_us < NO_END_US:
-                self._profile.release(end_us, kind, count)
+            for name, kind in self._licenses.items():
+                amounts[kind] = snapshot.licenses_free.get(name, 0)
+            ends = sorted([*ends, *_licenses_back(snapshot, self._licenses)])
+        self._profile = Profile(now_us, amounts, self._most_slots)
+        self._profile.release_all(ends)
         for demand in demands:
-            if demand.verdict is None:
-                demand.tries_us = snapshot.now_us
-                assert isinstance(demand.place, Pool)
-                kinds = [demand.place.kind]
-                wanted = [demand.index]
-                for name, count in demand.licenses:
-                    kinds.append(first + self._licenses[name])
-                    wanted.append(count)
-                demand.kinds_amounts = (tuple(kinds), tuple(wanted))
+            demand.tries_us = now_us
 
     @property
     def slots(self) -> int:
         """How many stretches of time the profile has by now."""
         return len(self._profile)
 
-    def _ends(self, snapshot: Snapshot) -> Ends:
-        """Return how many nodes come back by (moment, pool), node by node."""
-        busy_until, in_use = _busy(snapshot), snapshot.in_use
-        ends: Ends = defaultdict(int)
+    def _ends_by_node(self, snapshot: Snapshot) -> list[End]:
+        """Return how many nodes come back when, node by node: some have several jobs."""
+        busy_until, in_use = busy_until_us(snapshot), snapshot.in_use
+        soon_us = snapshot.now_us + SOON_US
+        ends: defaultdict[tuple[int, int], int] = defaultdict(int)
         for pool in self._pools.values():
             for node_id in pool.node_ids:
                 if in_use[node_id]:
-                    ends[busy_until.get(node_id, snapshot.now_us + SOON_US), pool.kind] += 1
-        return ends
+                    ends[busy_until.get(node_id, soon_us), pool.kind] += 1
+        return sorted((end_us, kind, count) for (end_us, kind), count in ends.items())
 
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
@@ -221,6 +241,16 @@ class Pools:
         """Return None: see `recall`."""
         return None
 
+    def place_next(self, queue: list[Entry], first: int, behind: dict[str, Wait]) -> list[int]:
+        """Keep room for the next jobs of a queue at once; return when they start.
+
+        It ends before the first job that may start now or that asks for more than room.
+
+        Args:
+            behind: has the partitions in which somebody waits.
+        """
+        return self._profile.place_next(queue, first, behind, self._end_us)
+
     def take(self, demand: Demand, start_us: int, job_id: int = 0) -> None:
         """Keep room for a job."""
         kinds, amounts = demand.kinds_amounts
@@ -239,7 +269,7 @@ class Pools:
     def begin_trial(self) -> None:
         """From here on all that is taken or started can be given back."""
         self._trial = []
-        self._idle = [(pool, pool.idle(self._snapshot)[:]) for pool in self._pools.values()]
+        self._taken = [(pool, pool.taken()[:]) for pool in self._pools.values()]
 
     def keep(self) -> None:
         """End the trial; what it has taken stays taken."""
@@ -251,21 +281,18 @@ class Pools:
             kinds, amounts = demand.kinds_amounts
             less = tuple(-amount for amount in amounts)
             self._profile.take(start_us, demand.duration_us, kinds, less)
-        for pool, idle in self._idle:
-            pool.restore(idle)
+        for pool, taken in self._taken:
+            pool.restore(taken)
         self._trial = None
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
         """Return what a job gets that starts now, and hold it."""
         pool = demand.place
         assert isinstance(pool, Pool)
-        count = demand.index
-        idle = pool.idle(self._snapshot)
-        if len(idle) < count:
+        node_ids = pool.give(demand.index)
+        if node_ids is None:
             return None
         self.take(demand, self._snapshot.now_us)
-        node_ids = sorted(idle[-count:])
-        del idle[-count:]
         return pool.allot(self._snapshot, demand, node_ids)
 
     def planned_nodes(self, reservations: Promises) -> PlannedNodes:
@@ -277,7 +304,7 @@ class Pools:
         self, snapshot: Snapshot, reservations: Promises
     ) -> dict[int, tuple[int, ...]]:
         free_at = {node_id: 0 for pool in self._pools.values() for node_id in pool.node_ids}
-        free_at |= _busy(snapshot)
+        free_at |= busy_until_us(snapshot)
         found = {}
         for job_id, demand, start_us in sorted(reservations, key=lambda item: item[2]):
             pool = demand.place
@@ -293,91 +320,14 @@ class Pools:
         return found
 
 
-class _Held:
-    """Who holds how many nodes of each pool, kept from pass to pass: a record is read once.
-
-    Counting whole records is exact as long as no node is held by two of them and none is in use
-    without a record; `ends` says when it is not.
-    """
-
-    def __init__(self, pools: Iterable[list[int]] = ()) -> None:
-        self._kind_of = {node_id: kind for kind, ids in enumerate(pools) for node_id in ids}
-        self._known: dict[int, tuple[Running, tuple[tuple[int, int], ...]]] = {}
-        self._holders: Counter[int] = Counter()
-        self._shared = 0  # nodes with several holders
-
-    def ends(self, snapshot: Snapshot, busy: list[int]) -> Ends | None:
-        """Return how many nodes come back by (moment, pool), or None if that needs a closer look.
-
-        Args:
-            busy: nodes in use of each pool.
-        """
-        known = self._known
-        for record in snapshot.running:
-            entry = known.get(record.job_id)
-            if entry is None or entry[0] is not record:
-                if entry is not None:
-                    self._leave(entry[0])
-                known[record.job_id] = (record, self._enter(record))
-        if len(known) > len(snapshot.running):
-            alive = {record.job_id for record in snapshot.running}
-            for job_id in [job_id for job_id in known if job_id not in alive]:
-                self._leave(known.pop(job_id)[0])
-        if self._shared:
-            return None
-        soon_us = snapshot.now_us + SOON_US
-        found: Ends = defaultdict(int)
-        left = list(busy)
-        for record, counts in known.values():
-            end_us = record.end_us if record.end_us > snapshot.now_us else soon_us
-            for kind, count in counts:
-                found[end_us, kind] += count
-                left[kind] -= count
-        return None if any(left) else found
-
-    def _enter(self, record: Running) -> tuple[tuple[int, int], ...]:
-        holders, kind_of = self._holders, self._kind_of
-        counts: dict[int, int] = {}
-        for alloc in record.nodes:
-            node_id = alloc.node_id
-            kind = kind_of.get(node_id)
-            if kind is not None:
-                counts[kind] = counts.get(kind, 0) + 1
-                holders[node_id] += 1
-                self._shared += holders[node_id] == 2
-        return tuple(counts.items())
-
-    def _leave(self, record: Running) -> None:
-        holders = self._holders
-        for alloc in record.nodes:
-            node_id = alloc.node_id
-            if node_id in self._kind_of:
-                self._shared -= holders[node_id] == 2
-                holders[node_id] -= 1
-
-
-def _busy(snapshot: Snapshot) -> dict[int, int]:
-    """Return until when nodes are busy."""
-    now_us = snapshot.now_us
-    busy: dict[int, int] = {}
-    for record in snapshot.running:
-        end_us = record.end_us if record.end_us > now_us else now_us + SOON_US
-        for alloc in record.nodes:
-            if end_us > busy.get(alloc.node_id, 0):
-                busy[alloc.node_id] = end_us
-    return busy
-
-
-def _licenses_back(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
-    """Return when how many licences come back, by name."""
-    now_us = snapshot.now_us
-    found: dict[str, list[tuple[int, int]]] = {}
+def _licenses_back(snapshot: Snapshot, kinds: Mapping[str, int]) -> Iterator[End]:
+    """Return when how many licences of some kinds come back."""
     for record in snapshot.running:
         if record.licenses:
-            end_us = record.end_us if record.end_us > now_us else now_us + SOON_US
+            end_us = expected_end_us(record, snapshot.now_us)
             for name, count in license_counts(record.licenses):
-                found.setdefault(name, []).append((end_us, count))
-    return found
+                if name in kinds:
+                    yield end_us, kinds[name], count
 
 
 def _union(masks: list[bytes]) -> int:
