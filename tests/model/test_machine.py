@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyslurm_ng.ctld.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import job_end, node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.model import events as ev
+from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association, Qos
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
+from pyslurm_ng.model.cluster import Cluster, Submitter, free_job_id, is_completing
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.states import JobState, NodeState
@@ -124,6 +124,19 @@ class ClusterMachine(RuleBasedStateMachine):
         state = JobState.FAILED if status else JobState.COMPLETED
         self.record(job_end.complete(self.cluster, job, state, self.now_us, exit_code=status))
 
+    @precondition(lambda self: self.cluster.pending or self.cluster.active)
+    @rule(
+        choice=st.randoms(use_true_random=False),
+        qos=st.sampled_from(["", "high"]),
+        account=st.sampled_from(["acct", "other"]),
+    )
+    def job_is_updated(self, choice: object, qos: str, account: str) -> None:
+        """An operator moves a job to another account and QOS."""
+        job_ids = [*self.cluster.pending, *self.cluster.active]
+        job_id = choice.choice(job_ids)  # type: ignore[attr-defined]
+        fields: dict[str, object] = {"qos": qos, "account": account}
+        self.record([ev.JobUpdated(self.now_us, job_id, fields=fields)])
+
     @rule(choice=st.randoms(use_true_random=False))
     def node_reports(self, choice: object) -> None:
         """A node says that it did one of its duties; the last clean node ends the job."""
@@ -172,6 +185,8 @@ class ClusterMachine(RuleBasedStateMachine):
         fresh = snapshot(self.cluster, self.now_us)
         assert sorted(kept.waiting, key=_id) == sorted(fresh.waiting, key=_id)
         assert sorted(kept.running, key=_id) == sorted(fresh.running, key=_id)
+        assert kept.gres_busy == self.cluster.columns.gres_busy
+        assert kept.gres_used == self.cluster.columns.gres_used
 
     @invariant()
     def kept_counts_are_as_new_ones(self) -> None:
@@ -186,6 +201,16 @@ class ClusterMachine(RuleBasedStateMachine):
             assert +Counter(one.tres) == +Counter(other.tres)
         for job_id in self.cluster.active:
             kept.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
+
+    @invariant()
+    def submitted_jobs_are_counted(self) -> None:
+        """By who submitted them, tasks of arrays counted singly, as if all were looked at."""
+        counted: Counter[Submitter] = Counter()
+        for job_id in (*self.cluster.pending, *self.cluster.active):
+            job = self.cluster.jobs[job_id]
+            one = Submitter(job.uid, job.assoc_id, job.account, job.qos, job.partition)
+            counted[one] += task_ranges.count(job.array_pending) or 1
+        assert self.cluster.submitted == counted
 
     @invariant()
     def is_sound(self) -> None:

@@ -12,6 +12,8 @@ from .node import NodeGres, spec_as_found
 from .rows import Load
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeState
 
+_GRES_COLUMNS = ("gres_busy", "gres_used")
+
 
 def check(cluster: Cluster) -> list[str]:
     """Return every broken invariant as one sentence; an empty list for a sound cluster."""
@@ -178,6 +180,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "array_active",
         "array_waiting",
         "unsplit_tasks",
+        "submitted",
         "dependents",
         "singletons",
         "assoc_by_key",
@@ -189,6 +192,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
     used = {name: count for name, count in cluster.licenses_used.items() if count}
     if used != fresh.licenses_used:
         broken.append("index licenses_used is out of date")
-    if cluster.columns.usable != fresh.columns.usable:
-        broken.append("column usable is out of date")
+    for name in ("usable", "cpus_free", "mem_free_mib", "in_use", "cores_busy", *_GRES_COLUMNS):
+        if getattr(cluster.columns, name) != getattr(fresh.columns, name):
+            broken.append(f"column {name} is out of date")
     return broken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Set as AbstractSet
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -41,6 +41,16 @@ RUNS_PROLOG = 1  # PrologSlurmctld
 RUNS_EPILOG = 2  # EpilogSlurmctld
 
 _NOTHING: dict[str, int] = {}
+
+
+class Submitter(NamedTuple):
+    """For whom and where a job was submitted: what limits on the number of jobs go by."""
+
+    uid: int
+    assoc_id: int
+    account: str
+    qos: str
+    partition: str  # several joined by commas while it waits
 
 
 class NodeUse:
@@ -100,6 +110,7 @@ class NodeColumns:
         "cores_busy",
         "cpus_free",
         "gres_busy",
+        "gres_changes",
         "gres_used",
         "in_use",
         "mem_free_mib",
@@ -115,6 +126,13 @@ class NodeColumns:
         # The dicts are replaced, never changed: passes may keep them.
         self.gres_busy: list[dict[str, int]] = []
         self.gres_used: list[dict[str, int]] = []
+        self.gres_changes = 0  # grows with each change of these two
+
+    def set_gres(self, node_id: int, use: NodeUse) -> None:
+        """Enter which devices of a node are in use."""
+        self.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
+        self.gres_used[node_id] = dict(use.gres_count) if use.gres_count else _NOTHING
+        self.gres_changes += 1
 
 
 class ClusterImage(Struct, array_like=True, gc=False):
@@ -229,6 +247,8 @@ class Cluster:
         self.reserved: dict[int, str] = {}  # node in an active reservation -> its name
         self.array_waiting: dict[int, int] = {}  # tasks that wait in each record of an array
         self.unsplit_tasks = 0  # all of them but one for each record
+        self.submitted: dict[Submitter, int] = {}  # jobs that wait or run, tasks counted singly
+        self._submitter_of: dict[int, Submitter] = {}
         # Answers that follow from nodes and partitions alone; emptied when one of them changes.
         self.memo: dict[object, object] = {}
         self._requests: Known = {}
@@ -380,6 +400,7 @@ class Cluster:
             setattr(self, name, {})
         self.array_active, self.array_waiting, self.memo = {}, {}, {}
         self.unsplit_tasks = 0
+        self.submitted, self._submitter_of = {}, {}
         self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
         self.index_assocs()
         self.index_reservations()
@@ -486,6 +507,28 @@ class Cluster:
         if now:
             self.array_waiting[job.job_id] = now
         self.unsplit_tasks += max(now, 1) - before
+        self._count_submitted(job, before, max(now, 1))
+
+    def _count_submitted(self, job: Job, before: int, now: int) -> None:
+        """Count a record as `now` jobs of its submitter; so far it was `before`, if it counted."""
+        job_id, counted = job.job_id, self.submitted
+        known = self._submitter_of.get(job_id)
+        submitter: Submitter | None = None
+        if job.state not in TERMINAL_STATES or is_completing(job):
+            submitter = Submitter(job.uid, job.assoc_id, job.account, job.qos, job.partition)
+        if submitter == known and before == now:
+            return
+        if known is not None:
+            left = counted[known] - before
+            if left:
+                counted[known] = left
+            else:
+                del counted[known]
+        if submitter is None:
+            self._submitter_of.pop(job_id, None)
+        else:
+            self._submitter_of[job_id] = self._words.setdefault(submitter, submitter)
+            counted[submitter] = counted.get(submitter, 0) + now
 
     def take_licenses(self, job: Job, sign: int) -> None:
         """Count (sign 1) or give back (sign -1) the licences a job holds."""
@@ -502,6 +545,7 @@ class Cluster:
         self.columns.cores_busy = [0] * total
         self.columns.gres_busy = [_NOTHING] * total
         self.columns.gres_used = [_NOTHING] * total
+        self.columns.gres_changes += 1
         for node_id in range(total):
             self.touch_node(node_id)
 
@@ -518,8 +562,8 @@ class Cluster:
         columns.mem_free_mib[node_id] = schedulable_mem_mib(node.spec) - use.mem_mib
         columns.in_use[node_id] = bool(use.allocs)
         columns.cores_busy[node_id] = use.cores
-        columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
-        columns.gres_used[node_id] = dict(use.gres_count) if use.gres_count else _NOTHING
+        if use.gres_count or columns.gres_used[node_id]:
+            columns.set_gres(node_id, use)
 
     def hold(self, job_id: int, allocs: Iterable[NodeAlloc]) -> None:
         """Let a running job hold something on nodes."""
@@ -558,42 +602,41 @@ class Cluster:
         columns.in_use[node_id] = 1
         columns.cores_busy[node_id] = use.cores
         if alloc.gres:
-            columns.gres_busy[node_id] = dict(use.gres) if use.gres else _NOTHING
-            columns.gres_used[node_id] = dict(use.gres_count)
+            columns.set_gres(node_id, use)
 
     def give_back(self, job_id: int, node_ids: Iterable[int], time_us: int) -> None:
         """End what a job holds on nodes."""
-        uses, nodes = self.use, self.nodes
+        uses, nodes, columns = self.use, self.nodes, self.columns
+        cpus_free, mem_free_mib = columns.cpus_free, columns.mem_free_mib
+        in_use, cores_busy = columns.in_use, columns.cores_busy
         for node_id in node_ids:
-            use = uses[node_id]
-            assert job_id in use.allocs, (job_id, node_id)
-            del use.allocs[job_id]
+            use, node = uses[node_id], nodes[node_id]
+            allocs = use.allocs
+            assert job_id in allocs, (job_id, node_id)
+            del allocs[job_id]
             if use.completing:
                 use.completing.pop(job_id, None)
-            node = nodes[node_id]
+            self.releases += 1
             if node is not None:
                 node.last_busy_us = time_us
-            self.releases += 1
-            self.recount(node_id)
+            if allocs or node is None:
+                self.recount(node_id)
+                continue
+            # Most nodes of large jobs are given back whole.
+            cpus_free[node_id] += use.cpus
+            in_use[node_id] = use.cpus = use.cores = 0
+            cores_busy[node_id] = 0
+            if use.mem_mib:
+                mem_free_mib[node_id] += use.mem_mib
+                use.mem_mib = 0
+            if use.gres_count:
+                use.gres, use.gres_count = {}, {}
+                columns.set_gres(node_id, use)
 
     def recount(self, node_id: int) -> None:
         """Add up anew what jobs hold on a node."""
-        use, columns = self.use[node_id], self.columns
-        if use.allocs or self.nodes[node_id] is None:
-            use.count(self.suspended)
-            self.touch_node(node_id)
-            return
-        # Most nodes are given back whole.
-        columns.cpus_free[node_id] += use.cpus
-        columns.in_use[node_id] = 0
-        columns.cores_busy[node_id] = 0
-        use.cpus = use.cores = 0
-        if use.mem_mib:
-            columns.mem_free_mib[node_id] += use.mem_mib
-            use.mem_mib = 0
-        if use.gres_count:
-            columns.gres_busy[node_id] = columns.gres_used[node_id] = _NOTHING
-            use.gres, use.gres_count = {}, {}
+        self.use[node_id].count(self.suspended)
+        self.touch_node(node_id)
 
 
 def _packed(job: Job) -> msgspec.Raw:

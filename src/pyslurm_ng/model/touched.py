@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from . import events as ev
 
 EVERYTHING = (-1,)
@@ -32,7 +34,8 @@ _JOB_AND_NODES = (
     ev.JobCompleting,
     ev.JobResized,
 )
-_ABOUT_A_JOB = (*_ONE_JOB, *_JOB_AND_NODES)
+_ABOUT_A_JOB = frozenset((*_ONE_JOB, *_JOB_AND_NODES))
+_job_id = attrgetter("job_id")
 _SHOWN_BY_NODES = (
     ev.ConfigLoaded,
     ev.PartitionUpdated,
@@ -47,10 +50,8 @@ _NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
 
 def touched_jobs(event: ev.AnyEvent) -> Ids:
     """Return the ids of the jobs whose records an event changed; `EVERYTHING` stands for all."""
-    if isinstance(event, ev.DutiesDone):  # most events are
-        return ()
-    if isinstance(event, _ABOUT_A_JOB):
-        return (event.job_id,)
+    if type(event) in _ABOUT_A_JOB:  # most events are; each is asked several times
+        return (_job_id(event),)
     if isinstance(event, ev.ArrayTaskSplit):
         return (event.array_job_id, event.job_id)
     if isinstance(event, ev.JobPurged):

@@ -36,7 +36,8 @@ class Snapshot:
     """Everything a pass may know. Node columns are indexed by node id.
 
     cores_busy: bit mask of cores in use; gres_busy: "name:type" -> device mask;
-    gres_used: "name:type" -> count. Columns are copies; the records are frozen.
+    gres_used: "name:type" -> count. Columns are copies, those of devices shared by passes.
+    The records are frozen.
     """
 
     now_us: int
@@ -93,6 +94,9 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
     waiting, running = (views or Views()).renew(cluster, now_us)
     inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
     kept = kept_from(inside, ())
+    gres_busy, gres_used = _gres_columns(cluster)
+    if cluster.claims:
+        gres_busy, gres_used = gres_busy[:], gres_used[:]  # what is claimed is entered below
     view = Snapshot(
         now_us=now_us,
         specs=static.specs,
@@ -102,8 +106,8 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         cpus_free=columns.cpus_free[:],
         mem_free_mib=columns.mem_free_mib[:],
         cores_busy=columns.cores_busy[:],
-        gres_busy=columns.gres_busy[:],
-        gres_used=columns.gres_used[:],
+        gres_busy=gres_busy,
+        gres_used=gres_used,
         in_use=columns.in_use[:],
         partitions=dict(cluster.partitions),
         node_by_name=static.node_by_name,
@@ -158,6 +162,22 @@ def outline(cluster: Cluster, now_us: int) -> Snapshot:
         total_nodes=static.total_nodes,
         assoc_priority=_assoc_priority(cluster),
     )
+
+
+class _GresColumns(NamedTuple):
+    changes: int
+    busy: list[dict[str, int]]
+    used: list[dict[str, int]]
+
+
+def _gres_columns(cluster: Cluster) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    """Return copies of the columns of devices, the same ones as long as nothing has changed."""
+    columns = cluster.columns
+    found = cluster.memo.get("gres_columns")
+    if not isinstance(found, _GresColumns) or found.changes != columns.gres_changes:
+        found = _GresColumns(columns.gres_changes, columns.gres_busy[:], columns.gres_used[:])
+        cluster.memo["gres_columns"] = found
+    return found.busy, found.used
 
 
 class _AssocPriorities(NamedTuple):

@@ -12,16 +12,15 @@ from typing import TypeAlias
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submit_account import Standing, enforced, lineage
-from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.amounts import requested_tres
 from pyslurm_ng.model.assoc import Limits, Qos
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, Submitter
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.limits.relative import absolute_qos
 
-Applies: TypeAlias = Callable[[Job], bool]
+Applies: TypeAlias = Callable[[Submitter], bool]
 _POLICY = Reject(Errno.ESLURM_ACCOUNTING_POLICY)
 
 
@@ -130,23 +129,23 @@ def _submit_limits(
 
 
 def _in_qos(cluster: Cluster, name: str) -> Applies:
-    """Return whether a job counts in a QOS: its own, or that of a partition it may use."""
+    """Return what says who counts in a QOS: by their own, or that of a partition they may use."""
     names = frozenset(one.name for one in cluster.partitions.values() if one.qos == name)
 
-    def applies(job: Job) -> bool:
-        if job.qos == name:
+    def applies(one: Submitter) -> bool:
+        if one.qos == name:
             return True
-        return bool(names) and not names.isdisjoint(job.partition.split(","))
+        return bool(names) and not names.isdisjoint(one.partition.split(","))
 
     return applies
 
 
 def _of_account(applies: Applies, account: str) -> Applies:
-    return lambda job: job.account == account and applies(job)
+    return lambda one: one.account == account and applies(one)
 
 
 def _in_assocs(ids: frozenset[int]) -> Applies:
-    return lambda job: job.assoc_id in ids
+    return lambda one: one.assoc_id in ids
 
 
 def _below(cluster: Cluster, assoc_id: int) -> frozenset[int]:
@@ -166,13 +165,8 @@ def _below(cluster: Cluster, assoc_id: int) -> frozenset[int]:
 
 def _count(cluster: Cluster, uid: int | None, applies: Applies) -> int:
     """Return how many queued and running jobs, tasks of arrays counted singly, a test holds for."""
-    if uid is None:
-        ids = [*cluster.pending, *cluster.active]
-    else:
-        ids = [job_id for job_id in cluster.user_jobs.get(uid, ()) if job_id not in cluster.ended]
-    total = 0
-    for job_id in ids:
-        job = cluster.jobs[job_id]
-        if applies(job):
-            total += task_ranges.count(job.array_pending) or 1
-    return total
+    return sum(
+        count
+        for submitter, count in cluster.submitted.items()
+        if uid in (None, submitter.uid) and applies(submitter)
+    )
