@@ -2,10 +2,12 @@
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+_Item = TypeVar("_Item")
 NEVER: int
 
+def untracked(items: list[_Item]) -> list[_Item]: ...
 def rank(
     waiting: list[Any],
     moving: list[float],

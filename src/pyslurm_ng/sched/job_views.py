@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
+from pyslurm_ng._select import untracked
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.ids import NO_VAL
@@ -94,7 +95,7 @@ class Views:
         for job_id in stale:
             self._renew_waiting(cluster, job_id, now_us)
             self._renew_running(cluster, job_id, now_us)
-        return [*self._waiting.values()], [*self._running.values()]
+        return untracked([*self._waiting.values()]), untracked([*self._running.values()])
 
     def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
         job = cluster.jobs[job_id] if job_id in cluster.pending else None

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TypeVar
 
+from msgspec import Struct
+
 from pyslurm_ng._select import first_of_each, places_used
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
@@ -50,11 +52,11 @@ class Preemption:
     together: tuple[Start, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True, gc=False):
     """Why a job does not start: Slurm's reason code and a sentence with numbers.
 
-    `shown` is what Slurm's commands print in place of the code's name, where they do.
+    `shown` is what Slurm's commands print in place of the code's name, where they do. The garbage
+    collector knows nothing of it, and so does not look through tables of a hundred thousand.
     """
 
     reason: Reason

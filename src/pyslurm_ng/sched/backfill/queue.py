@@ -9,7 +9,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from pyslurm_ng._select import rank
+from pyslurm_ng._select import rank, untracked
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import Waiting
@@ -84,7 +84,7 @@ class Queue:
             prepared = () if job.het_job_id else self._prepare(job, snapshot, ranking)
             return self._alike.setdefault(prepared, prepared)
 
-        moving = ranking.moving_parts(snapshot.waiting)
+        moving = untracked(ranking.moving_parts(snapshot.waiting))
         entries: list[Entry]
         entries, demands, without = rank(
             snapshot.waiting, moving, self._jobs, prepare, outcome.priorities

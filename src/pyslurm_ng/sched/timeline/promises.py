@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 
+from pyslurm_ng._select import untracked
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 
@@ -16,7 +17,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.job_ids: array[int] = array("q")
-        self.demands: list[Demand] = []
+        self.demands: list[Demand] = untracked([])
         self.starts_us: array[int] = array("q")
 
     def append(self, job_id: int, demand: Demand, start_us: int) -> None:
