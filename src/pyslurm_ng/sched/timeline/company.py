@@ -16,7 +16,7 @@ from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import Guest, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.timeline.pools import SOON_US
+from pyslurm_ng.sched.timeline.returns import SOON_US
 from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware
 
 

@@ -10,7 +10,7 @@ from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.timeline.pools import SOON_US
+from pyslurm_ng.sched.timeline.returns import SOON_US
 
 
 class LicenseTimeline:

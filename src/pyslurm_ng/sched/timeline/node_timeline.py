@@ -24,7 +24,7 @@ from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
-from pyslurm_ng.sched.timeline.pools import SOON_US
+from pyslurm_ng.sched.timeline.returns import SOON_US
 from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Hardware, Variant
 from pyslurm_ng.sched.timeline.shared_gpus import SharedGpus
 from pyslurm_ng.sched.timeline.slots import boundaries

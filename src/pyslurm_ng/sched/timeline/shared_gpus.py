@@ -16,7 +16,7 @@ from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
-from pyslurm_ng.sched.timeline.pools import SOON_US
+from pyslurm_ng.sched.timeline.returns import SOON_US
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 Gpu = tuple[int, int]  # node id, number
