@@ -60,6 +60,8 @@ def fold(names: list[str] | tuple[str, ...]) -> str:
     numbers follow one another in the same width become a range. Text after the last number keeps a
     name out of brackets, as in Slurm.
     """
+    if len(names) == 1:
+        return names[0]
     out: list[str] = []
     group_prefix: str | None = None
     ranges: list[list[int]] = []  # [first, last, width]; width is that of the padded form

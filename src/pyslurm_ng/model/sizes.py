@@ -80,6 +80,33 @@ def node_sizes(text: str) -> tuple[int, ...]:
 
 def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
     """Return the sizes of `request` with the defaults of `partition`."""
+    nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu = least_counts(
+        request, partition
+    )
+    if partition is not None:
+        nodes_max = min(nodes_max, partition.max_nodes)
+    per_node, per_cpu, per_gpu, whole = _memory(request, partition, _gpus_on_node(request))
+    return JobSizes(
+        nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole,
+        cpus_per_gpu,
+    )  # fmt: skip
+
+
+def _gpus_on_node(request: JobRequest) -> int:
+    if not (request.gres or request.gpus_per_node or request.gpus_per_socket):
+        return 0
+    return _gpus_per_node(
+        request.gres,
+        request.gpus_per_node,
+        request.gpus_per_socket,
+        request.sockets_per_node,
+    )
+
+
+def least_counts(
+    request: JobRequest, partition: Partition | None
+) -> tuple[int, int, int, int, int, int]:
+    """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus and cpus_per_gpu of a request."""
     cpus_per_gpu = request.cpus_per_gpu
     if partition is not None and not cpus_per_gpu and not request.cpus_per_task:
         cpus_per_gpu = partition.def_cpus_per_gpu
@@ -87,15 +114,7 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
     least_nodes = partition.min_nodes if partition is not None else 0
     if 0 < request.nodes_max < least_nodes:
         least_nodes = 0
-    gpus_per_node = 0
-    if request.gres or request.gpus_per_node or request.gpus_per_socket:
-        gpus_per_node = _gpus_per_node(
-            request.gres,
-            request.gpus_per_node,
-            request.gpus_per_socket,
-            request.sockets_per_node,
-        )
-    key = (
+    return _counts(
         request.nodes_min,
         request.nodes_max,
         request.ntasks,
@@ -105,18 +124,10 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
         cpus_per_gpu,
         request.mincpus,
         request.gpus,
-        gpus_per_node,
+        _gpus_on_node(request),
         request.gpus_per_task,
         least_nodes,
     )
-    nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu = _counts(*key)
-    if partition is not None:
-        nodes_max = min(nodes_max, partition.max_nodes)
-    per_node, per_cpu, per_gpu, whole = _memory(request, partition, gpus_per_node)
-    return JobSizes(
-        nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole,
-        cpus_per_gpu,
-    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

@@ -80,8 +80,15 @@ class PlannedNodes(Mapping[int, tuple[int, ...]]):
             del self._compute
         return self._found
 
+    def nodes_of(self, job_id: int) -> tuple[int, ...]:
+        """Return the nodes promised to a job; none: ()."""
+        return self._all().get(job_id, ())
+
     def __getitem__(self, job_id: int) -> tuple[int, ...]:
-        return self._all()[job_id]
+        found = self.nodes_of(job_id)
+        if not found:
+            raise KeyError(job_id)
+        return found
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._all())
@@ -117,10 +124,10 @@ class PlacedNodes(PlannedNodes):
         self._order = order
         self._nodes: frozenset[int] | None = None
 
-    def __getitem__(self, job_id: int) -> tuple[int, ...]:
+    def nodes_of(self, job_id: int) -> tuple[int, ...]:
         index = bisect_left(self._jobs, job_id)
         if index == len(self._jobs) or self._jobs[index] != job_id:
-            raise KeyError(job_id)
+            return ()
         begin = self._begins[index] + 1
         places = self._placed[begin : begin + self._placed[begin - 1]]
         return tuple(sorted(self._order[place] for place in places))
@@ -144,12 +151,12 @@ class JoinedNodes(PlannedNodes):
     def __init__(self, parts: Sequence[PlannedNodes]) -> None:
         self._parts = parts
 
-    def __getitem__(self, job_id: int) -> tuple[int, ...]:
+    def nodes_of(self, job_id: int) -> tuple[int, ...]:
         for part in self._parts:
-            found = part.get(job_id)
-            if found is not None:
+            found = part.nodes_of(job_id)
+            if found:
                 return found
-        raise KeyError(job_id)
+        return ()
 
     def __iter__(self) -> Iterator[int]:
         return iter(dict.fromkeys(job_id for part in self._parts for job_id in part))

@@ -21,7 +21,7 @@ from pyslurm_ng.model.ids import NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import JobSizes, job_sizes
+from pyslurm_ng.model.sizes import JobSizes, job_sizes, least_counts
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.preemption import modes as preempt_modes
 
@@ -164,11 +164,11 @@ _TRES_TEXTS_KEPT = 10_000
 
 def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
     """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
-    sizes = job_sizes(job.request, partition)
+    nodes_min, _, tasks, _, cpus, _ = least_counts(job.request, partition)
     if job.nodes:
-        cpus = sum(alloc.cpus for alloc in job.nodes)
-        return len(job.nodes), cpus, job.total_tasks or sizes.tasks
-    return sizes.nodes_min, sizes.cpus, sizes.tasks
+        held = sum(alloc.cpus for alloc in job.nodes)
+        return len(job.nodes), held, job.total_tasks or tasks
+    return nodes_min, cpus, tasks
 
 
 def first_partition(cluster: Cluster, job: Job) -> Partition | None:
@@ -242,7 +242,7 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     start_us = soft.expected_start_us.get(job_id, 0)
     if not start_us and reason == Reason.BeginTime:
         start_us = job.begin_us
-    planned = soft.sched_nodes.get(job_id)
+    planned = soft.sched_nodes.nodes_of(job_id)
     names = ""
     if planned:
         nodes = (cluster.nodes[node_id] for node_id in planned)
