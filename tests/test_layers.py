@@ -46,7 +46,7 @@ LIBRARIES = {
         "sim",
         "web",
         "sched.plan",  # its records are none of the garbage collector's business
-    ],  # fmt: skip
+    ],
     "msgpack": ["wire", "cli"],
     "zmq": ["wire.endpoint"],
     "sqlalchemy": ["dbd"],
