@@ -94,6 +94,7 @@ _WORD_LISTS = (
     "PriorityFlags",
     "TopologyParam",
     "LicenseParameters",
+    "DependencyParameters",
 )
 
 

@@ -160,6 +160,8 @@ _WHOLE_CORES = "as in Slurm no two jobs share a core; here all its threads are c
 
 NO_EFFECT: dict[tuple[str, str], str] = {
     ("CliFilterPlugins", "cli_filter/syslog"): "submissions are logged by slurmctld",
+    ("DependencyParameters", "disable_remote_singleton"): "there are no federations",
+    ("DependencyParameters", "max_depend_depth"): "chains of jobs are followed to their end",
     ("JobCompType", "jobcomp/elasticsearch"): _NOT_YET,
     ("JobCompType", "jobcomp/kafka"): _NOT_YET,
     ("JobCompType", "jobcomp/lua"): _NOT_YET,

@@ -177,19 +177,23 @@ def test_job_starts_with_its_last_prolog() -> None:
     assert not job.flags & JobFlag.CONFIGURING
 
 
-def test_failed_prolog_drains_and_holds() -> None:
-    cluster = cluster_of()
+@pytest.mark.parametrize("words", ["", "nohold_on_prolog_fail"])
+def test_failed_prolog_drains_and_holds(words: str) -> None:
+    """The site may want the job to try again elsewhere at once."""
+    conf = conf_of(FOUR_NODES + (f"\nSchedulerParameters={words}\n" if words else ""))
+    cluster = cluster_of(conf)
     job = running(cluster)
     node = cluster.node(job.batch_node_id)
     report = nm.LaunchFailed(
         job.job_id, 0, launch_duty(cluster, job), 4020, "/p: exit code 1", "Prolog error"
     )
-    tell(cluster, node.node_id, report)
+    tell(cluster, node.node_id, report, conf)
     assert node.flags & NodeFlag.DRAIN and node.reason == "Prolog error"
     (duty,) = cluster.duties[node.node_id].values()
-    tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
-    assert (job.state, job.priority, job.attempt) == (JobState.PENDING, 0, 1)
-    assert job.reason_text == "launch failed requeued held"
+    tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id), conf)
+    assert (job.state, job.attempt) == (JobState.PENDING, 1)
+    assert (job.priority == 0) == (not words)
+    assert (job.reason_text == "launch failed requeued held") == (not words)
 
 
 def test_failed_epilog_drains() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -296,6 +297,20 @@ def test_grace_time() -> None:
     site.clean_up()
     site.run()
     assert site.state(high) == JobState.RUNNING and site.states(*low).count("RUNNING") == 3
+
+
+@pytest.mark.parametrize(("words", "signals"), [("", [18, 15]), ("send_user_signal", [18, 10, 15])])
+def test_the_users_own_signal(words: str, signals: list[int]) -> None:
+    """It comes before SIGTERM, if the administrator wants that."""
+    text = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=30")
+    site = Site(text + (f"PreemptParameters={words}\n" if words else ""))
+    for _ in range(4):
+        site.job("low", 4, signal=10)
+    site.run()
+    site.job("high", 4)
+    assert site.run().preemptions
+    duties = [duty for of in site.cluster.duties.values() for duty in of.values()]
+    assert [duty.signal for duty in duties if duty.kind == DutyKind.SIGNAL] == signals
 
 
 def test_exempt_time_holds_off_exactly() -> None:

@@ -75,19 +75,16 @@ class Inside:
             order = LimitOrder(snapshot.limits, _ranks(ranking, snapshot))
         if wants_several(jobs.values()):
             licenses = LicenseOrder(snapshot, _ranks(ranking, snapshot))
+        orders = [one for one in (order, licenses) if one is not None]
         while True:
             outcome, seen, left = self._round(
                 snapshot, policy, jobs, budget, fairshare, order, licenses
             )
-            if order is not None and not order.is_settled():
-                if licenses is not None:
-                    licenses.begin()
-            elif licenses is None or licenses.is_settled():
+            settled = [one.is_settled() for one in orders]  # each learns from the round
+            if all(settled):
                 break
-            else:
-                licenses.begin()
-                if order is not None:
-                    order.begin()
+            for one in orders:
+                one.begin()
         if order is not None:
             seen = dataclasses.replace(seen, limits=order.limits)
         snapshot = seen

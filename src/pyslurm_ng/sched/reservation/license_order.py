@@ -108,19 +108,15 @@ class LicenseOrder:
                 )
 
     def is_settled(self) -> bool:
-        """Return whether this round may stand; else another one is to be planned."""
+        """Return whether this round may stand; else another one is to begin."""
         self._rounds += 1
         started = {one.job_id: one.started for one in self._asked}
         for job_id, count in self._given.items():
             if started.get(job_id, 0) < count:
                 self._most[job_id] = started.get(job_id, 0)
-        fair = self._in_order()
-        if self._rounds >= _MOST_ROUNDS or fair == {
-            key: count for key, count in started.items() if count
-        }:
-            return True
-        self._given = fair
-        return False
+        self._given = self._in_order()
+        is_fair = self._given == {job_id: count for job_id, count in started.items() if count}
+        return is_fair or self._rounds >= _MOST_ROUNDS
 
     def begin(self) -> None:
         """Begin another round."""
@@ -144,7 +140,8 @@ class LicenseOrder:
 
 def _fit(one: _Asked, left: dict[str, int]) -> int:
     """Return for how many of the starts that a job wants there are licences."""
-    return min([one.wanted, *(left[name] // each for name, each in one.licenses if each)])
+    most = min([one.wanted, *(left[name] // each for name, each in one.licenses if each)])
+    return max(0, most)
 
 
 def wants_several(jobs: Iterable[Sequence[Waiting]]) -> bool:

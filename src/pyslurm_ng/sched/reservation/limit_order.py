@@ -80,7 +80,7 @@ class LimitOrder:
         return self._rank(job)
 
     def is_settled(self) -> bool:
-        """Return whether this round may stand; else another one has begun."""
+        """Return whether this round may stand; else another one is to begin."""
         claims = dict(self._claims)
         self._drop_idle(claims)
         if self._rounds < _MOST_ROUNDS:
@@ -88,7 +88,6 @@ class LimitOrder:
         if claims == self._claims or self._rounds > _MOST_ROUNDS:
             return True
         self._claims = claims
-        self.begin()
         return False
 
     def _drop_idle(self, claims: dict[int, _Claim]) -> None:
