@@ -21,9 +21,12 @@ Usage: slurmd [OPTIONS]
   -C              Print this host's hardware as a line for slurm.conf, and end.
   -d STEPD        Accepted as Slurm does; slurmstepd lies beside slurmd.
   -D              Run in the foreground.
+  --extra TEXT    Have the node's Extra say this.
   -f FILE         Read configuration from FILE.
   -G              Print the generic resources of this node, and end.
   -h, --help      Print this help message.
+  --instance-id TEXT    Have the node's InstanceId say this.
+  --instance-type TEXT  Have the node's InstanceType say this.
   -L LOGFILE      Log messages to the file LOGFILE.
   -M              Accepted as Slurm does; pages are not locked.
   -n VALUE        Run at this niceness.
@@ -35,7 +38,7 @@ Usage: slurmd [OPTIONS]
   -V, --version   Print version information and end.
 """
 _SHORT = "bcCd:Df:GhL:Mn:N:qsvV"
-_LONG = ["help", "systemd", "version"]
+_LONG = ["extra=", "help", "instance-id=", "instance-type=", "systemd", "version"]
 _REFUSED = {"-Z": "dynamic nodes", "-F": "dynamic future nodes", "--conf": "dynamic nodes",
             "--conf-server": "configless nodes"}  # fmt: skip
 
@@ -80,6 +83,9 @@ def main(argv: list[str]) -> int:
         verbose=names.count("-v"),
         quiet=names.count("-q"),
         boot_id=os.urandom(16).hex() if "-b" in names else "",
+        extra=values.get("--extra", ""),
+        instance_id=values.get("--instance-id", ""),
+        instance_type=values.get("--instance-type", ""),
     )
     if "-G" in names:
         return print_resources(options)

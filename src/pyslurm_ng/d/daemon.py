@@ -293,6 +293,9 @@ class Daemon:
             daemon_start_us=self._started_us,
             hostname=host.hostname,
             addr=node.address,
+            instance_id=self.options.instance_id,
+            instance_type=self.options.instance_type,
+            extra=self.options.extra,
         )
 
     def status(self) -> nm.NodeDaemonStatus:

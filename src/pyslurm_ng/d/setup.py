@@ -38,6 +38,9 @@ class Options:
     verbose: int = 0
     quiet: int = 0
     boot_id: str = ""  # -b: a node that says it was just booted
+    extra: str = ""  # for the node's Extra, InstanceId and InstanceType
+    instance_id: str = ""
+    instance_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,18 @@ def launched(cluster: Cluster) -> Job:
     return job
 
 
+def test_a_new_slurmd_writes_extra_on_its_node() -> None:
+    """What is written afterwards stays until the daemon is started again."""
+    cluster = cluster_of()
+    first = with_fields(extra='{"a": 1}', daemon_start_us=1)
+    assert registered(cluster, first).extra == '{"a": 1}'
+    apply(cluster, ev.NodeUpdated(LATER_US, (0,), {"extra": "by hand"}))
+    assert registered(cluster, first).extra == "by hand"
+    assert registered(cluster, with_fields(daemon_start_us=2)).extra == "by hand"
+    again = with_fields(extra='{"a": 2}', daemon_start_us=3)
+    assert registered(cluster, again).extra == '{"a": 2}'
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

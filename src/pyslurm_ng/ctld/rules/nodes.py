@@ -36,7 +36,18 @@ def register(
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
     events = _lost_jobs(cluster, node, running, rebooted, now_us)
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
-    return events
+    return events + _said_at_start(node, facts, now_us)
+
+
+def _said_at_start(node: Node, facts: NodeFacts, now_us: int) -> list[ev.AnyEvent]:
+    """Return that a slurmd that has just started writes Extra on its node.
+
+    Later registrations leave what an administrator has written since.
+    """
+    is_new = node.facts.daemon_start_us != facts.daemon_start_us
+    if not is_new or facts.extra in ("", node.extra):
+        return []
+    return [ev.NodeUpdated(now_us, (node.node_id,), {"extra": facts.extra})]
 
 
 def _registered(
