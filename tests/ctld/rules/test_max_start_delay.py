@@ -124,6 +124,20 @@ def test_it_leaves_when_the_reservations_job_comes() -> None:
     assert mine.job_id in scene.cluster.claims
 
 
+def test_who_preempts_elsewhere_is_not_lent_nodes_as_well() -> None:
+    """It gets room once."""
+    scene = Room(f"{PREEMPTS}\nPartitionName=high Nodes=ALL PriorityTier=9", plan=Planner())
+    scene.make(nodes="n[1-2]", maxstartdelay="10", users="alice")
+    low = [scene.job(BOB, ntasks=16, nodes_min=1, node_list=name) for name in ("n3", "n4")]
+    scene.run_pass()
+    first = polite(scene, partition="high", minutes=60)
+    plan = scene.run_pass()
+    served = [start.job_id for start in plan.starts]
+    served += [item.start.job_id for item in plan.preemptions]
+    assert served == [first.job_id]
+    assert all(job.state == JobState.RUNNING for job in low)
+
+
 @pytest.mark.parametrize("nodes", ["n1", "n[1-2]"])
 def test_only_the_reservations_nodes_are_opened(nodes: str) -> None:
     """Of another reservation without a delay nothing is."""

@@ -42,12 +42,14 @@ def add_overlapping(
     for place in snapshot.reservations:
         if not place.max_start_delay_s or not place.node_ids:
             continue
-        started = {start.job_id for start in plan.starts}
+        # What has preempted others waits for their room, not for this.
+        served = {start.job_id for start in plan.starts} | snapshot.claims.keys()
+        served |= {item.start.job_id for item in plan.preemptions}
         guests = [
             dataclasses.replace(job, is_guest=True)
             for job in snapshot.waiting
             if job.job_id in plan.waits
-            and job.job_id not in started
+            and job.job_id not in served
             and not job.het_job_id
             and gives_way(place, job.request)
         ]
@@ -66,12 +68,14 @@ def _add(
 ) -> None:
     jobs = {job.job_id: job for job in snapshot.waiting}
     room = _room(plan, snapshot, place)
+    if not room.node_ids:
+        return
     bare = changed_reservation(place, node_ids=(), core_masks=(), gres=())
     others = (bare if item.name == place.name else item for item in snapshot.reservations)
     seen = held(snapshot, room, plan.starts, jobs)
     seen = dataclasses.replace(seen, reservations=(*others, room))
     depth = min(policy.reserve_depth, EVERY_JOB - 1)
-    plain = dataclasses.replace(policy, is_smart=False, reserve_depth=depth)
+    plain = dataclasses.replace(policy, is_smart=False, reserve_depth=depth, preempt_by="")
     found = planner(place_view(seen, room, guests), plain, EVERY_JOB, fairshare)
     plan.starts += found.starts
     plan.tested += found.tested
