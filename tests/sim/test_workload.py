@@ -26,6 +26,18 @@ def test_broken_lines_are_named_and_left_out() -> None:
     assert trace.complaints("t.swf")[0] == "t.swf:3: 3 columns where 18 are expected"
 
 
+def test_numbers_beyond_any_clock_are_broken_lines() -> None:
+    huge = line(2, 10**13, 5, 1, 10)
+    trace = parse_swf([line(1, 0, 5, 2, 10), huge, "inf " * 18, "nan " * 18, "1e400 " * 18])
+    assert [job.number for job in trace.jobs] == [1]
+    assert trace.broken == [
+        (2, "a column is over 10000000000"),
+        (3, "a column is not a number"),
+        (4, "a column is not a number"),
+        (5, "a column is not a number"),
+    ]
+
+
 def test_gzipped_traces_are_read(tmp_path: Path) -> None:
     """Archives keep them compressed."""
     path = tmp_path / "t.swf.gz"

@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+_MOST = 10**10  # seconds of a time, 300 years, or anything else
+
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
@@ -68,8 +70,11 @@ def parse_swf(lines: Iterable[str]) -> Trace:
             continue
         try:
             values = [int(float(word)) for word in fields[:12]]
-        except ValueError:
+        except (ValueError, OverflowError):
             trace.broken.append((number, "a column is not a number"))
+            continue
+        if max(values) > _MOST:
+            trace.broken.append((number, f"a column is over {_MOST}"))
             continue
         processors = values[7] if values[7] > 0 else values[4]
         run_s, requested_s = values[3], values[8]

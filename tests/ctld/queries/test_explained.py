@@ -42,7 +42,7 @@ def answer(scene: Scene, job: Job, asked: str = "") -> JobExplained:
     [
         (held_by_admin, "held by an administrator"),
         (lambda scene: scene.waiting(flags=REQ_HOLD), "held by its user"),
-        (max_requeue, "after 6 launches that failed"),
+        (max_requeue, "its last 6 launches failed"),
         (reservation_deleted, "its reservation is gone"),
         (launch_failed, "launch failed requeued held"),
     ],

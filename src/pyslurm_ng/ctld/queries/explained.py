@@ -187,7 +187,10 @@ def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) 
         text = f"its begin time is {minutes(job.begin_us - now_us)} away"
         if job.attempt and job.reason == Reason.BeginTime:
             text = f"it was put back into the queue and waits {minutes(job.begin_us - now_us)} more"
-            text += ", so that its nodes can clean up"
+            if job.launch_failures:
+                text += f": {_failed_launches(job)}, and the wait doubles each time"
+            else:
+                text += ", so that its nodes can clean up"
         lines.append(text)
     lines += _array(cluster, job)
     found = soft.reason.get(job.job_id)
@@ -212,12 +215,7 @@ def _suspended(cluster: Cluster, job: Job, sees: Sees) -> str:
 def _hold(cluster: Cluster, job: Job) -> str:
     """Return who held a job and who lets it go."""
     if job.reason == Reason.JobHoldMaxRequeue:
-        failed = (
-            plural(job.launch_failures, "launch")
-            if job.launch_failures == 1
-            else (f"{job.launch_failures} launches")
-        )
-        return f"it is held after {failed} that failed; an administrator lets it go"
+        return f"it is held: {_failed_launches(job)}; an administrator lets it go"
     if job.reason == Reason.ReservationDeleted:
         return "it is held since its reservation is gone; its user or an administrator lets it go"
     if job.reason == Reason.JobHeldAdmin:
@@ -229,6 +227,11 @@ def _hold(cluster: Cluster, job: Job) -> str:
     if job.flags & JobFlag.REQUEUE_HOLD:
         return "it was put back into the queue and is held; its user lets it go"
     return "it is held by its user, who lets it go"
+
+
+def _failed_launches(job: Job) -> str:
+    times = job.launch_failures
+    return "its last launch failed" if times == 1 else f"its last {times} launches failed"
 
 
 def _array(cluster: Cluster, job: Job) -> list[str]:
