@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
@@ -169,3 +170,42 @@ def test_a_start_tells_what_the_job_waited_for() -> None:
     room.settle()
     room.end_pass()
     assert (job.state, told) == (JobState.RUNNING, [Reason.PartitionDown])
+
+
+def wants(room: Room, job: Job, **fields: object) -> None:
+    """Change what a waiting job asks for, as `scontrol update` does."""
+    request = changed_request(job.request, **fields)
+    room.record([ev.JobUpdated(START_US, job.job_id, {}, request)])
+
+
+def test_a_job_that_was_changed_meanwhile_starts_as_it_is_now() -> None:
+    """The pass under way has planned what it asked for before; the next one starts it."""
+    room = Room(is_early=False)
+    job, other = room.job(), room.job()
+    room.settle()
+    wants(room, job, nodes_min=2, nodes_max=2)
+    room.end_pass()
+    assert (job.state, other.state) == (JobState.PENDING, JobState.RUNNING)
+    room.end_pass()
+    assert (job.state, len(job.nodes)) == (JobState.RUNNING, 2)
+
+
+def test_what_is_no_matter_of_room_does_not_hold_up_a_start() -> None:
+    room = Room(is_early=False)
+    job = room.job()
+    room.settle()
+    room.record([ev.JobUpdated(START_US, job.job_id, {"nice": 5})])
+    room.end_pass()
+    assert job.state == JobState.RUNNING
+
+
+def test_no_component_starts_beside_one_that_was_changed_meanwhile() -> None:
+    room = Room(is_early=False)
+    jobs = [room.cluster.jobs[one] for one in submit_het(room.cluster, JobRequest(), JobRequest())]
+    room.scheduler.due()
+    room.settle()
+    wants(room, jobs[1], nodes_min=2, nodes_max=2)
+    room.end_pass()
+    assert [job.state for job in jobs] == [JobState.PENDING] * 2
+    room.end_pass()
+    assert [len(job.nodes) for job in jobs] == [1, 2]

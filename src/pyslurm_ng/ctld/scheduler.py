@@ -66,6 +66,16 @@ _MAKES_DUE = (
 )
 
 
+# Of what changes a job's record: what its place was planned for. The rest is asked at its start.
+_WANTS = frozenset(("account", "assoc_id", "begin_us", "partition", "qos", "time_limit_min"))
+
+
+def _changes_wants(event: ev.AnyEvent) -> bool:
+    return isinstance(event, ev.JobUpdated) and (
+        event.request is not None or not _WANTS.isdisjoint(event.fields)
+    )
+
+
 def _makes_due(event: ev.AnyEvent) -> bool:
     if isinstance(event, ev.JobSubmitted):
         # A held job, or one that must wait for its time or others, changes nothing for now.
@@ -151,6 +161,7 @@ class Scheduler:
         self._begun_us = -_LONGEST_PAUSE_US
         self._snapshot_us = 0
         self._views = Views()
+        self._outdated: set[int] = set()  # jobs that ask for something else than the pass knows
         self._slices = Slices(edges.call_soon)
         self._is_freshening = False
         self._standings = Standings()
@@ -198,6 +209,8 @@ class Scheduler:
         for event in events:
             if not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
                 self._views.forget(touched_jobs(event))
+            if self._is_running and _changes_wants(event):
+                self._outdated.update(touched_jobs(event))
             if self._history is not None and isinstance(event, ev.JobEnded):
                 self._history.ended(self._writer.cluster.jobs[event.job_id])
         if self._views.is_much_stale and not self._is_freshening:
@@ -262,6 +275,7 @@ class Scheduler:
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
         taken_us = self._begun_us = monotonic_us()
         view = self.look()
+        self._outdated.clear()
         self._snapshot_us = monotonic_us() - taken_us
         if view.topologies:
             self._come_back(view)
@@ -343,6 +357,8 @@ class Scheduler:
     def _preempt(self, item: Preemption, now_us: int) -> None:
         """Make victims leave; start the job at once if they only have to be suspended."""
         writer = self._writer
+        if not self._outdated.isdisjoint(start.job_id for start in (item.start, *item.together)):
+            return
         events, found = preempt.split(writer.cluster, item, now_us)
         writer.record(events)
         if found is None:
@@ -397,12 +413,15 @@ class Scheduler:
         start = starts[position]
         position += 1
         if not start.het_job_id:
-            self._dispatch(start, now_us)
+            if start.job_id not in self._outdated:
+                self._dispatch(start, now_us)
             return position
         together = [start]
         while position < len(starts) and starts[position].het_job_id == start.het_job_id:
             together.append(starts[position])
             position += 1
+        if not self._outdated.isdisjoint(one.job_id for one in together):
+            return position
         waited_for = self._waited_for(start)
         events = dispatch_het(
             writer.cluster, together, now_us, prepare=self.prepare, waited_for=waited_for

@@ -455,7 +455,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.priority = event.priority
     job.partition = job.request.partition or job.partition
     job.nodes_before = job.nodes
-    job.nodes, job.licenses_alloc, job.batch_node_id, job.total_tasks = (), "", -1, 0
+    job.nodes, job.batch_node_id, job.total_tasks = (), -1, 0
     job.steps, job.next_step_id = {}, 0
     job.start_us = job.end_us = job.suspend_us = job.suspended_us = job.kill_us = 0
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
@@ -463,7 +463,8 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.reservation = job.failed_node = job.preempt_mode = ""
     job.preempt_us = job.suspended_by = 0
     job.rows = 1
-    _move_state(cluster, job)
+    _move_state(cluster, job)  # gives back the licences
+    job.licenses_alloc = ""
     cluster.index_dependencies(job)
 
 

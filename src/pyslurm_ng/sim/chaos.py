@@ -80,17 +80,26 @@ class SimNode:
     registered_with: int = 0
 
 
+def _never_refused(code: int, text: str) -> None:
+    raise Violation(f"a request was refused: {code} {text}")
+
+
 class _Answer:
     """A client's end of one request."""
 
-    def __init__(self, told: Callable[[Struct | bytes], None]) -> None:
+    def __init__(
+        self,
+        told: Callable[[Struct | bytes], None],
+        refused: Callable[[int, str], None] = _never_refused,
+    ) -> None:
         self._told = told
+        self._refused = refused
 
     def reply(self, answer: Struct | bytes) -> None:
         self._told(answer)
 
     def error(self, code: int, text: str) -> None:
-        raise Violation(f"a request was refused: {code} {text}")
+        self._refused(code, text)
 
 
 class Chaos:
@@ -105,6 +114,7 @@ class Chaos:
         conf: str = "",
         partitions: tuple[str, ...] = (),
         components: bool = False,
+        pass_us: int = 0,
     ) -> None:
         """Prepare a life.
 
@@ -112,11 +122,13 @@ class Chaos:
             conf: more lines of slurm.conf.
             partitions: where users submit to, by chance; none: the default one.
             components: some jobs are heterogeneous.
+            pass_us: how long a pass takes, while which things change.
         """
         self.world = World(seed, _BEGIN_US)
         self.conf: SlurmConf = parse_slurm_conf(_CONF + conf, "the simulator's slurm.conf")
         self._partitions = partitions
         self._has_components = components
+        self._pass_us = pass_us
         self.plan = plan
         self.faults = Faults.chosen(self.world)
         self.network = Network(self.world, self.faults)
@@ -124,6 +136,7 @@ class Chaos:
         self.crashes = 0
         self.programs_run = 0
         self._jobs = jobs
+        self._refused: set[str] = set()  # clients whose job nobody takes
         self._calm = False
         self.controller: SimController | None = None
         self.start_image = b""
@@ -160,6 +173,7 @@ class Chaos:
             self.plan,
             cluster=cluster,
             latency_us=self.world.random.choice((0, 300, 20_000, 500_000)),
+            pass_us=self._pass_us,
             fate=self._program,
             prepare=preparation(self.conf),
         )
@@ -324,15 +338,7 @@ class Chaos:
         """Return a user who submits a job, and asks again with the same id until answered."""
         chance = self.world.random
         mark = f"client{number}"
-        request = JobRequest(
-            name=f"job{number % 3}",
-            comment=mark,
-            ntasks=chance.choice((1, 1, 2, 6)),
-            gpus=chance.choice(("", "", "1")),
-            work_dir="/tmp",
-            array=chance.choice(("", "", "", "0-4%2")),
-            partition=chance.choice(self._partitions) if self._partitions else "",
-        )
+        request = self.request(number, mark)
         further: list[JobRequest] = []
         if self._has_components and not request.array and chance.random() < 0.5:
             # Together they must fit: there are two GPUs and 20 CPUs.
@@ -356,16 +362,41 @@ class Chaos:
             if cancels and first:
                 self.world.after(20 * SECOND_US, lambda: self._cancel(accepted.job_id))
 
+        def refused(code: int, text: str) -> None:
+            self.refused(code, text)
+            if mark not in self._refused:
+                self._refused.add(mark)
+                self._jobs -= 1
+
         def ask() -> None:
-            if mark in self.ledger.promised:
+            if mark in self.ledger.promised or mark in self._refused:
                 return
             controller = self.controller
             if controller is not None:
-                answer = _Answer(lambda reply: self._when_up(controller, lambda: told(reply)))
+                answer = _Answer(
+                    lambda reply: self._when_up(controller, lambda: told(reply)), refused
+                )
                 controller.writer.change(RULES["SubmitJob"], message, self._context(), answer)
             self.world.after(10 * SECOND_US, ask)
 
         return ask
+
+    def request(self, number: int, mark: str) -> JobRequest:
+        """Return what a user asks for."""
+        chance = self.world.random
+        return JobRequest(
+            name=f"job{number % 3}",
+            comment=mark,
+            ntasks=chance.choice((1, 1, 2, 6)),
+            gpus=chance.choice(("", "", "1")),
+            work_dir="/tmp",
+            array=chance.choice(("", "", "", "0-4%2")),
+            partition=chance.choice(self._partitions) if self._partitions else "",
+        )
+
+    def refused(self, code: int, text: str) -> None:
+        """Judge that a submission was refused."""
+        _never_refused(code, text)
 
     def _when_up(self, controller: SimController, action: Callable[[], None]) -> None:
         """An answer reaches its client unless its controller died first."""

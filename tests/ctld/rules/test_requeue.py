@@ -105,3 +105,16 @@ def test_an_array_that_is_over_runs_again_as_a_whole() -> None:
     assert isinstance(outcome, Decision) and outcome.reply.errors == []
     scene.apply(list(outcome.events))
     assert {JobState(task.state) for task in tasks} == {JobState.PENDING}
+
+
+def test_a_run_that_is_put_back_gives_back_its_licences() -> None:
+    cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=matlab:5\n"))
+    job_id = submit(cluster, JobRequest(licenses="matlab:3"))
+    run_pass(cluster)
+    job = cluster.jobs[job_id]
+    assert cluster.licenses_used == {"matlab": 3}
+    apply(cluster, ev.JobCompleting(START_US, job_id, JobState.CANCELLED, 0, 0, 0, (),
+                                    flags=int(JobFlag.REQUEUED)))  # fmt: skip
+    apply(cluster, requeued(job, int(JobFlag.REQUEUED), START_US))
+    assert cluster.licenses_used == {"matlab": 0}
+    assert job.licenses_alloc == ""

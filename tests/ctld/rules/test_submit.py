@@ -10,6 +10,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.job_array import ArrayError, parse_array
+from pyslurm_ng.ctld.rules.steer import hold_jobs
 from pyslurm_ng.ctld.rules.submit import submit_job
 from pyslurm_ng.ctld.rules.update_job import update_job
 from pyslurm_ng.ctld.rules.update_partition import update_partition
@@ -22,7 +23,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.job_messages import SubmitJob
-from pyslurm_ng.wire.query_messages import UpdateJob, UpdatePartition
+from pyslurm_ng.wire.query_messages import HoldJobs, UpdateJob, UpdatePartition
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 ALICE = Caller(uid=1001, gid=1001, user_name="alice", group_name="alice", groups=("alice", "hpc"))
@@ -725,6 +726,24 @@ def test_an_update_to_what_is_over_is_not_waited_for() -> None:
         assert isinstance(outcome, Decision), outcome
         apply_all(room.cluster, list(outcome.events))
         assert (job.reason, bool(job.dependencies)) == (reason, reason != Reason.NONE)
+
+
+def test_a_begin_time_given_to_a_held_job_counts_when_it_is_let_go() -> None:
+    """It was eligible before it was held; that is over."""
+    room = Room()
+    job = room.job()
+    context = Context(room.conf, room.now_us, ROOT)
+    begin_us = room.now_us + 60_000_000
+    for rule, message in (
+        (hold_jobs, HoldJobs(bytes(16), [str(job.job_id)])),
+        (update_job, UpdateJob(bytes(16), {"starttime": str(begin_us)}, [str(job.job_id)])),
+        (hold_jobs, HoldJobs(bytes(16), [str(job.job_id)], release=True)),
+    ):
+        outcome = rule(room.cluster, message, context)
+        assert isinstance(outcome, Decision), outcome
+        apply_all(room.cluster, list(outcome.events))
+    assert (job.begin_us, job.eligible_us, job.reason) == (begin_us, 0, Reason.BeginTime)
+    assert job.job_id in room.cluster.ineligible
 
 
 def test_updates_cannot_close_a_circle() -> None:

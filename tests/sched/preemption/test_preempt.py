@@ -539,3 +539,18 @@ def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
         plan = Planner()(view, site.policy)
         assert bool(plan.preemptions) is leaves
         assert job_id in plan.waits
+
+
+def test_nobody_leaves_for_a_job_that_would_miss_its_deadline() -> None:
+    """With a shortest time it starts, cut to what is left."""
+    site = Site(TIERS % "CANCEL")
+    site.job("low", 4, nodes=4)
+    site.run()
+    wants = {"deadline_us": site.now_us + 10 * MINUTE_US, "time_limit_min": 30}
+    late = site.job("high", 2, minutes=30, **wants)  # type: ignore[arg-type]
+    plan = site.run()
+    assert plan.preemptions == []
+    assert plan.waits[late].reason == Reason.DeadLine
+    short = site.job("high", 2, minutes=30, time_min_min=5, **wants)  # type: ignore[arg-type]
+    (found,) = site.run().preemptions
+    assert (found.start.job_id, found.start.time_limit_min) == (short, 10)

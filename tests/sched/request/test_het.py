@@ -378,3 +378,12 @@ def test_a_component_that_never_fits_is_named_by_the_others() -> None:
     assert waits[second].reason == Reason.BadConstraints
     assert "has no such nodes" in waits[second].text
     assert f"component {second} of its job cannot run" in waits[first].text
+
+
+def test_components_that_cannot_be_over_by_a_deadline_do_not_start() -> None:
+    cluster = cluster_of()
+    late = JobRequest(deadline_us=START_US + 30 * MINUTE_US)
+    job_ids = submit_het(cluster, JobRequest(), late, time_limit_min=60)
+    found = run_pass(cluster)
+    assert states(cluster, job_ids) == {JobState.PENDING}
+    assert {found.waits[job_id].reason for job_id in job_ids} == {Reason.DeadLine}

@@ -149,6 +149,9 @@ def _begin(change: Change, value: str) -> int:
     change.fields["begin_us"] = begin_us
     waits = begin_us > change.context.now_us
     if change.job.dependencies or change.job.priority == 0:
+        if waits:
+            # Whoever was eligible before it was held is so no more when it is let go.
+            change.fields.update(eligible_us=0, accrue_us=0)
         return 0
     if waits:
         change.fields.update(eligible_us=0, accrue_us=0, reason=int(Reason.BeginTime))

@@ -235,8 +235,10 @@ class Walk:
         self.plan.tested += 1
         claim = self.snapshot.claims.get(job.job_id)
         if claim is not None and claim.is_free and not job.array_pending:
-            self.start_claimed(job, demand, claim)
-            return None
+            in_time = elastic.in_time(demand, job.request, self.snapshot.now_us)
+            if in_time is not None:
+                self.start_claimed(job, in_time, claim)
+                return None
         if job.array_pending:
             return self._consider_array(job, demand)
         if demand.is_elastic and self._start_short(job, demand, -1):
@@ -397,6 +399,10 @@ class Walk:
 
     def _share(self, sharing: Sharing, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job on cores that it shares with others, if it may and there is room."""
+        in_time = elastic.in_time(demand, job.request, self.snapshot.now_us)
+        if in_time is None:
+            return False
+        demand = in_time
         closed = self.room.promised_nodes(demand)
         start = sharing.find(job, demand, task_id, self.room.licenses, closed)
         if start is None or self.gate.over_given(job, demand, start.nodes) is not None:
@@ -443,8 +449,10 @@ class Walk:
         self, preempting: Preempting, job: Waiting, demand: Demand, task_id: int
     ) -> Wait | None:
         """Make others leave for a job, if that lets it start; return that it waits for them."""
-        if not preempting.is_able(job, demand):
+        in_time = elastic.in_time(demand, job.request, self.snapshot.now_us)
+        if in_time is None or not preempting.is_able(job, in_time):
             return None
+        demand = in_time
         found = preempting.find(
             job,
             demand,

@@ -22,6 +22,9 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
     if any(waits.values()):
         return _note_waits(walk, parts, waits)
     walk.plan.tested += len(parts)
+    late = _late(parts, walk.snapshot.now_us, walk.snapshot.now_us)
+    if late is not None:
+        return _note_waits(walk, parts, dict.fromkeys(waits, late))
     wait = _claimed(walk, parts)
     if wait is not None or all(part.job.job_id in walk.snapshot.claims for part in parts):
         return wait
@@ -46,6 +49,9 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
             found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     if not found.is_accepted:
         return _note_waits(walk, parts, dict.fromkeys(waits, over[0]))
+    late = None if found.start_us == NEVER else _late(parts, found.start_us, now_us)
+    if late is not None:
+        return _note_waits(walk, parts, dict.fromkeys(waits, late))
     for item in found.placed:
         job_id = item.part.job.job_id
         if item.nodes is not None:
@@ -61,6 +67,15 @@ def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
     for part in parts:
         waits[part.job.job_id] = _why(walk, part)
     return _note_waits(walk, parts, waits)
+
+
+def _late(parts: list[het.Part], start_us: int, now_us: int) -> Wait | None:
+    """Return that a component could not be over by its deadline if all started then."""
+    for part in parts:
+        request, duration_us = part.job.request, part.hopeful[0].duration_us
+        if request.deadline_us and start_us + duration_us > request.deadline_us:
+            return reason.deadline(request.deadline_us, now_us)
+    return None
 
 
 def _claimed(walk: Walk, parts: list[het.Part]) -> Wait | None:

@@ -39,6 +39,17 @@ def misses_deadline(request: JobRequest, duration_us: int, start_us: int) -> boo
     return most < least
 
 
+def in_time(demand: Demand, request: JobRequest, now_us: int) -> Demand | None:
+    """Return the demand of a job that starts now, cut to its deadline; None if it cannot be over.
+
+    For starts on what others have: there are no gaps to fit the limit to.
+    """
+    if not request.deadline_us:
+        return demand
+    least, most = bounds_min(request, demand.duration_us, now_us)
+    return demand.lasting(min(most, _MOST_MIN), now_us) if least <= most else None
+
+
 def longest(
     demand: Demand, least: int, most: int, now_us: int, fits: Callable[[Demand], bool]
 ) -> Demand | None:
