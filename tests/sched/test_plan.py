@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 from pyslurm_ng.sched.plan import JoinedNodes, PlacedNodes
 
 NODES = 6
-PLACINGS = st.lists(st.lists(st.integers(0, NODES - 1), unique=True), max_size=8)
+# Whoever is promised room is promised some node.
+PLACINGS = st.lists(st.lists(st.integers(0, NODES - 1), min_size=1, unique=True), max_size=8)
 
 
 def placed(placings: list[list[int]], first_job: int = 1) -> PlacedNodes:
