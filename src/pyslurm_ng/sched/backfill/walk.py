@@ -123,7 +123,6 @@ class Walk:
             if (
                 reserves_all
                 and demand.is_plain
-                and not planner.keeps_places
                 and job_id not in expected
                 and not job.array_pending
                 and not preempts
@@ -131,7 +130,7 @@ class Walk:
                 and (wait := behind.get(demand.partition.name)) is not None
                 and gate.is_clear(job, demand)
             ):
-                start_us = place(demand)
+                start_us = place(demand, job_id)
                 if start_us > now_us:
                     expected[job_id] = start_us
                     reserve(job_id, demand, start_us)
@@ -337,8 +336,8 @@ class Walk:
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
         now_us, find = self.snapshot.now_us, self.planner.find
-        promised = self.planner.promised_as(job.job_id, demand)
-        if promised is not None and self._recalls_now(job, promised):
+        promised = self.planner.promised_as(job.job_id, demand) or demand
+        if self._recalls_now(job, promised):
             return self._start(job, promised, task_id)
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
         found = elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)

@@ -180,7 +180,12 @@ class NodePlan:
         if kept is None:
             return found_us
         start_us = max(kept.start_us, self._now_us)
-        if NEVER < found_us < start_us or not self._is_free(kept, start_us):
+        if NEVER < found_us < start_us:
+            return found_us
+        if found_us == start_us == kept.start_us and self._is_found(kept):
+            self._recalled = job_id, kept
+            return start_us
+        if not self._is_free(kept, start_us):
             return found_us
         if kept.variant is not None:
             self._chosen = -1, kept.variant, [place for place, _ in kept.shares]
@@ -197,6 +202,17 @@ class NodePlan:
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return as what a job was promised room with a limit shorter than its own, if so."""
         return self._kept.shorter(job_id, demand)
+
+    def _is_found(self, kept: KeptPlace) -> bool:
+        """Return whether what was found is just where a job was promised to start."""
+        if self._shares or kept.variant is None or self._timeline.bookings.is_kept:
+            return False
+        _, variant, found = self._chosen
+        return (
+            variant is kept.variant
+            and is_alike(kept.demand, variant)
+            and found == [place for place, _ in kept.shares]
+        )
 
     def _is_free(self, kept: KeptPlace, start_us: int) -> bool:
         """Return whether what a job was promised is still there for it."""
@@ -369,11 +385,13 @@ class NodePlan:
 
     def _settle(self, job_id: int, demand: Demand, start_us: int, dealt: Dealt | None) -> None:
         """Say what exactly the job found last is to have, and remember it for the next pass."""
-        place = self._place_of(demand, start_us, dealt)
         allocs = self._allocs
         if self._recalled is not None:
+            place = self._recalled[1]._replace(start_us=start_us)
             self._kept.drop(*self._recalled)
-            allocs = self._recalled[1].allocs
+            allocs = place.allocs
+        else:
+            place = self._place_of(demand, start_us, dealt)
         bookings = self._timeline.bookings
         if bookings.is_kept:
             end_us = min(NO_END_US, start_us + demand.duration_us)
@@ -390,9 +408,7 @@ class NodePlan:
     def _place_of(self, demand: Demand, start_us: int, dealt: Dealt | None) -> KeptPlace:
         """Return where the job found last is to be."""
         variant = None
-        if self._recalled is not None:
-            variant = self._recalled[1].variant
-        elif not self._shares:
+        if not self._shares:
             _, variant, found = self._chosen
         if dealt is None:
             assert variant is not None
@@ -419,11 +435,16 @@ class NodePlan:
         shares = self._uneven.filled(demand, variant, found, start_us)
         return self._amounts.of(demand, shares, {})
 
-    def place(self, demand: Demand) -> int:
+    def place(self, demand: Demand, job_id: int) -> int:
         """Find the earliest start and keep room there at once, if it is not now.
 
         A short cut for what most jobs of a long queue are: one variant, one deep grid.
         """
+        if self.keeps_places:
+            start_us = self.recall(job_id, demand, self._now_us, self.find(demand))
+            if start_us not in (NEVER, self._now_us):
+                self.take(demand, start_us, job_id)
+            return start_us
         kind = demand.kind
         if kind < 0:
             start_us = self.find(demand)

@@ -226,7 +226,7 @@ class Pools:
         demand.tries_us = start_us
         return start_us
 
-    def place(self, demand: Demand) -> int:
+    def place(self, demand: Demand, job_id: int) -> int:
         """Find the earliest start and keep room there at once, if it is not now."""
         start_us = self.find(demand)
         if start_us not in (NEVER, self._snapshot.now_us):
