@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
+from pyslurm_ng.ctld import scheduler
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.preparation import NONE
 from pyslurm_ng.ctld.scheduler import Outcome, Scheduler
@@ -209,3 +211,23 @@ def test_no_component_starts_beside_one_that_was_changed_meanwhile() -> None:
     assert [job.state for job in jobs] == [JobState.PENDING] * 2
     room.end_pass()
     assert [len(job.nodes) for job in jobs] == [1, 2]
+
+
+def test_a_former_plan_goes_table_by_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To forget a long queue's takes milliseconds: messages may go between its tables."""
+    monkeypatch.setattr(scheduler, "_LONG_QUEUE", 0)
+    room = Room(is_early=False)
+    room.job(ntasks=1, time_limit_min=1, flags=REQ_EXCLUSIVE, nodes_min=4)
+    room.job(ntasks=1, time_limit_min=1, flags=REQ_EXCLUSIVE, nodes_min=4)
+    room.settle()
+    room.end_pass()
+    former = weakref.ref(room.soft.sched_nodes)
+    assert len(room.soft.reason) == 1
+    room.scheduler.due()
+    room.settle()
+    room.answers.pop(0)()
+    assert former() is not None
+    turns = len(room.soon)
+    room.settle()
+    assert turns
+    assert former() is None

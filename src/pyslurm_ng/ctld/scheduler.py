@@ -34,8 +34,9 @@ from pyslurm_ng.sched.snapshot import Snapshot, outline, snapshot
 
 Reasons = Mapping[int, Wait]
 
-# Starts applied before the loop may look at messages again.
-_STARTS_PER_TURN = 64
+# Starts applied before the loop may look at messages again: a tenth of a millisecond each.
+_STARTS_PER_TURN = 16
+_LONG_QUEUE = 10_000
 _LONGEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_US = 1_000_000
 _RANKING_LIFE_US = 1_000_000
@@ -164,6 +165,7 @@ class Scheduler:
         self._outdated: set[int] = set()  # jobs that ask for something else than the pass knows
         self._slices = Slices(edges.call_soon)
         self._is_freshening = False
+        self._former: list[object] = []  # tables of a former plan
         self._standings = Standings()
         self._usage = usage or UsageIndex(writer.cluster)
         self._history: History | None = None
@@ -306,7 +308,9 @@ class Scheduler:
 
     def _take_early(self, unfinished: Plan, starts: Sequence[Start]) -> None:
         """Start jobs of a pass that still goes on."""
-        self._soft.priority = unfinished.priorities
+        if self._soft.priority is not unfinished.priorities:
+            self._former.append(self._soft.priority)
+            self._soft.priority = unfinished.priorities
         self._waited = self._soft.reason
         starts = self._not_held_back(starts, self._edges.now_us())
         position = 0
@@ -314,14 +318,20 @@ class Scheduler:
             position = self._dispatch_next(starts, position)
 
     def _planned(self, outcome: Outcome, queue_length: int, early: EarlyStarts | None) -> None:
-        self._waited = self._soft.reason
-        self._soft.planned(
+        soft = self._soft
+        self._former += (soft.reason, soft.priority, soft.expected_start_us, soft.sched_nodes)
+        self._waited = soft.reason
+        soft.planned(
             outcome.plan,
             outcome.reasons,
             queue_length=queue_length,
             took_us=outcome.took_us,
             now_us=self._edges.now_us(),
         )
+        if queue_length > _LONG_QUEUE:
+            self._slices.run(self._let_go())
+        else:
+            self._former.clear()
         if is_live_behind(self._writer.cluster, self._soft):
             self._slices.run(refresh_live(self._writer.cluster, self._soft))
         # Passes over a long queue must leave the thread half of the time, the loop four fifths.
@@ -338,6 +348,12 @@ class Scheduler:
             self._edges.call_later(max(0, plan.retry_us - now_us) / 1e6, self.due)
         starts = plan.starts if early is None else early.left(plan.starts)
         self._start(self._not_held_back(starts, now_us), 0)
+
+    def _let_go(self) -> Iterator[None]:
+        """Forget the former plan, a table for each `yield`: one of a long queue takes 4 ms."""
+        while self._former:
+            self._former.pop()
+            yield
 
     def _not_held_back(self, starts: Sequence[Start], now_us: int) -> Sequence[Start]:
         """Leave out starts that CompleteWait puts off, and come back when it is over."""
