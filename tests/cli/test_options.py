@@ -287,6 +287,9 @@ def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
         ("--gres=gpu:2 --gpus-per-task=1",
          "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks "
          "is not allowed."),
+        ("-N1-3 --gpus-per-task=1",
+         "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks "
+         "is not allowed."),
         ("--mem-per-gpu=1G",
          "Requested mem_per_tres=gres/gpu:1024 but did not request any GPU."),
     ],

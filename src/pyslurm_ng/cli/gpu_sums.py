@@ -37,7 +37,8 @@ def check(request: "dict[str, Any]") -> None:
             f"{_FAILED}. Based on {_PER_NODE} and --gpus-per-socket required number of sockets "
             "differ from --sockets-per-node."
         )
-    if per_task and not (gpus or request.get("ntasks") or low):
+    counts_nodes = low and high in (0, low)
+    if per_task and not (gpus or request.get("ntasks") or counts_nodes):
         raise _refusal(
             f"{_FAILED}. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
         )

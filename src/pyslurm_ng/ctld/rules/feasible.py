@@ -103,7 +103,9 @@ def _judge(
         return refusal
     if need.required_nodes & need.excluded_nodes:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-    detail = _too_much_for_any(request, need, examples)
+    # What is too much is told of the nodes with the features, if there are any.
+    featured = [node for node in examples if suits(request, node.features_active)]
+    detail = _too_much_for_any(request, need, featured or examples)
     if detail:
         return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
     node_count, total_cpus = size_of(cluster, partition)

@@ -204,7 +204,8 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         return 0
     limit = cpus // need.cpus_per_task if not need.overcommit else MANY
     if need.threads_per_core and need.threads_per_core < node.spec.threads_per_core:
-        limit = min(limit, cores.bit_count() * need.threads_per_core // need.cpus_per_task)
+        most_cores = min(cores.bit_count(), cpus // node.spec.threads_per_core)
+        limit = min(limit, most_cores * need.threads_per_core // need.cpus_per_task)
     if need.tasks_per_core:
         limit = min(limit, cores.bit_count() * need.tasks_per_core)
     if need.tasks_per_socket:
@@ -212,7 +213,7 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     if need.mem_per_node_mib:
         if node.mem_mib < need.mem_per_node_mib:
             return 0
-    elif need.mem_per_cpu_mib and need.overcommit:
+    elif need.mem_per_cpu_mib and need.shares_cpus:
         if node.mem_mib < need.mem_per_cpu_mib * max(need.cpus_min_per_node, 1):
             return 0  # memory comes with CPUs, however many tasks are on them
     elif need.mem_per_cpu_mib:

@@ -393,7 +393,8 @@ def _lightest(
     """Return the nodes of weights too light to do, and what these and the next ones can hold."""
     scarce = 0
     for group in layout.groups:
-        inside = {position: fit for position, fit in held.items() if group >> position & 1}
+        usable = group | place.required
+        inside = {position: fit for position, fit in held.items() if usable >> position & 1}
         if len(inside) >= place.nodes and sum(inside.values()) >= tasks:
             return (scarce, inside) if scarce else None
         scarce = sum(1 << position for position in inside)

@@ -136,6 +136,11 @@ class Need:
         return bool(self.features) or self.contiguous or self.spread or self.least_loaded
 
     @property
+    def shares_cpus(self) -> bool:
+        """Return whether any number of tasks may be on the CPUs it has of a node."""
+        return self.overcommit and not (self.tasks_per_core or self.tasks_per_socket)
+
+    @property
     def has_gpus(self) -> bool:
         """Return whether it asks for GPUs or gets all there are."""
         wanted = (*self.gres_per_node, *self.gres_per_task, *self.gres_total)
@@ -265,7 +270,7 @@ def need_of(
         special_cores=special_cores,
         special_threads=special_threads,
         gpus_per_socket=_gpus(request.gpus_per_socket),
-        tasks_per_gpu=request.ntasks_per_gpu,
+        tasks_per_gpu=_tasks_per_gpu(request),
         cpus_per_gpu=sizes.cpus_per_gpu,
         cores_follow_gpus=_follows_gpus(request, partition),
         parts_of_many=selection.parts_of_many,
@@ -373,6 +378,14 @@ def _tasks_of_gpus(request: JobRequest) -> int:
     if not (request.gpus_per_node and request.gpus_per_task):
         return 0
     return max(1, total(request.gpus_per_node) // max(1, total(request.gpus_per_task)))
+
+
+def _tasks_per_gpu(request: JobRequest) -> int:
+    """Return the most tasks of a GPU, 0 if nothing is said; more where its tasks need that."""
+    most = request.ntasks_per_gpu
+    if not (most and request.ntasks and request.gpus):
+        return most
+    return max(most, -(-request.ntasks // max(1, total(request.gpus))))
 
 
 def _in_all(request: JobRequest) -> tuple[GresNeed, ...]:

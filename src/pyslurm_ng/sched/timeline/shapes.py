@@ -28,6 +28,7 @@ from pyslurm_ng.sched.snapshot import Snapshot
 
 CPUS, MEM = 0, 1
 _ALTERNATIVES = 4
+_MOST_COUNTS = 16
 Amounts = tuple[tuple[int, int], ...]  # (resource, amount), by resource
 Shares = list[tuple[int, int]]  # (position, tasks)
 
@@ -221,7 +222,7 @@ class Hardware:
         if need.mem_per_node_mib:
             amounts[MEM] = need.mem_per_node_mib
         elif need.mem_per_cpu_mib:
-            used = wanted if need.overcommit else need.cpus_per_task * tasks
+            used = wanted if need.shares_cpus else need.cpus_per_task * tasks
             amounts[MEM] = need.mem_per_cpu_mib * used
         elif need.mem_per_gpu_mib:
             gpus = amounts.get(self.resource_of.get(("gpu", ""), -1), 0)
@@ -268,33 +269,35 @@ class Hardware:
 
     def variants(self, demand: Demand) -> list[Variant]:
         """Return the ways to place a job on nodes alike, fewest nodes first."""
-        found = []
-        for nodes, tasks in self._counts(demand):
-            variant = self.variant(demand, _per_node(demand.need, nodes), nodes, tasks)
-            if variant is not None:
-                found.append(variant)
-        return found
+        for counts in (self._counts(demand), _every_count(demand.need)):
+            found = []
+            for nodes, tasks in counts:
+                variant = self.variant(demand, _per_node(demand.need, nodes), nodes, tasks)
+                if variant is not None:
+                    found.append(variant)
+            if found:
+                return found
+        return []
 
     def _counts(self, demand: Demand) -> list[tuple[int, int]]:
         """Return (nodes, tasks per node) to consider, those to prefer first."""
         need = demand.need
         lowest = need.nodes_min
+        empty = [empty_node(0, spec) for spec in self.kinds]
+        for name, kind, count in need.gres_total:
+            each = max((usable_devices(need, node, name, kind) for node in empty), default=0)
+            if not each:
+                return []
+            lowest = max(lowest, -(-count // each))
         if need.fixed_tasks_per_node:
             if need.is_ranged:
                 most = max(lowest, min(need.nodes_max, demand.suitable))
                 return [(count, need.tasks_per_node) for count in node_counts(need, lowest, most)]
             return [(lowest, need.tasks_per_node)]
-        empty = [empty_node(0, spec) for spec in self.kinds]
-        fits = [tasks_that_fit(need, node) for node in empty]
-        most_tasks = max(fits, default=0)
+        most_tasks = max((tasks_that_fit(need, node) for node in empty), default=0)
         if not most_tasks:
             return []
         nodes = max(lowest, -(-need.tasks // most_tasks))
-        for name, kind, count in need.gres_total:
-            each = max((usable_devices(need, node, name, kind) for node in empty), default=0)
-            if not each:
-                return []
-            nodes = max(nodes, -(-count // each))
         if need.is_ranged:
             most = min(need.nodes_max, max(nodes, demand.suitable))
             return [(count, -(-need.tasks // count)) for count in node_counts(need, nodes, most)]
@@ -304,6 +307,14 @@ class Hardware:
             counts.append((nodes, -(-need.tasks // nodes)))
             nodes *= 2
         return counts
+
+
+def _every_count(need: Need) -> list[tuple[int, int]]:
+    """Return (nodes, tasks per node) for the least nodes and some more: where doubling missed."""
+    if need.fixed_tasks_per_node or need.is_ranged:
+        return []
+    most = min(need.nodes_max, need.nodes_min + _MOST_COUNTS, max(need.nodes_min, need.tasks))
+    return [(nodes, -(-need.tasks // nodes)) for nodes in range(need.nodes_min, most + 1)]
 
 
 def _per_node(need: Need, nodes: int) -> Need:

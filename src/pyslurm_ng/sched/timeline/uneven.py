@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import ge
 from typing import NamedTuple
 
 from pyslurm_ng._select import NEVER, Grid
@@ -27,11 +28,12 @@ from pyslurm_ng.sched.cons_tres.topology import bits, choose_shares
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
+from pyslurm_ng.sched.request.sharing import TOPO
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
-from pyslurm_ng.sched.timeline.shapes import Hardware, Shares, Variant
+from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware, Shares, Variant
 
 _MOST_NODES = 4096  # to try in an uneven placement
 _NO_MORE = 1 << 30
@@ -186,7 +188,9 @@ class Uneven:
             every = self._capacity(need, single, slot)
             nodes_max = min(need.nodes_max, _MOST_NODES)
             return choose_shares(layout, every, need.tasks, nodes_max, place_of(need, layout)) or []
-        enough = need.tasks if need.nodes_min == 1 and not named else _ALL
+        # The kernel does not know how many tasks a node holds that is taken whole.
+        is_counted = not (need.is_exclusive or need.sharing)
+        enough = need.tasks if need.nodes_min == 1 and not named and is_counted else _ALL
         fits = self._capacity(need, single, slot, enough)
         if len(fits) > need.nodes_max or need.nodes_min > 1 or named:
             every = self._capacity(need, single, slot)
@@ -240,12 +244,14 @@ class Uneven:
         if (
             (need.tasks <= need.nodes_min and not need.is_ranged)
             or need.fixed_tasks_per_node
-            or need.overcommit  # any node holds them all
-            or need.is_exclusive
-            or need.sharing
+            or need.shares_cpus
+            or need.sharing == TOPO
             or need.gres_total
             or need.has_parts
         ):
+            return None
+        # Whole nodes hold what they hold: only where those alike never do is there more to find.
+        if (need.is_exclusive or need.sharing) and self._could_be_even(demand):
             return None
         # Those required are chosen first in the end; others may be needed beside them.
         need = replace(need, required_nodes=frozenset())
@@ -258,6 +264,13 @@ class Uneven:
         most = [tasks_that_fit(need, empty_node(0, spec)) for spec in hardware.kinds]
         return self._timeline.add_exact_kind(demand, single), amounts, most
 
+    def _could_be_even(self, demand: Demand) -> bool:
+        """Return whether equal shares of idle nodes would do."""
+        return any(
+            not variant.required or all(map(ge, variant.mask, variant.required))
+            for _, variant in self._timeline.kinds(demand)
+        )
+
     def _task_amounts(self, need: Need, single: Variant, number: int) -> list[tuple[int, int]]:
         """Return what the first and each further task takes of a node of a kind."""
         more = self._hardware.node_amounts(need, number, 2)
@@ -268,7 +281,11 @@ class Uneven:
         found = []
         for resource, first in firsts:
             each = more.get(resource, 0) - first
-            if resource in counts_cpus and each < need.cpus_per_task:
+            if need.is_exclusive or (resource == CPUS and need.sharing):
+                each = max(0, each)  # the first task takes the node from all others
+            elif need.overcommit:
+                each = max(0, each)
+            elif resource in counts_cpus and each < need.cpus_per_task:
                 # Tasks share cores of several threads, or what a node gives at least.
                 first = each = need.cpus_per_task
             found.append((first, each))
