@@ -746,6 +746,22 @@ def test_a_begin_time_given_to_a_held_job_counts_when_it_is_let_go() -> None:
     assert job.job_id in room.cluster.ineligible
 
 
+def test_a_dependency_given_to_a_held_job_counts_when_it_is_let_go() -> None:
+    room = Room()
+    other, job = room.job(), room.job()
+    context = Context(room.conf, room.now_us, ROOT)
+    settings = {"dependency": f"afterany:{other.job_id}"}
+    for rule, message in (
+        (hold_jobs, HoldJobs(bytes(16), [str(job.job_id)])),
+        (update_job, UpdateJob(bytes(16), settings, [str(job.job_id)])),
+        (hold_jobs, HoldJobs(bytes(16), [str(job.job_id)], release=True)),
+    ):
+        outcome = rule(room.cluster, message, context)
+        assert isinstance(outcome, Decision), outcome
+        apply_all(room.cluster, list(outcome.events))
+    assert (job.eligible_us, job.reason) == (0, Reason.Dependency)
+
+
 def test_updates_cannot_close_a_circle() -> None:
     room = Room()
     first = room.job()

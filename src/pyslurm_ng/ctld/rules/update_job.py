@@ -515,6 +515,8 @@ def _dependency(change: Change, value: str) -> int:
     change.fields["dependency_any"] = is_any
     change.request["dependency"] = value
     if change.job.priority == 0:
+        if terms:
+            change.fields.update(eligible_us=0, accrue_us=0)  # as for a begin time: see `_begin`
         return 0
     if terms:
         why = Reason.DependencyNeverSatisfied if is_never else Reason.Dependency
