@@ -14,6 +14,7 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 
 MOST_KEPT = 500  # promises of one pass; what is promised behind these is found anew
+_MOST_NODES = 20_000  # of all of them together; who would have more is found anew as well
 
 
 class KeptPlace(NamedTuple):
@@ -39,20 +40,30 @@ class KeptPlaces:
     def __init__(self) -> None:
         self._last: dict[int, list[KeptPlace]] = {}
         self._present: dict[int, list[KeptPlace]] = {}
-        self._count = 0
+        self._count = self._nodes = 0
 
     def begin(self) -> None:
         """Begin a pass: what was promised in the present one is that of the last one."""
-        self._last, self._present, self._count = self._present, {}, 0
+        self._last, self._present = self._present, {}
+        self._count = self._nodes = 0
 
     @property
     def is_full(self) -> bool:
         """Whether no more promises of this pass are kept."""
         return self._count >= MOST_KEPT
 
+    def takes(self, nodes: int) -> bool:
+        """Return whether a promise of so many nodes would be kept."""
+        return not self.is_full and self._nodes + nodes <= _MOST_NODES
+
     def add(self, job_id: int, place: KeptPlace) -> None:
         """Note a promise."""
         self._present.setdefault(job_id, []).append(place)
+        self._count += 1
+        self._nodes += len(place.shares)
+
+    def pass_over(self) -> None:
+        """Count a promise that is not kept."""
         self._count += 1
 
     def of(self, job_id: int, demand: Demand, first_us: int) -> KeptPlace | None:

@@ -122,7 +122,7 @@ class NodePlan:
         if not self._timeline.bookings.is_kept or self._kept.is_full:
             return start_us
         for _ in range(_MOST_TRIES):
-            if start_us in (NEVER, self._now_us):
+            if start_us in (NEVER, self._now_us) or not self._kept.takes(self._width()):
                 break
             self._exact = self._exact_amounts(demand, start_us)
             place = self._place_of(demand, start_us, self._exact)
@@ -377,8 +377,15 @@ class NodePlan:
         else:
             number = self._timeline.promise(dealt.amounts, start_us, end_us)
         self._reserved.append(number)
-        if (job_id and not self._kept.is_full) or demand.need.has_parts:
-            self._settle(job_id, demand, start_us, dealt)
+        keeps = bool(job_id) and self._kept.takes(self._width())
+        if keeps or demand.need.has_parts:
+            self._settle(job_id if keeps else 0, demand, start_us, dealt)
+        if not keeps:
+            self._kept.pass_over()
+        if self._nearness.looks_inside and not self.keeps_places:
+            # For the rest of a long queue counts have to do.
+            self._nearness.looks_inside = False
+            self._timeline.count_minding()
         if demand.need.sharing == TOPO:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
@@ -398,12 +405,12 @@ class NodePlan:
             if not allocs or not bookings.has_room(allocs, start_us, end_us):
                 allocs = self._inside.allot_later(place)
             self._inside.promise(demand, allocs, start_us, end_us)
-        if job_id and not self._kept.is_full:
+        if job_id:
             self._kept.add(job_id, place._replace(allocs=allocs))
-            if not self.keeps_places:
-                # For the rest of a long queue counts have to do.
-                self._nearness.looks_inside = False
-                self._timeline.count_minding()
+
+    def _width(self) -> int:
+        """Return how many nodes the job found last is to have."""
+        return len(self._shares or self._chosen[2])
 
     def _place_of(self, demand: Demand, start_us: int, dealt: Dealt | None) -> KeptPlace:
         """Return where the job found last is to be."""

@@ -72,6 +72,7 @@ class NodesNow:
             bool(allocs)
             and not self._keeps_parts
             and all(is_free_on(self.node(alloc.node_id), alloc) for alloc in allocs)
+            and all(self.node(alloc.node_id).mem_mib >= alloc.mem_mib for alloc in allocs)
         )
 
     def give(self, allocs: tuple[NodeAlloc, ...]) -> None:

@@ -1,0 +1,66 @@
+"""What is kept of the promises of one pass for the next one."""
+
+from __future__ import annotations
+
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.need import need_of
+from pyslurm_ng.sched.timeline.kept_places import MOST_KEPT, KeptPlace, KeptPlaces
+
+NEED = need_of(JobRequest(), Partition("main"), {})
+
+
+def demand() -> Demand:
+    return Demand(Partition("main"), NEED, 60_000_000, (), b"\1", None)
+
+
+def place(of: Demand, start_us: int, nodes: int = 1) -> KeptPlace:
+    return KeptPlace(of, start_us, None, [(at, 1) for at in range(nodes)], [], {})
+
+
+def test_what_one_pass_promised_is_known_in_the_next_one_only() -> None:
+    kept, own = KeptPlaces(), demand()
+    promise = place(own, 10)
+    kept.add(7, promise)
+    assert kept.of(7, own, 0) is None
+    kept.begin()
+    assert kept.of(7, own, 0) is promise
+    assert kept.of(7, demand(), 0) is None
+    kept.begin()
+    assert kept.of(7, own, 0) is None
+
+
+def test_tasks_of_an_array_find_their_promises_one_after_another() -> None:
+    kept, own = KeptPlaces(), demand()
+    first, second = place(own, 10), place(own, 20)
+    kept.add(7, first)
+    kept.add(7, second)
+    kept.begin()
+    assert kept.of(7, own, 0) is first
+    assert kept.of(7, own, 15) is second
+    kept.drop(7, first)
+    assert kept.of(7, own, 0) is second
+
+
+def test_few_switches_will_do_for_who_is_content_with_any_by_now() -> None:
+    kept, few, any_number = KeptPlaces(), demand(), demand()
+    few.loose = any_number
+    promise = place(few, 10)
+    kept.add(7, promise)
+    kept.begin()
+    assert kept.of(7, any_number, 0) is promise
+
+
+def test_only_so_many_jobs_and_nodes_are_kept() -> None:
+    kept, own = KeptPlaces(), demand()
+    assert kept.takes(20_000)
+    kept.add(1, place(own, 10, nodes=5))
+    assert not kept.takes(20_000)
+    assert kept.takes(1)
+    for _ in range(MOST_KEPT - 1):
+        kept.pass_over()
+    assert kept.is_full
+    assert not kept.takes(1)
+    kept.begin()
+    assert kept.takes(20_000)
