@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* Memory that is given back all at once; what is not touched costs nothing. */
@@ -21,6 +22,7 @@ enum {
     GRID_SMALL_MEMORY = 1 << 16, /* enough for all of a small cluster */
     GRID_LARGE_MEMORY = 1 << 26,
     GRID_BLOCK = 8, /* slots that share a summary word */
+    GRID_LANES = 8,
 };
 
 /* Return zeroed memory that begins on a cache line of its own, NULL if there is none. */
@@ -58,16 +60,41 @@ static void grid_give_back_memory(struct grid_memory *memory)
     }
 }
 
-/* Return where the least of some numbers stands first; there is one at least. */
+/* Let some memory come into the cache, to be read or written soon. */
+static inline void grid_fetch(const void *memory)
+{
+    __builtin_prefetch(memory, 1);
+}
+
+/* Numbers that are compared at once; compilers make of it what the machine has. */
+typedef int16_t grid_lanes __attribute__((vector_size(2 * GRID_LANES)));
+
+/* Return how long a list of numbers for grid_first_least is: whole vectors, the last filled up. */
+static inline int grid_whole(int count)
+{
+    return (count + GRID_LANES - 1) / GRID_LANES * GRID_LANES;
+}
+
+/* Return where the least of some numbers stands first; count is whole.
+ *
+ * Each lane keeps the first of its least, so that one look at each number will do.
+ */
 static inline int grid_first_least(const int16_t *numbers, int count)
 {
-    int16_t least = numbers[0];
-    int place = 0;
-    for (int at = 1; at < count; at++)
-        least = numbers[at] < least ? numbers[at] : least;
-    while (numbers[place] != least)
-        place++;
-    return place;
+    grid_lanes least, line = {0}, now;
+    int best = 0;
+    memcpy(&least, numbers, sizeof(least));
+    for (int at = GRID_LANES; at < count; at += GRID_LANES) {
+        grid_lanes is_less;
+        memcpy(&now, numbers + at, sizeof(now));
+        is_less = now < least;
+        least = (now & is_less) | (least & ~is_less);
+        line = ((line - line + (int16_t)(at / GRID_LANES)) & is_less) | (line & ~is_less);
+    }
+    for (int lane = 1; lane < GRID_LANES; lane++)
+        if (least[lane] < least[best] || (least[lane] == least[best] && line[lane] < line[best]))
+            best = lane;
+    return line[best] * GRID_LANES + best;
 }
 
 #endif

@@ -27,31 +27,88 @@ cdef class Grid(GridSpread):
         It is not for who has several entries, is an array or a component, whose demand has no
         kind yet, who can start at once and who cannot start ever.
 
-        Returns (starts, numbers of the placings).
+        Returns (starts, numbers of the placings, 64 bits each).
 
         Args:
             entries: tuples whose second item is a job and whose third its demand.
         """
-        cdef int kind, slot
+        cdef int[BATCH] kinds
+        cdef int[BATCH] slots
+        cdef int64_t[BATCH] placings
+        cdef int wanted = FIRST_BATCH, known, placed, at
+        cdef Py_ssize_t last = min(len(entries), first + 4096)
+        cdef list starts = []
+        numbers = bytearray()
+        while True:
+            known = self._plain_kinds(entries, first, min(last, first + wanted), kinds)
+            for at in range(known):
+                self._remember(kinds[at])
+            with nogil:
+                placed = self._place_batch(kinds, known, slots, placings)
+            for at in range(placed):
+                starts.append(self._instants[slots[at]])
+            numbers += (<char *>placings)[:placed * sizeof(int64_t)]
+            if placed < wanted:
+                return starts, numbers
+            first += placed
+            wanted = min(BATCH, 2 * wanted)
+
+    cdef int _plain_kinds(self, list entries, Py_ssize_t first, Py_ssize_t last,
+                          int *kinds) except -1:
+        """Note the kinds of the next jobs as far as these are plain; return how many it are."""
         cdef Py_ssize_t index
         cdef tuple entry
-        cdef list starts = [], numbers = []
-        for index in range(first, min(len(entries), first + 4096)):
+        cdef int kind, count = 0
+        for index in range(first, last):
             entry = <tuple>entries[index]
             demand, job = entry[2], entry[1]
             kind = demand.kind
             if (kind < 0 or job.array_pending or job.het_job_id
                     or len(<tuple>job.partitions) > 1):
                 break
-            self._remember(kind)
-            with nogil:
-                slot = self._search(self._job + kind)
+            kinds[count] = kind
+            count += 1
+        return count
+
+    cdef int _place_batch(self, const int *kinds, int count, int *slots,
+                          int64_t *placings) except -1 nogil:
+        """Place jobs of these kinds as long as all must wait; return how many it were."""
+        cdef int at, slot
+        cdef Kind *job
+        for at in range(count):
+            job = self._job + kinds[at]
+            slot = self._search(job)
             if slot <= 0:
-                break
+                return at
+            # What the next searches read comes while the rows do that this job takes of.
+            self._fetch_rows()
+            self._fetch_ahead(kinds + at, count - at)
             self._found_slot = slot
-            starts.append(self._instants[slot])
-            numbers.append(self._record(self._job + kind))
-        return starts, numbers
+            slots[at] = slot
+            placings[at] = self._record(job)
+        return count
+
+    cdef void _fetch_rows(self) noexcept nogil:
+        """Let come into the cache where the rows of the first nodes found are."""
+        cdef int index
+        for index in range(min(self._found_count, 8)):
+            grid_fetch(self._row_at(0, self._found[index]))
+
+    cdef void _fetch_ahead(self, const int *kinds, int count) noexcept nogil:
+        """Let come into the cache what the searches after the first of some will read."""
+        cdef Kind *job
+        cdef int at
+        if count > 3:
+            grid_fetch(self._job + kinds[3])
+        if count > 2:
+            job = self._job + kinds[2]
+            if job.nodes == 1:
+                for at in range(0, self._words, 32):
+                    grid_fetch(job.gain + at)
+        if count > 1:
+            job = self._job + kinds[1]
+            if job.best >= 0:
+                self._fetch(job, job.best)
 
     def take_found(self, int kind):
         """Hold what was found last, for a job of this kind; return the number of the placing."""
@@ -59,40 +116,96 @@ cdef class Grid(GridSpread):
             raise ValueError("nothing was found")
         return self._record(self._job + kind)
 
-    cdef Py_ssize_t _record(self, Kind *job) except -1:
+    cdef Py_ssize_t _record(self, Kind *job) except -1 nogil:
         """Hold what was found and remember its nodes."""
         cdef Py_ssize_t number = self._placed_count
         self._make_room(self._found_count)
         if self._trial is not None:
-            self._note_found(job)
-        with nogil:
-            self._hold_found(job)
+            with gil:
+                self._note_found(job)
+        self._hold_found(job)
         self._placed[number] = self._found_count
         memcpy(self._placed + number + 1, self._found, self._found_count * sizeof(int32_t))
         self._placed_count += self._found_count + 1
         return number
 
-    cdef int _make_room(self, Py_ssize_t nodes) except -1:
+    cdef int _make_room(self, Py_ssize_t nodes) except -1 nogil:
         """Have room for one more placing of so many nodes."""
         cdef int32_t *placed
         if self._placed_count + nodes + 1 > self._placed_room:
             self._placed_room = max(1024, 2 * (self._placed_room + nodes))
             placed = <int32_t *>realloc(self._placed, self._placed_room * sizeof(int32_t))
             if placed == NULL:
-                raise MemoryError
+                with gil:
+                    raise MemoryError
             self._placed = placed
         return 0
 
     cdef int _hold_found(self, Kind *job) except -1 nogil:
-        cdef int index, place, node, amount_at, end = job.ends[self._found_slot]
+        """Take what the job found last gets: of some nodes at a time, so that memory keeps up."""
+        cdef int index, place, node, kind, cuts, first = 0, last, start = self._found_slot
+        cdef int end = job.ends[start]
         cdef Shape *shape = self._shape + job.shape
-        for index in range(self._found_count):
-            node = self._found[index]
-            amount_at = self._node_kind[node] * shape.resources
-            for place in range(shape.resources):
-                self._subtract(node, shape.resource[place], shape.amount[amount_at + place],
-                               self._found_slot, end)
+        cdef Cut[MOST_CUTS] cut
+        cdef Cut *one
+        while first < self._found_count:
+            last = min(self._found_count, first + MOST_CUTS // max(1, shape.resources))
+            cuts = 0
+            for index in range(first, last):
+                node = self._found[index]
+                grid_fetch(self._row_at(0, node))
+            for index in range(first, last):
+                node = self._found[index]
+                kind = self._node_kind[node]
+                for place in range(shape.resources):
+                    one = &cut[cuts]
+                    one.amount = shape.amount[kind * shape.resources + place]
+                    one.row = self._row(shape.resource[place], node)
+                    if one.row != NULL and one.amount > 0:
+                        one.node, one.resource = node, shape.resource[place]
+                        grid_row_fetch(one.row)
+                        cuts += 1
+            for index in range(cuts):
+                one = &cut[index]
+                self._add(one.row, start, end, -one.amount, &one.least, &one.most)
+                self._fetch_cut(one, start, end)
+            for index in range(cuts):
+                self._clear(&cut[index], start, end)
+            first = last
         return 0
+
+    cdef void _fetch_cut(self, const Cut *cut, int start, int end) noexcept nogil:
+        """Let the planes come into the cache that follow a row."""
+        cdef int index, plane, slot
+        cdef size_t word = cut.node >> 6
+        cdef int32_t threshold
+        cdef int32_t *thresholds = (
+            self._thresholds_of[cut.resource] + self._node_kind[cut.node])
+        end = min(end, start + MOST_FETCHED)
+        for index in range(self._plane_count[cut.resource]):
+            threshold = thresholds[index * self._kinds]
+            if cut.least < threshold <= cut.most + cut.amount:
+                plane = self._planes_of[cut.resource][index]
+                grid_fetch(self._summary[plane] + word * self._blocks + start // BLOCK)
+                slot = start
+                while slot < end:
+                    grid_fetch(self._plane[plane] + word * self._stride + slot)
+                    slot += BLOCK
+
+    cdef void _clear(self, const Cut *cut, int start, int end) noexcept nogil:
+        """Clear a node's bits in planes whose threshold it has fallen below."""
+        cdef int index, plane
+        cdef size_t word = cut.node >> 6
+        cdef int32_t threshold
+        cdef int32_t *thresholds = (
+            self._thresholds_of[cut.resource] + self._node_kind[cut.node])
+        for index in range(self._plane_count[cut.resource]):
+            threshold = thresholds[index * self._kinds]
+            if cut.least < threshold <= cut.most + cut.amount:
+                plane = self._planes_of[cut.resource][index]
+                grid_clear_below(cut.row, self._plane[plane] + word * self._stride,
+                                 self._summary[plane] + word * self._blocks, start, end,
+                                 threshold, cut.amount, <uint64_t>1 << (cut.node & 63))
 
     def placed(self, Py_ssize_t number):
         """Return the nodes of a placing."""
@@ -117,20 +230,12 @@ cdef class Grid(GridSpread):
 
     cdef int _subtract(self, int node, int resource, int32_t amount, int start,
                        int end) except -1 nogil:
-        cdef int index, plane, word = node >> 6
-        cdef int32_t least, most, threshold
-        cdef grid_row *row = self._row(resource, node)
-        cdef int32_t *thresholds = self._thresholds_of[resource] + self._node_kind[node]
-        if row == NULL or amount <= 0:
-            return 0
-        self._add(row, start, end, -amount, &least, &most)
-        for index in range(self._plane_count[resource]):
-            threshold = thresholds[index * self._kinds]
-            if least < threshold <= most + amount:
-                plane = self._planes_of[resource][index]
-                grid_clear_below(row, self._plane[plane] + <size_t>word * self._slots,
-                                 self._summary[plane] + <size_t>word * self._blocks, start, end,
-                                 threshold, amount, <uint64_t>1 << (node & 63))
+        cdef Cut cut
+        cut.row, cut.node, cut.resource, cut.amount = (
+            self._row(resource, node), node, resource, amount)
+        if cut.row != NULL and amount > 0:
+            self._add(cut.row, start, end, -amount, &cut.least, &cut.most)
+            self._clear(&cut, start, end)
         return 0
 
     def free_at(self, int node, int resource):
@@ -141,8 +246,8 @@ cdef class Grid(GridSpread):
             return [0] * self._slots
         free = []
         for slot in range(self._slots):
-            at += at + 1 < row.count and row.steps[at + 1].slot == slot
-            free.append(row.steps[at].amount)
+            at += at + 1 < row.count and grid_slots(row)[at + 1] == slot
+            free.append(row.amounts[at])
         return free
 
     def least(self, int node, int resource, int64_t start_us, int64_t end_us):

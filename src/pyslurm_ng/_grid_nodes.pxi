@@ -14,16 +14,16 @@ cdef class GridNodes:
     cdef int64_t *_time
     cdef list _instants  # the same as Python's numbers: a hundred thousand starts share them
     cdef int32_t *_node_kind
-    cdef int32_t *_row_of  # [resource * nodes + node], -1 where a node has none
+    cdef grid_row *_free  # [node * resources + resource]: a job takes of all that a node has
     cdef grid_memory *_memory_taken  # rows, planes and summaries
-    cdef grid_row *_free[MOST_RESOURCES]
     cdef grid_spare _spare
     cdef int *_planes_of[MOST_RESOURCES]
     cdef int32_t *_thresholds_of[MOST_RESOURCES]  # [number of the plane * kinds + kind]
     cdef int _plane_count[MOST_RESOURCES]
-    cdef uint64_t **_plane  # [plane][word * slots + slot]
+    cdef uint64_t **_plane  # [plane][word * stride + slot]
     cdef uint64_t **_summary  # [plane][word * blocks + block]: AND of the block's slots
-    cdef int _blocks
+    cdef int _blocks, _stride  # of a word: whole blocks, each of them a cache line
+    cdef int _whole_words  # as long as lists of words are whose least is looked for
     cdef uint64_t **_mask
     cdef int _masks, _room_masks
     cdef int32_t *_placed  # nodes of jobs placed, one after another
@@ -45,7 +45,6 @@ cdef class GridNodes:
     cdef int _switches
     cdef int32_t *_switch_level
     cdef uint8_t *_below  # [switch * leaves + leaf]
-    cdef uint64_t _left_over  # what was free until the slot that left nothing
     cdef int _most_climbs
     cdef list _trial  # what has been held in it: node, resource, amount, first slot, last slot + 1
     cdef dict _memory  # of the kinds searched for in the trial, as it was before
@@ -59,19 +58,22 @@ cdef class GridNodes:
         if not 0 < self._slots <= MOST_SLOTS or not 0 < resources <= MOST_RESOURCES:
             raise ValueError("too many slots or resources, or none")
         self._words = (self._nodes + 63) // 64
+        self._whole_words = grid_whole(self._words + 1)
         self._blocks = (self._slots + BLOCK - 1) // BLOCK
+        self._stride = self._blocks * BLOCK
         self._kinds = kinds
         self._resources = resources
         self._most_climbs = MOST_CLIMBS
         self._time = <int64_t *>calloc(self._slots, sizeof(int64_t))
         self._node_kind = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
-        self._row_of = <int32_t *>malloc((self._nodes * resources + 1) * sizeof(int32_t))
         self._fits = <uint64_t *>calloc(self._words + 1, sizeof(uint64_t))
         self._fresh = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
         self._found = <int32_t *>calloc(self._nodes + 1, sizeof(int32_t))
-        if (self._time == NULL or self._node_kind == NULL or self._row_of == NULL
-                or self._fits == NULL or self._fresh == NULL or self._found == NULL):
+        if (self._time == NULL or self._node_kind == NULL or self._fits == NULL
+                or self._fresh == NULL or self._found == NULL):
             raise MemoryError
+        self._free = <grid_row *>self._take_memory(
+            (<size_t>self._nodes * resources + 1) * sizeof(grid_row))
         self._instants = list(times_us)
         for index in range(self._slots):
             self._time[index] = times_us[index]
@@ -79,8 +81,6 @@ cdef class GridNodes:
             self._node_kind[index] = node_kinds[index]
             if not 0 <= self._node_kind[index] < kinds:
                 raise ValueError("a node of no kind")
-        for index in range(self._nodes * resources):
-            self._row_of[index] = -1
 
     def __dealloc__(self):
         cdef int index
@@ -104,7 +104,6 @@ cdef class GridNodes:
         free(self._job)
         free(self._time)
         free(self._node_kind)
-        free(self._row_of)
         free(self._fits)
         free(self._fresh)
         free(self._found)
@@ -122,10 +121,14 @@ cdef class GridNodes:
             raise MemoryError
         return memory
 
+    cdef inline grid_row *_row_at(self, int resource, int node) noexcept nogil:
+        """Return where a row is, if a node has one."""
+        return self._free + <size_t>node * self._resources + resource
+
     cdef inline grid_row *_row(self, int resource, int node) noexcept nogil:
         """Return what is free of a resource on a node; NULL where it has none."""
-        cdef int row = self._row_of[resource * self._nodes + node]
-        return NULL if row < 0 else self._free[resource] + row
+        cdef grid_row *row = self._row_at(resource, node)
+        return row if row.count else NULL
 
     cdef int _add(self, grid_row *row, int start, int end, int32_t amount, int32_t *least,
                   int32_t *most) except -1 nogil:
@@ -197,20 +200,17 @@ cdef class GridNodes:
         """Set what each node has of a resource when no job runs; 0 makes no row."""
         cdef int node, rows = 0
         cdef int32_t amount
-        cdef grid_step *steps
+        cdef char *blocks
         if not 0 <= resource < self._resources or len(amounts) != self._nodes or self._planes:
             raise ValueError("amounts do not match the nodes, or planes exist already")
         for node in range(self._nodes):
             rows += amounts[node] > 0
-        self._free[resource] = <grid_row *>self._take_memory(<size_t>rows * sizeof(grid_row))
-        steps = <grid_step *>self._take_memory(<size_t>rows * FIRST_ROOM * sizeof(grid_step))
-        rows = 0
+        blocks = <char *>self._take_memory(<size_t>rows * FIRST_BLOCK)
         for node in range(self._nodes):
             amount = amounts[node]
             if amount > 0:
-                self._row_of[resource * self._nodes + node] = rows
-                grid_row_begin(self._free[resource] + rows, steps + rows * FIRST_ROOM, amount)
-                rows += 1
+                grid_row_begin(self._row_at(resource, node), blocks, amount)
+                blocks += FIRST_BLOCK
 
     def hold(self, bytes held, int64_t until_us):
         """Take what a running job holds until its end.
@@ -230,7 +230,7 @@ cdef class GridNodes:
             if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
                 raise IndexError((node, resource))
             row = self._row(resource, node)
-            if row != NULL:
+            if row != NULL and numbers[index + 2]:
                 self._add(row, 0, end, -numbers[index + 2], &least, &most)
 
     def add_plane(self, int resource, thresholds):
@@ -256,7 +256,7 @@ cdef class GridNodes:
         if self._planes_of[resource] == NULL or self._thresholds_of[resource] == NULL:
             raise MemoryError
         self._plane[plane] = <uint64_t *>self._take_memory(
-            (<size_t>self._words * self._slots + 1) * sizeof(uint64_t))
+            (<size_t>self._words * self._stride + 1) * sizeof(uint64_t))
         self._summary[plane] = <uint64_t *>self._take_memory(
             (<size_t>self._words * self._blocks + 1) * sizeof(uint64_t))
         self._planes_of[resource][number] = plane
@@ -276,7 +276,7 @@ cdef class GridNodes:
         cdef uint64_t *bits
         cdef uint64_t seen
         for word in range(self._words):
-            bits = self._plane[plane] + <size_t>word * self._slots
+            bits = self._plane[plane] + <size_t>word * self._stride
             for bit in range(64):
                 node = word * 64 + bit
                 if node >= self._nodes:
@@ -361,7 +361,7 @@ cdef class GridNodes:
 
     def add_kind(self, int shape, int mask, int nodes, int64_t duration_us, int required=-1):
         """Return a new kind of job: so many nodes of a shape among a set, for a duration."""
-        cdef int kind = self._jobs
+        cdef int kind = self._jobs, word
         cdef Kind *made
         if not 0 <= shape < self._shapes or not 0 <= mask < self._masks or nodes < 1:
             raise ValueError("no such shape or mask, or less than one node")
@@ -380,10 +380,13 @@ cdef class GridNodes:
         made.cursor = -1
         made.mask = self._mask[mask]
         made.required = self._mask[required] if required >= 0 else NULL
-        made.gain = <int16_t *>calloc(self._words + 1, sizeof(int16_t))
+        made.best = -1
+        made.gain = <int16_t *>calloc(self._whole_words, sizeof(int16_t))
         made.count = <uint8_t *>calloc(self._words + 1, sizeof(uint8_t))
         if made.gain == NULL or made.count == NULL:
             raise MemoryError
+        for word in range(self._words, self._whole_words):
+            made.gain[word] = MOST_GAIN
         return kind
 
     cdef int16_t *_ends_of(self, int64_t duration_us) except NULL:

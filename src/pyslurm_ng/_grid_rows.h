@@ -9,128 +9,161 @@
 #include "_grid.h"
 #include <string.h>
 
-struct grid_step {
-    int32_t amount, slot; /* so much is free from that slot on */
-};
-
-/* Steps in order of their slots, the first of them slot 0; no two neighbours are equal in amount
- * unless a change has just come between them. */
+/* Amounts and the slots from which on there is so much lie in one block, amounts first.
+ *
+ * Slots ascend from slot 0, and no two neighbours are equal in amount. Nobody who has no row of a
+ * resource has steps: count is 0 then.
+ */
 struct grid_row {
-    struct grid_step *steps;
-    int32_t count, room;
+    int32_t *amounts;
+    int16_t count, size; /* size of the block, see grid_room */
 };
 
 enum {
-    GRID_FIRST_ROOM = 4,
-    GRID_ROOMS = 12, /* first room doubled so often is more than there can be slots */
+    GRID_FIRST_BLOCK = 32, /* bytes; each larger size has twice as many */
+    GRID_SIZES = 12, /* the largest has room for more steps than there can be slots */
 };
 
-/* Steps that rows have outgrown, by their room, for others to grow into. */
+/* Blocks that rows have outgrown, by their size, for others to grow into. */
 struct grid_spare {
-    struct grid_step *first[GRID_ROOMS];
+    void *first[GRID_SIZES];
 };
 
-/* Begin a row that has an amount in all slots, in steps for GRID_FIRST_ROOM. */
-static inline void grid_row_begin(struct grid_row *row, struct grid_step *steps, int32_t amount)
+/* Return how many steps a block has room for: as many as fill its cache lines. */
+static inline int grid_room(int size)
 {
-    steps[0].amount = amount;
-    steps[0].slot = 0;
-    row->steps = steps;
+    return (GRID_FIRST_BLOCK << size) / (int)(sizeof(int32_t) + sizeof(int16_t));
+}
+
+static inline int16_t *grid_slots(const struct grid_row *row)
+{
+    return (int16_t *)(row->amounts + grid_room(row->size));
+}
+
+/* Begin a row that has an amount in all slots, in a block of GRID_FIRST_BLOCK. */
+static inline void grid_row_begin(struct grid_row *row, void *block, int32_t amount)
+{
+    row->amounts = block;
     row->count = 1;
-    row->room = GRID_FIRST_ROOM;
+    row->size = 0;
+    row->amounts[0] = amount;
+    grid_slots(row)[0] = 0;
 }
 
-static inline int grid_room_class(int room)
+/* Let what a row's block has come into the cache. */
+static inline void grid_row_fetch(const struct grid_row *row)
 {
-    return __builtin_ctz((unsigned)room / GRID_FIRST_ROOM);
+    __builtin_prefetch(row->amounts, 1);
+    __builtin_prefetch(grid_slots(row) + row->count / 2, 1);
 }
 
-/* Have room for two more steps; return 0, or -1 if there is no memory. */
+/* Have a block of twice the size; return 0, or -1 if there is no memory. */
 static int grid_row_grow(struct grid_row *row, struct grid_memory **memory,
                          struct grid_spare *spare)
 {
-    int room = row->room * 2, kind = grid_room_class(room);
-    struct grid_step *old = row->steps, *steps = spare->first[kind];
-    if (steps != NULL)
-        memcpy(&spare->first[kind], steps, sizeof(steps));
+    struct grid_row old = *row;
+    void *block = spare->first[old.size + 1];
+    if (block != NULL)
+        memcpy(&spare->first[old.size + 1], block, sizeof(block));
     else
-        steps = grid_take_memory(memory, room * sizeof(*steps));
-    if (steps == NULL)
+        block = grid_take_memory(memory, (size_t)GRID_FIRST_BLOCK << (old.size + 1));
+    if (block == NULL)
         return -1;
-    memcpy(steps, old, row->count * sizeof(*steps));
-    memcpy(old, &spare->first[kind - 1], sizeof(old));
-    spare->first[kind - 1] = old;
-    row->steps = steps;
-    row->room = room;
+    row->amounts = block;
+    row->size++;
+    memcpy(row->amounts, old.amounts, old.count * sizeof(int32_t));
+    memcpy(grid_slots(row), grid_slots(&old), old.count * sizeof(int16_t));
+    memcpy(old.amounts, &spare->first[old.size], sizeof(block));
+    spare->first[old.size] = old.amounts;
     return 0;
 }
 
 /* Return the step that a slot is in. */
 static inline int grid_row_at(const struct grid_row *row, int slot)
 {
-    int low = 0, high = row->count - 1;
-    while (low < high) {
-        int middle = (low + high + 1) >> 1;
-        if (row->steps[middle].slot <= slot)
-            low = middle;
-        else
-            high = middle - 1;
+    const int16_t *slots = grid_slots(row);
+    int low = 0, left = row->count;
+    while (left > 1) {
+        int half = left >> 1;
+        low = slots[low + half] <= slot ? low + half : low;
+        left -= half;
     }
     return low;
 }
 
-static inline void grid_row_insert(struct grid_row *row, int at, int slot)
+/* Move the steps from one on to where there is room for it. */
+static inline void grid_row_move(struct grid_row *row, int at, int to)
 {
-    memmove(row->steps + at + 1, row->steps + at, (row->count - at) * sizeof(*row->steps));
-    row->steps[at].slot = slot; /* the amount is that of the step before, moved up */
-    row->steps[at].amount = row->steps[at - 1].amount;
-    row->count++;
-}
-
-static inline void grid_row_join(struct grid_row *row, int at)
-{
-    if (at <= 0 || at >= row->count || row->steps[at].amount != row->steps[at - 1].amount)
+    if (at == to || at == row->count)
         return;
-    row->count--;
-    memmove(row->steps + at, row->steps + at + 1, (row->count - at) * sizeof(*row->steps));
+    memmove(row->amounts + to, row->amounts + at, (row->count - at) * sizeof(int32_t));
+    memmove(grid_slots(row) + to, grid_slots(row) + at, (row->count - at) * sizeof(int16_t));
 }
 
-/* Add an amount, which may be below 0, in some slots; say the least and the most there are then.
+/* Add an amount other than 0, which may be below it, in some slots of a row.
  *
- * Returns 0, or -1 if there is no memory; the row is as it was then.
+ * Says the least and the most there are in these then. Returns 0, or -1 if there is no memory; the
+ * row is as it was then.
  */
 static int grid_row_add(struct grid_row *row, int start, int end, int slots, int32_t amount,
                         struct grid_memory **memory, struct grid_spare *spare, int32_t *least,
                         int32_t *most)
 {
-    int32_t low = INT32_MAX, high = INT32_MIN;
-    int first, at;
-    if (row->count + 2 > row->room && grid_row_grow(row, memory, spare))
+    int32_t low = INT32_MAX, high = INT32_MIN, before;
+    int32_t *amounts;
+    int16_t *from;
+    int first, last, count, begins, ends, joins_first, joins_last, more, tail;
+    if (row->count + 2 > grid_room(row->size) && grid_row_grow(row, memory, spare))
         return -1;
-    first = grid_row_at(row, start);
-    if (row->steps[first].slot < start)
-        grid_row_insert(row, ++first, start);
-    for (at = first; at < row->count && row->steps[at].slot < end; at++) {
-        int32_t left;
-        if (end < slots && (at + 1 == row->count || row->steps[at + 1].slot > end))
-            grid_row_insert(row, at + 1, end);
-        left = row->steps[at].amount += amount;
-        low = left < low ? left : low;
-        high = left > high ? left : high;
+    amounts = row->amounts;
+    from = grid_slots(row);
+    count = row->count;
+    first = last = grid_row_at(row, start);
+    for (;; last++) {
+        low = amounts[last] < low ? amounts[last] : low;
+        high = amounts[last] > high ? amounts[last] : high;
+        if (last + 1 == count || from[last + 1] >= end)
+            break;
     }
-    grid_row_join(row, at);
-    grid_row_join(row, first);
-    *least = low;
-    *most = high;
+    *least = low + amount;
+    *most = high + amount;
+    /* A step begins at the start, and one after the end, unless it then is as its neighbour. */
+    begins = from[first] < start;
+    ends = end < slots && (last + 1 == count || from[last + 1] > end);
+    joins_first = !begins && first > 0 && amounts[first] + amount == amounts[first - 1];
+    joins_last = !ends && last + 1 < count && amounts[last] + amount == amounts[last + 1];
+    before = amounts[last];
+    more = begins - joins_first;
+    tail = last + 1 + joins_last;
+    if (more > 0) {
+        grid_row_move(row, tail, last + 2 + ends);
+        for (int at = last; at >= first; at--) {
+            amounts[at + 1] = amounts[at] + amount;
+            from[at + 1] = from[at];
+        }
+        from[first + 1] = start;
+    } else {
+        for (int at = first + joins_first; at <= last; at++) {
+            amounts[at + more] = amounts[at] + amount;
+            from[at + more] = from[at];
+        }
+        grid_row_move(row, tail, last + 1 + more + ends);
+    }
+    if (ends) {
+        amounts[last + 1 + more] = before;
+        from[last + 1 + more] = end;
+    }
+    row->count = count + more + ends - joins_last;
     return 0;
 }
 
 /* Return the least there is in some slots. */
 static inline int32_t grid_row_least(const struct grid_row *row, int start, int end)
 {
+    const int16_t *from = grid_slots(row);
     int32_t least = INT32_MAX;
-    for (int at = grid_row_at(row, start); at < row->count && row->steps[at].slot < end; at++)
-        least = row->steps[at].amount < least ? row->steps[at].amount : least;
+    for (int at = grid_row_at(row, start); at < row->count && from[at] < end; at++)
+        least = row->amounts[at] < least ? row->amounts[at] : least;
     return least;
 }
 
@@ -138,8 +171,8 @@ static inline int32_t grid_row_least(const struct grid_row *row, int start, int 
 static inline int grid_row_reaches(const struct grid_row *row, int32_t amount, int slots)
 {
     for (int at = 0; at < row->count; at++)
-        if (row->steps[at].amount >= amount)
-            return row->steps[at].slot;
+        if (row->amounts[at] >= amount)
+            return grid_slots(row)[at];
     return slots;
 }
 
@@ -151,9 +184,10 @@ static inline void grid_clear_below(const struct grid_row *row, uint64_t *restri
                                     uint64_t *restrict summary, int start, int end,
                                     int32_t threshold, int32_t amount, uint64_t bit)
 {
-    for (int at = grid_row_at(row, start); at < row->count && row->steps[at].slot < end; at++) {
-        int from = row->steps[at].slot, to = at + 1 < row->count ? row->steps[at + 1].slot : end;
-        if ((uint32_t)(threshold - 1 - row->steps[at].amount) >= (uint32_t)amount)
+    const int16_t *slots = grid_slots(row);
+    for (int at = grid_row_at(row, start); at < row->count && slots[at] < end; at++) {
+        int from = slots[at], to = at + 1 < row->count ? slots[at + 1] : end;
+        if ((uint32_t)(threshold - 1 - row->amounts[at]) >= (uint32_t)amount)
             continue;
         from = from < start ? start : from;
         to = to > end ? end : to;
@@ -169,11 +203,12 @@ static inline void grid_set_above(const struct grid_row *row, uint64_t *restrict
                                   uint64_t *restrict summary, int start, int end, int slots,
                                   int32_t threshold, uint64_t bit)
 {
-    for (int at = grid_row_at(row, start); at < row->count && row->steps[at].slot < end; at++) {
-        int from = row->steps[at].slot, to = at + 1 < row->count ? row->steps[at + 1].slot : end;
+    const int16_t *begins = grid_slots(row);
+    for (int at = grid_row_at(row, start); at < row->count && begins[at] < end; at++) {
+        int from = begins[at], to = at + 1 < row->count ? begins[at + 1] : end;
         from = from < start ? start : from;
         to = to > end ? end : to;
-        if (row->steps[at].amount >= threshold)
+        if (row->amounts[at] >= threshold)
             for (int slot = from; slot < to; slot++)
                 bits[slot] |= bit;
     }

@@ -32,6 +32,7 @@ cdef class GridSearch(GridChoice):
         for word in range(self._words):
             job.gain[word] = slot if job.mask[word] else self._slots
             job.count[word] = 0
+        job.best = -1
         self._most_climbs = 2147483647
         with nogil:
             slot = self._search(job)
@@ -61,6 +62,7 @@ cdef class GridSearch(GridChoice):
             while suitable < wanted and job.low > 0:
                 job.low -= 1
                 suitable += popcount(job.mask[job.low])
+        job.best = -1
         for word in range(self._words):
             if not job.mask[word]:
                 job.gain[word] = self._slots
@@ -79,69 +81,33 @@ cdef class GridSearch(GridChoice):
         for place in range(self._words):
             if job.gain[place] < slot:
                 job.gain[place] = slot
+        job.best = -1
+
+    cdef inline void _look(self, const Kind *job, int word, grid_view *view) noexcept nogil:
+        """See what the planes of a kind say of a word."""
+        cdef Shape *shape = self._shape + job.shape
+        grid_look(view, self._plane, self._summary, shape.plane, shape.planes, word, self._blocks)
 
     cdef uint64_t _scan(self, Kind *job, int word, int start, int end) noexcept nogil:
         """Return which nodes of a word are free over a window; note when more may be."""
-        cdef Shape *shape = self._shape + job.shape
-        cdef uint64_t fits = job.mask[word], now, before = 0
-        cdef size_t offset = <size_t>word * self._slots, block_offset
-        cdef uint64_t *plane0
-        cdef uint64_t *plane1
-        cdef uint64_t *plane2
-        cdef uint64_t *sum0
-        cdef uint64_t *sum1
-        cdef uint64_t *sum2
-        cdef int slot = end - 1, last = self._slots - 1, block = -1, plane, bottom
+        cdef uint64_t fits = job.mask[word]
+        cdef grid_view view
+        cdef grid_edge edge
         self.scans += 1
-        if not shape.planes:
-            job.gain[word] = self._slots
-            job.count[word] = popcount(fits)
-            return fits
-        block_offset = <size_t>word * self._blocks
-        plane0 = plane1 = plane2 = self._plane[shape.plane[0]] + offset
-        sum0 = sum1 = sum2 = self._summary[shape.plane[0]] + block_offset
-        if shape.planes > 1:
-            plane1 = self._plane[shape.plane[1]] + offset
-            sum1 = self._summary[shape.plane[1]] + block_offset
-        if shape.planes > 2:
-            plane2 = self._plane[shape.plane[2]] + offset
-            sum2 = self._summary[shape.plane[2]] + block_offset
-        while slot >= start and fits:
-            if slot % BLOCK == BLOCK - 1 and slot - BLOCK + 1 >= start:
-                now = fits & sum0[slot // BLOCK] & sum1[slot // BLOCK] & sum2[slot // BLOCK]
-                for plane in range(3, shape.planes):
-                    now &= self._summary[shape.plane[plane]][block_offset + slot // BLOCK]
-                if now:
-                    if now != fits:
-                        before, block = fits, slot // BLOCK
-                        fits = now
-                    slot -= BLOCK
-                    continue
-            # At the edges of the window, and in the block that leaves nothing, slot by slot.
-            bottom = max(start, slot // BLOCK * BLOCK)
-            while slot >= bottom:
-                now = fits & plane0[slot] & plane1[slot] & plane2[slot]
-                for plane in range(3, shape.planes):
-                    now &= self._plane[shape.plane[plane]][offset + slot]
-                if now != fits:
-                    self._left_over = fits
-                    fits, last, block = now, slot, -1
-                    if not fits:
-                        break
-                slot -= 1
-        if block >= 0:
-            # The leftmost change is somewhere in this block.
-            slot = block * BLOCK + BLOCK - 1
-            while slot >= block * BLOCK:
-                now = before & plane0[slot] & plane1[slot] & plane2[slot]
-                for plane in range(3, shape.planes):
-                    now &= self._plane[shape.plane[plane]][offset + slot]
-                if now != before:
-                    before, last = now, slot
-                slot -= 1
-        job.gain[word] = last + 1
+        edge.last = self._slots - 1
+        self._look(job, word, &view)
+        fits = grid_sweep(&view, fits, start, end, &edge)
+        job.gain[word] = grid_edge_slot(&view, &edge) + 1
         job.count[word] = popcount(fits)
         return fits
+
+    cdef void _fetch(self, Kind *job, int word) noexcept nogil:
+        """Let come into the cache what a look at a word will read first."""
+        cdef grid_view view
+        cdef int slot = job.gain[word]
+        if slot < self._slots:
+            self._look(job, word, &view)
+            grid_view_fetch(&view, slot, job.ends[slot])
 
     cdef bint _has(self, Shape *shape, int node, int start, int end) noexcept nogil:
         """Return whether a node's rows have what no plane tells exactly."""
@@ -166,6 +132,10 @@ cdef class GridSearch(GridChoice):
         if not shape.inexact:
             return fits
         while left:
+            grid_fetch(self._row_at(shape.resource[0], place * 64 + lowest(left)))
+            left &= left - 1
+        left = fits
+        while left:
             node = place * 64 + lowest(left)
             bit = left & (~left + 1)
             left ^= bit
@@ -175,51 +145,25 @@ cdef class GridSearch(GridChoice):
                 return bit
         return fits
 
-    cdef uint64_t _free_in(self, Kind *job, int word, int start, int end) noexcept nogil:
-        """Return which nodes of a word are free in all slots of a short stretch."""
-        cdef Shape *shape = self._shape + job.shape
-        cdef uint64_t fits = job.mask[word]
-        cdef uint64_t *bits
-        cdef int plane, slot
-        for plane in range(shape.planes):
-            bits = self._plane[shape.plane[plane]] + <size_t>word * self._slots
-            for slot in range(start, end):
-                fits &= bits[slot]
-        return fits
-
     cdef uint64_t _climb(self, Kind *job, int word) noexcept nogil:
         """Go to the first slot at which a node of a word fits; return those that do.
 
         `gain` is that slot, or the number of slots if there is none.
         """
-        cdef int slot = job.gain[word], end, later_end
+        cdef int slot = job.gain[word]
         cdef uint64_t fits
+        cdef grid_view view
+        self.scans += 1
+        self._look(job, word, &view)
         while slot < self._slots:
-            end = job.ends[slot]
-            fits = self._scan(job, word, slot, end)
-            while not fits:
-                # Nothing is free across slot - 1; from slot on something is, until `end`.
-                slot = job.gain[word]
-                if slot >= self._slots:
-                    return 0
-                later_end = job.ends[slot]
-                if slot >= end:
-                    break
-                fits = self._left_over
-                if later_end > end:
-                    fits &= self._free_in(job, word, end, later_end)
-                if fits:
-                    break
-                fits = self._scan(job, word, slot, later_end)
-                end = later_end
-            if not fits:
-                continue
-            fits = self._exact(job, word, fits, slot, job.ends[slot], True)
+            fits = grid_climb(&view, job.mask[word], &slot, job.ends, self._slots)
+            if fits:
+                fits = self._exact(job, word, fits, slot, job.ends[slot], True)
             if fits:
                 job.gain[word] = slot
                 return fits
             slot += 1
-            job.gain[word] = slot
+        job.gain[word] = self._slots
         return 0
 
     cdef int _find_one(self, Kind *job) noexcept nogil:
@@ -230,26 +174,43 @@ cdef class GridSearch(GridChoice):
         brought up to date the earliest place among them is taken: on thousands of nodes it is as
         good as the earliest of all, for a fraction of the work.
         """
-        cdef int word, best, slot, climbs = 0, found_word = -1, found_slot = self._slots
+        cdef int best, slot, climbs = 0, found_word = -1, found_slot = self._slots
         cdef uint64_t fits, found = 0
+        if job.best < 0:
+            job.best = grid_first_least(job.gain, self._whole_words)
+            job.second = self._least_but(job, job.best)
         while True:
-            best = grid_first_least(job.gain, self._words)
+            best = job.best
             slot = job.gain[best]
             if slot >= self._slots:
                 return -1
             if found_word >= 0 and (slot >= found_slot or (climbs >= self._most_climbs and slot > 0)):
                 break
-            # A word is brought to where it fits for sure while it is in the cache.
+            # A word is brought to where it fits for sure while it is in the cache, and meanwhile
+            # the one that will probably be the next comes there.
             climbs += 1
+            self._fetch(job, job.second)
             fits = self._climb(job, best)
-            if not fits:
-                job.gain[best] = self._slots
-            elif job.gain[best] < found_slot or (
-                    job.gain[best] == found_slot and best < found_word):
+            if fits and (job.gain[best] < found_slot or (
+                    job.gain[best] == found_slot and best < found_word)):
                 found, found_word, found_slot = fits, best, job.gain[best]
+                grid_fetch(self._row_at(0, best * 64 + lowest(fits)))
+            if job.gain[best] > job.gain[job.second] or (
+                    job.gain[best] == job.gain[job.second] and best > job.second):
+                job.best = job.second
+                job.second = self._least_but(job, job.best)
         self._found[0] = found_word * 64 + lowest(found)
         self._found_count = 1
         return found_slot
+
+    cdef int _least_but(self, Kind *job, int word) noexcept nogil:
+        """Return which word but one may be the first in which a node fits."""
+        cdef int16_t gain = job.gain[word]
+        cdef int least
+        job.gain[word] = MOST_GAIN
+        least = grid_first_least(job.gain, self._whole_words)
+        job.gain[word] = gain
+        return least
 
     cdef int _find_many(self, Kind *job) noexcept nogil:
         """Return the first slot at which enough nodes fit, and choose among them.
@@ -259,6 +220,7 @@ cdef class GridSearch(GridChoice):
         """
         cdef int slot = job.cursor, next_slot, end, word, most, seen, low, high
         cdef bint has_required
+        cdef grid_view view
         # Without a topology the first nodes in order do; else all that fit are to be known.
         cdef bint may_stop = (
             self._leaf == NULL and job.required == NULL and not job.is_open)
@@ -278,6 +240,9 @@ cdef class GridSearch(GridChoice):
             memset(self._fresh, 0, self._words)
             for word in range(low, high):
                 if job.gain[word] <= slot:
+                    if word + 2 < high:
+                        self._look(job, word + 2, &view)
+                        grid_view_fetch(&view, slot, end)
                     self._fits[word] = self._scan(job, word, slot, end)
                     self._fresh[word] = 1
                 most += job.count[word]

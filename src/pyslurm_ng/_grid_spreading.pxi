@@ -86,6 +86,7 @@ cdef class GridSpread(GridSearch):
                 fits = self._scan(job, place, slot, end)
                 fits = self._exact(job, place, fits, slot, end, False)
                 job.gain[place] = 0
+                job.best = -1
                 if total >= enough:
                     break
                 while fits and total < enough:
@@ -145,6 +146,7 @@ cdef class GridSpread(GridSearch):
         cdef int32_t least, first
         cdef const Task *task
         cdef grid_row *row
+        cdef int16_t *slots
         for at in range(shape.resources):
             task = tasks + kind * shape.resources + at
             first = shape.amount[kind * shape.resources + at]
@@ -155,18 +157,19 @@ cdef class GridSpread(GridSearch):
                 for slot in range(last + 1 if first > 0 else 0):
                     held[slot] = 0
                 continue
+            slots = grid_slots(row)
             head = tail = seen = 0
             for slot in range(last + 1):
-                while seen < row.count and row.steps[seen].slot < job.ends[slot]:
+                while seen < row.count and slots[seen] < job.ends[slot]:
                     while tail > head and (
-                            row.steps[line[tail - 1]].amount >= row.steps[seen].amount):
+                            row.amounts[line[tail - 1]] >= row.amounts[seen]):
                         tail -= 1
                     line[tail] = seen
                     tail += 1
                     seen += 1
-                while line[head] + 1 < row.count and row.steps[line[head] + 1].slot <= slot:
+                while line[head] + 1 < row.count and slots[line[head] + 1] <= slot:
                     head += 1
-                least = row.steps[line[head]].amount
+                least = row.amounts[line[head]]
                 if first > 0 and least < first:
                     held[slot] = 0
                 elif task.more > 0:

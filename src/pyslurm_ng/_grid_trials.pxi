@@ -74,7 +74,7 @@ cdef class GridTrials(GridNodes):
                 index * self._kinds + self._node_kind[node]]
             if least - amount < threshold <= most:
                 grid_set_above(
-                    row, self._plane[plane] + <size_t>(node >> 6) * self._slots,
+                    row, self._plane[plane] + <size_t>(node >> 6) * self._stride,
                     self._summary[plane] + <size_t>(node >> 6) * self._blocks, start, end,
                     self._slots, threshold, <uint64_t>1 << (node & 63))
         return 0

@@ -202,6 +202,7 @@ include "_profile.pxi"
 
 cdef extern from *:
     """
+    #include "_grid_planes.h"
     #include "_grid_rows.h"
     static inline int pyslurm_popcount(unsigned long long word) { return __builtin_popcountll(word); }
     static inline int pyslurm_lowest(unsigned long long word) { return __builtin_ctzll(word); }
@@ -217,23 +218,38 @@ cdef extern from *:
 
     void *grid_take_memory(grid_memory **memory, size_t bytes) noexcept nogil
     void grid_give_back_memory(grid_memory *memory) noexcept nogil
+    void grid_fetch(const void *memory) noexcept nogil
+    int grid_whole(int count) noexcept nogil
     int grid_first_least(const int16_t *numbers, int count) noexcept nogil
 
-    cdef struct grid_step:
-        int32_t amount
-        int32_t slot
+    cdef struct grid_view:
+        pass
+
+    cdef struct grid_edge:
+        int last
+
+    void grid_look(grid_view *view, uint64_t **planes, uint64_t **summaries, const int *numbers,
+                   int count, int word, int blocks) noexcept nogil
+    uint64_t grid_sweep(const grid_view *view, uint64_t fits, int start, int end,
+                        grid_edge *edge) noexcept nogil
+    int grid_edge_slot(const grid_view *view, const grid_edge *edge) noexcept nogil
+    uint64_t grid_climb(const grid_view *view, uint64_t nodes, int *slot, const int16_t *ends,
+                        int slots) noexcept nogil
+    void grid_view_fetch(const grid_view *view, int start, int end) noexcept nogil
 
     cdef struct grid_row:
-        grid_step *steps
-        int32_t count
+        int32_t *amounts
+        int16_t count
 
     cdef struct grid_spare:
         pass
 
     cdef enum:
-        FIRST_ROOM "GRID_FIRST_ROOM"
+        FIRST_BLOCK "GRID_FIRST_BLOCK"
 
-    void grid_row_begin(grid_row *row, grid_step *steps, int32_t amount) noexcept nogil
+    void grid_row_begin(grid_row *row, void *block, int32_t amount) noexcept nogil
+    int16_t *grid_slots(const grid_row *row) noexcept nogil
+    void grid_row_fetch(const grid_row *row) noexcept nogil
     int grid_row_add(grid_row *row, int start, int end, int slots, int32_t amount,
                      grid_memory **memory, grid_spare *spare, int32_t *least,
                      int32_t *most) noexcept nogil
@@ -249,9 +265,14 @@ include "_units.pxi"
 cdef enum:
     MOST_RESOURCES = 32
     MOST_SLOTS = 4096
+    MOST_GAIN = 32767  # a slot beyond all
     LEAST_REGION = 1024  # nodes among which to plan a job of several nodes beyond now
     REGION_FACTOR = 16  # at least so many times the nodes it wants
     MOST_CLIMBS = 4  # words to bring up to date for one job of a long queue
+    MOST_CUTS = 64  # rows of one job that are changed side by side
+    BATCH = 512  # jobs placed without the interpreter
+    FIRST_BATCH = 8
+    MOST_FETCHED = 64  # slots of a plane to have in the cache ahead
 
 
 cdef struct Shape:
@@ -271,12 +292,20 @@ cdef struct Kind:
     int64_t duration_us
     int16_t *ends  # first slot after such a job, by the slot that it starts in
     int cursor  # -1 before the first search
+    int best, second  # the words to look at first for one node; -1: not known
     int low, high  # words to look at for places beyond now
     bint is_open  # the caller chooses among the nodes that fit
     uint64_t *mask
     uint64_t *required  # NULL if none
     int16_t *gain  # per word: slot at which more nodes may fit than are known to
     uint8_t *count  # per word: nodes that fit before that slot, at most
+
+
+cdef struct Cut:
+    # What a job has just taken of a row, whose planes are to follow.
+    grid_row *row
+    int node, resource
+    int32_t amount, least, most
 
 
 # One class, a layer to a file; each needs only those before it.

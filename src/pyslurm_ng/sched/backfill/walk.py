@@ -175,11 +175,9 @@ class Walk:
             placed = queue[first : first + len(starts_us)]
             job_ids = [job.job_id for _, job, _ in placed]
             demands = [demand for _, _, demand in placed]
+            waits = [behind[demand.partition.name] for demand in demands]
             self.plan.expected_start_us.update(zip(job_ids, starts_us, strict=True))
-            self.plan.waits.update(
-                (job_id, behind[demand.partition.name])
-                for job_id, demand in zip(job_ids, demands, strict=True)
-            )
+            self.plan.waits.update(zip(job_ids, waits, strict=True))
             self.room.promises.extend(job_ids, demands, starts_us)
             self.plan.tested += len(starts_us)
         return len(starts_us)

@@ -483,7 +483,7 @@ class NodePlan:
         It ends before the first job that may start now or that `place` has not prepared for.
         """
         starts_us, numbers = self._timeline.grid.place_next(queue, first)
-        self._reserved.extend(numbers)
+        self._reserved.frombytes(numbers)
         return starts_us
 
     def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:

@@ -73,10 +73,11 @@ class Timeline:
         self.bookings.begin(snapshot.running, snapshot.now_us, is_minded)
         self.shared_gpus.begin(snapshot)
         self._closed = closed_times(snapshot.reservations, OUTSIDE)
-        self._enter([snapshot.now_us])
         self.is_deep = False
         if self._closed:
             self.deepen()
+        else:
+            self._enter([snapshot.now_us])
 
     def deepen(self) -> None:
         """Plan over the whole window from here on, unless that is so already."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pyslurm_ng._select import untracked
 from pyslurm_ng.sched.job_records import NO_END_US
@@ -26,13 +26,11 @@ class Promises:
         self.demands.append(demand)
         self.starts_us.append(start_us)
 
-    def extend(
-        self, job_ids: Sequence[int], demands: Sequence[Demand], starts_us: Sequence[int]
-    ) -> None:
+    def extend(self, job_ids: list[int], demands: list[Demand], starts_us: list[int]) -> None:
         """Add many."""
-        self.job_ids.extend(job_ids)
-        self.demands.extend(demands)
-        self.starts_us.extend(starts_us)
+        self.job_ids.fromlist(job_ids)
+        self.demands += demands
+        self.starts_us.fromlist(starts_us)
 
     def last_ends_us(self, count: int) -> list[int]:
         """Return until when the last ones hold their room."""
