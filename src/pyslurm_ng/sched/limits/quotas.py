@@ -87,6 +87,7 @@ class Quotas:
         self._standings: dict[_Key, _Standing] = {}
         self._answers: dict[tuple[int, int], tuple[Ask, Wait | None]] = {}
         self._headrooms: dict[int, Headroom] = {}  # by identity of the standing
+        self._handed: dict[int, assoc.Limits] = {}  # likewise: those handed down to it
         self._rooms: dict[_Key, Room] = {}  # until somebody starts
 
     def took(self, job: Owner, ask: Ask) -> Counted:
@@ -145,7 +146,7 @@ class Quotas:
 
         A quick answer for most jobs; False says nothing.
         """
-        room = self._room(job, ask)
+        room = self._rooms.get(_key(job, ask.partition)) or self._room(job, ask)
         return room.lets_reserve and room.holds(ask)
 
     def _room(self, job: Waiting, ask: Ask) -> Room:
@@ -298,7 +299,10 @@ class Quotas:
             return
         used = self._used.get(("assoc", chain[0].assoc_id), NOTHING)
         name = _name(chain[0])
-        own = _handed_down([item.limits for item in chain], factor)
+        own = self._handed.get(id(standing))
+        if own is None:
+            own = _handed_down([item.limits for item in chain], factor)
+            self._handed[id(standing)] = own
         if all(limits.max_jobs == INFINITE for limits in before):
             yield from _jobs(Reason.AssocMaxJobsLimit, own.max_jobs, used, name)
         yield from _of_a_job(own, before, ask, "Assoc", name)

@@ -122,8 +122,8 @@ class Timeline:
         for resource in range(hardware.resources):
             of_kind = [totals[resource] for totals in hardware.totals]
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
+        self.shared_gpus.enter(grid, times)  # from here on nobody holds the last grid
         self._hold_running()
-        self.shared_gpus.enter(grid, times)
         for held, end_us in self._started:
             grid.hold(held, end_us)
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
