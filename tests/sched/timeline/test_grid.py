@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from copy import deepcopy
+from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
@@ -245,6 +246,60 @@ def test_capacity_is_what_its_twin_counts(
     assert grid.tasks_on(single, able, amounts, most, slot) == [counts[node] for node in able]
     together = grid.capacities(single, amounts, most, slot)
     assert list(together) == [sum(held(start)) for start in range(slot + 1)]
+
+
+class _Demand(NamedTuple):
+    """What `place_next` knows of a demand."""
+
+    kind: int
+
+
+class _Job(NamedTuple):
+    """What it knows of a job."""
+
+    array_pending: tuple[int, ...] = ()
+    het_job_id: int = 0
+    partitions: tuple[str, ...] = ("long",)
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=200),
+    jobs=st.lists(st.tuples(st.integers(-1, len(KINDS) - 1), st.integers(0, 9)), max_size=80),
+)
+def test_a_stretch_is_placed_as_one_by_one(
+    nodes: list[tuple[int, int]], jobs: list[tuple[int, int]]
+) -> None:
+    """It ends before the first job that is not plain, may start at once or never can."""
+    alone, _, kinds = twins(nodes)
+    grid, _, _ = twins(nodes)
+    queue = [
+        (0, _Job(array_pending=() if odd else (1,)), _Demand(kinds[place] if place >= 0 else -1))
+        for place, odd in jobs
+    ]
+    at = 0
+    while at < len(queue):
+        starts, numbers = grid.place_next(queue, at)
+        placings = array("q", bytes(numbers))
+        assert len(starts) == len(placings)
+        for start, number in zip(starts, placings, strict=True):
+            assert alone.place(queue[at][2].kind) == (start, number)
+            assert alone.placed(number) == grid.placed(number)
+            at += 1
+        if at < len(queue):
+            kind = queue[at][2].kind
+            start, number = alone.place(kind) if kind >= 0 else (0, -1)
+            assert number < 0 or queue[at][1].array_pending
+            if kind >= 0:
+                assert grid.place(kind) == (start, number)
+                if start == TIMES[0]:
+                    alone.take_found(kind)
+                    grid.take_found(kind)
+            at += 1
+    assert alone.all_placed() == grid.all_placed()
+    for node in range(len(nodes)):
+        for resource in (CPUS, MEM):
+            assert alone.free_at(node, resource) == grid.free_at(node, resource)
 
 
 def test_wide_jobs_use_few_leaves() -> None:
