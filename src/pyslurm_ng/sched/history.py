@@ -70,8 +70,9 @@ class History:
         """Return expected run time over the slowdown that each second of waiting adds, in s^2.
 
         Run times are the user's last ones, newer ones and those of jobs alike, by limit and size,
-        counting more, and the limit itself. Both expectations are of the run time, not of its mean: a job
-        that runs for a second or for a day is worth to be tried. 0 where there is no limit.
+        counting more, and the limit itself. Both expectations are of the run time, not of its
+        mean: a job that runs for a second or for a day is worth to be tried. 0 where there is no
+        limit.
         """
         if job.time_limit_min >= NO_VAL or job.time_limit_min <= 0:
             return 0.0
