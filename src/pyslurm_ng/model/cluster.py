@@ -609,6 +609,7 @@ class Cluster:
         uses, nodes, columns = self.use, self.nodes, self.columns
         cpus_free, mem_free_mib = columns.cpus_free, columns.mem_free_mib
         in_use, cores_busy = columns.in_use, columns.cores_busy
+        released = 0
         for node_id in node_ids:
             use, node = uses[node_id], nodes[node_id]
             allocs = use.allocs
@@ -616,7 +617,7 @@ class Cluster:
             del allocs[job_id]
             if use.completing:
                 use.completing.pop(job_id, None)
-            self.releases += 1
+            released += 1
             if node is not None:
                 node.last_busy_us = time_us
             if allocs or node is None:
@@ -632,6 +633,7 @@ class Cluster:
             if use.gres_count:
                 use.gres, use.gres_count = {}, {}
                 columns.set_gres(node_id, use)
+        self.releases += released
 
     def recount(self, node_id: int) -> None:
         """Add up anew what jobs hold on a node."""
