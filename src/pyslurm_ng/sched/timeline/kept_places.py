@@ -13,7 +13,9 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 
-MOST_KEPT = 500  # promises of one pass; what is promised behind these is found anew
+# Promises of one pass that are kept; what is promised behind these is found anew. Each costs its
+# pass some microseconds of Python, for which a freed core waits twice.
+MOST_KEPT = 100
 _MOST_NODES = 20_000  # of all of them together; who would have more is found anew as well
 
 
