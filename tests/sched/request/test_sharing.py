@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.request.demand import Demand, Demands
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Tenant, may_share, tenant_of
+from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import MINUTE_US, _end_due, run_pass
 
@@ -96,6 +101,37 @@ def test_any_job_joins_its_users_exclusive_one(conf: str, node_list: str) -> Non
     _plan(cluster, conf)
     assert [_nodes(cluster, one) for one in joining] == [[1], [1], [1], []]
     assert not _nodes(cluster, other)
+
+
+def test_what_is_known_of_others_outlives_hosts() -> None:
+    """One planner: another user's demand stays, the host's own finds its way and back."""
+    cluster, rules, planner = cluster_of(conf_of(CONF)), policy(conf_of(CONF)), Planner()
+    first = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, node_list="n1")
+    others = [_job(cluster, BOB, 20, nodes_min=1, ntasks=4) for _ in range(3)]
+    for start in planner(snapshot(cluster, START_US), rules).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    assert _nodes(cluster, first) == [1]
+    assert sorted(node for job_id in others for node in _nodes(cluster, job_id)) == [2, 3, 4]
+
+    waiting = _job(cluster, BOB)
+    demands = Demands()
+
+    def demand(job_id: int, now_us: int) -> Demand:
+        view = snapshot(cluster, now_us)
+        demands.begin(view, rules)
+        job = next(job for job in view.waiting if job.job_id == job_id)
+        partition = view.partitions["main"]
+        return demands.of(job, demands.shape_id(job.request), partition)
+
+    his, generation = demand(waiting, START_US), demands.generation
+    joins = _job(cluster, ALICE)
+    assert demand(joins, START_US).may_join
+    assert [start.job_id for start in planner(snapshot(cluster, START_US), rules).starts] == [joins]
+    later_us = START_US + 10 * MINUTE_US
+    _end_due(cluster, later_us)
+    assert not demand(joins, later_us).may_join
+    assert demand(waiting, later_us) is his
+    assert demands.generation == generation
 
 
 def test_a_label_joins_its_exclusive_job(conf: str) -> None:

@@ -6,7 +6,7 @@ What does not change with time is worked out once per job and kept from pass to 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from operator import itemgetter
 
 from pyslurm_ng._select import rank, untracked
@@ -61,6 +61,8 @@ class Queue:
         if is_stale:
             self._generation = self._demands.generation
             self._jobs = {}
+        elif self._demands.rehosted:
+            self._forget_jobs_of(self._demands.rehosted)
         ranks = qos_ranks(snapshot.qos) if policy.preempt_by == "qos" else {}
         if ranks != self._qos_ranks:
             self._qos_ranks, self._jobs = ranks, {}
@@ -69,6 +71,12 @@ class Queue:
         if snapshot.qos_priority != self._qos or len(self._jobs) > 2 * len(snapshot.waiting) + 1000:
             self._qos, self._jobs = snapshot.qos_priority, {}
         return is_stale
+
+    def _forget_jobs_of(self, owners: Set[int | str]) -> None:
+        """Forget what was made of jobs of some users, by uid, or of some labels."""
+        for job_id, (job, _) in [*self._jobs.items()]:
+            if job.uid in owners or job.request.mcs_label in owners:
+                del self._jobs[job_id]
 
     def entries(
         self, snapshot: Snapshot, ranking: Ranking, outcome: Plan

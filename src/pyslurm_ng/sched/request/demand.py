@@ -148,14 +148,15 @@ class Demands:
         self._policy: Policy | None = None
         self._opening: dict[str, Qos] = {}  # QOS that go beyond limits of partitions
         self._hosts: frozenset[int | str] = frozenset()  # see `hosts`
+        self.rehosted: frozenset[int | str] = frozenset()  # of whom that has changed in this pass
         self.generation = 0  # grows when what was known has been forgotten
 
     def begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Prepare for a pass: forget what no longer holds."""
         last, met = self._snapshot, hosts(snapshot)
+        self._hosts, self.rehosted = met, self._hosts ^ met
         if (
             last is None
-            or self._hosts != met
             or last.specs is not snapshot.specs
             or last.usable != snapshot.usable
             or last.partitions != snapshot.partitions
@@ -169,7 +170,7 @@ class Demands:
         if len(self._known) > 100_000 or len(self._shape_ids) > 100_000:
             self._known, self._shape_ids, self._shapes = {}, {}, {}
             self.generation += 1
-        self._snapshot, self._policy, self._hosts = snapshot, policy, met
+        self._snapshot, self._policy = snapshot, policy
         self._opening = {name: one for name, one in snapshot.qos.items() if opens(one)}
 
     def shape_id(self, request: JobRequest) -> int:
@@ -194,8 +195,9 @@ class Demands:
             licenses: the alternative of those it names; empty: the first.
         """
         key: tuple[object, ...] = (shape_id, partition.name, job.time_limit_min, job.switches)
-        if partition.exclusive == USER or job.request.flags & _OWNED or self._has_host(job):
-            key = (*key, job.uid, job.request.mcs_label)
+        has_host = self._has_host(job)
+        if partition.exclusive == USER or job.request.flags & _OWNED or has_host:
+            key = (*key, job.uid, job.request.mcs_label, has_host)
         if names_who_may(partition):
             key = (*key, job.account, job.qos)
         if licenses:
@@ -288,19 +290,9 @@ class Demands:
 
 
 def hosts(snapshot: Snapshot) -> frozenset[int | str]:
-    """Return the users, and the labels, whose running jobs share their nodes with their own only.
-
-    Users without a waiting job are left out: what is known of demands would be forgotten for them.
-    """
+    """Return users, and labels, whose running jobs share their nodes with their own only."""
     tenants = {one.tenant for one in snapshot.running if one.tenant.sharing in (USER, MCS)}
-    if not tenants:
-        return frozenset()
-    waiting = {job.uid for job in snapshot.waiting}
-    return frozenset(
-        one.label if one.sharing == MCS else one.uid
-        for one in tenants
-        if one.sharing == MCS or one.uid in waiting
-    )
+    return frozenset(one.label if one.sharing == MCS else one.uid for one in tenants)
 
 
 def suitable_nodes(
