@@ -8,7 +8,7 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.smart import Smart
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.policy import Policy
@@ -109,7 +109,7 @@ class KeptRoom:
             return NEVER
         planner.take(demand, start_us, job_id)
         self.promise(job_id, demand, start_us)
-        return min(NO_END_US, start_us + demand.duration_us)
+        return demand.end_us(start_us)
 
     def promise(self, job_id: int, demand: Demand, start_us: int) -> None:
         """Note that the planner keeps room for a job."""

@@ -307,7 +307,7 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
     wanted = frozenset(found.nodes) or _suitable(found.demand)
     until_us = found.start_us
     held = [*_running(snapshot, wanted, until_us), *_planned(snapshot, found, wanted)]
-    end_us = min(NO_END_US, max(found.start_us, snapshot.now_us) + found.demand.duration_us)
+    end_us = found.demand.end_us(max(found.start_us, snapshot.now_us))
     for closed in closed_times(snapshot.reservations, OUTSIDE):
         nodes = tuple(node_id for node_id in closed.node_ids if node_id in wanted)
         is_end = closed.name.startswith(END)
@@ -348,7 +348,7 @@ def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterat
     for start in plan.starts:
         nodes = tuple(alloc.node_id for alloc in start.nodes if alloc.node_id in wanted)
         if nodes and start.job_id in demands:
-            end_us = min(NO_END_US, now_us + demands[start.job_id].duration_us)
+            end_us = demands[start.job_id].end_us(now_us)
             cpus = sum(alloc.cpus for alloc in start.nodes if alloc.node_id in wanted)
             yield Holder("planned", start.job_id, "", nodes, cpus, now_us, end_us)
     for job_id, demand in demands.items():
@@ -357,7 +357,7 @@ def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterat
             continue
         nodes = tuple(node_id for node_id in plan.planned_nodes[job_id] if node_id in wanted)
         if nodes:
-            end_us = min(NO_END_US, start_us + demand.duration_us)
+            end_us = demand.end_us(start_us)
             yield Holder("planned", job_id, "", nodes, 0, start_us, end_us)
 
 

@@ -71,7 +71,7 @@ class Obstacles:
             return None
         snapshot = self._snapshot
         now_us = snapshot.now_us
-        end_us = min(NO_END_US, now_us + demand.duration_us)
+        end_us = demand.end_us(now_us)
         if self._closed is None:
             self._closed = reserved.closed_times(snapshot.reservations, reserved.OUTSIDE)
         closing = [

@@ -102,6 +102,10 @@ class Demand:
         """Return whether its owner's jobs that keep all others away may be joined."""
         return self.tenant is not NOBODY and self.tenant.sharing != TOPO
 
+    def end_us(self, start_us: int) -> int:
+        """Return when a job that starts at a time has reached its limit."""
+        return min(NO_END_US, start_us + self.duration_us)
+
     def lasting(self, limit_min: int, now_us: int) -> Demand:
         """Return the same demand with another time limit, as if it had not been looked for yet."""
         if limit_min * MINUTE_US >= self.duration_us:

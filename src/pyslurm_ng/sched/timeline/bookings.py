@@ -14,7 +14,7 @@ from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.job_records import Running
-from pyslurm_ng.sched.timeline.returns import SOON_US
+from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 
@@ -43,7 +43,7 @@ class Bookings:
         self._now_us, self.is_kept = now_us, is_kept
         self._held, self._promised, self._trial = {}, {}, None
         for item in running if is_kept else ():
-            end_us = item.end_us if item.end_us > now_us else now_us + SOON_US
+            end_us = expected_end_us(item.end_us, now_us)
             self.hold(item.nodes, end_us, with_cores=not item.is_suspended)
 
     # What is taken ------------------------------------------------------------------------------

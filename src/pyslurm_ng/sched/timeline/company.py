@@ -12,11 +12,10 @@ from collections.abc import Iterable, Sequence
 from pyslurm_ng._select import Grid
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.cons_tres.topology import bits
-from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import Guest, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.timeline.returns import SOON_US
+from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware
 
 
@@ -64,7 +63,7 @@ class Company:
             who = self._neighbours = Neighbours(self._units)
             now_us = self._snapshot.now_us
             for item in self._snapshot.running:
-                end_us = item.end_us if item.end_us > now_us else now_us + SOON_US
+                end_us = expected_end_us(item.end_us, now_us)
                 cpus = self._timeline_cpus(item.nodes, item.tenant)
                 if item.is_suspended:
                     cpus = dict.fromkeys(cpus, 0)
@@ -96,7 +95,7 @@ class Company:
     def in_free_units(self, fits: int, demand: Demand, start_us: int) -> int:
         """Return those of some nodes in whose units nobody is for as long as the job lasts."""
         order, position = self._hardware.order, self._hardware.position
-        end_us = min(NO_END_US, start_us + demand.duration_us)
+        end_us = demand.end_us(start_us)
         judged: dict[int, bool] = {}
         found = 0
         for place in bits(fits):

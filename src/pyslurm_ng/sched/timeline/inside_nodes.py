@@ -14,7 +14,6 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
 from pyslurm_ng.sched.cons_tres.select import share_tasks
 from pyslurm_ng.sched.cons_tres.topology import bits
-from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.timeline.bookings import HiddenBooking
@@ -55,7 +54,7 @@ class InsideNodes:
             if start_us == self._now_us:
                 hidden = self.hide([node], demand)
             else:
-                node = self._bookings.node_at(place, start_us, _end_us(demand, start_us))
+                node = self._bookings.node_at(place, start_us, demand.end_us(start_us))
             if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
                 found |= 1 << place
                 left -= 1
@@ -70,7 +69,7 @@ class InsideNodes:
         """Take out of nodes what others were promised before a job would be over; return it."""
         if not self._bookings.is_kept:
             return []
-        end_us = _end_us(demand, self._now_us)
+        end_us = demand.end_us(self._now_us)
         if demand.need.has_parts:
             for node in nodes:
                 node.kept_gpus = self._timeline.shared_gpus.kept(node.node_id, end_us)
@@ -101,7 +100,7 @@ class InsideNodes:
             nodes = {}
             for at, _ in shares:
                 node = nodes[at] = self._bookings.node_at(
-                    at, start_us, _end_us(demand, start_us), only_fixed=only_fixed
+                    at, start_us, demand.end_us(start_us), only_fixed=only_fixed
                 )
                 node.most_gpus = place.most_gpus.get(at, MANY)
             chosen = [(nodes[at], tasks) for at, tasks in shares]
@@ -127,7 +126,3 @@ class InsideNodes:
         self._timeline.shared_gpus.promise(allocs, start_us, end_us)
         is_fixed = demand.need.minds_places
         self._bookings.promise(allocs, start_us, end_us, is_fixed=is_fixed)
-
-
-def _end_us(demand: Demand, start_us: int) -> int:
-    return min(NO_END_US, start_us + demand.duration_us)

@@ -10,7 +10,7 @@ from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.timeline.returns import SOON_US
+from pyslurm_ng.sched.timeline.returns import expected_end_us
 
 
 class LicenseTimeline:
@@ -30,7 +30,7 @@ class LicenseTimeline:
                 continue  # back to the reservation, not to everybody
             for name, count in license_counts(text) if text else ():
                 if name in self._place and end_us < NO_END_US:
-                    at_us = end_us if end_us > snapshot.now_us else snapshot.now_us + SOON_US
+                    at_us = expected_end_us(end_us, snapshot.now_us)
                     self._profile.release(at_us, self._place[name], count)
 
     def _keep_reserved(self, snapshot: Snapshot) -> frozenset[int]:

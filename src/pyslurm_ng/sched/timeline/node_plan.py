@@ -219,7 +219,7 @@ class NodePlan:
         demand, timeline = kept.demand, self._timeline
         if demand.need.sharing == TOPO or not timeline.has_start(start_us):
             return False
-        end_us = min(NO_END_US, start_us + demand.duration_us)
+        end_us = demand.end_us(start_us)
         least = timeline.grid.least
         for place, amounts in kept.amounts:
             for resource, amount in amounts:
@@ -231,7 +231,7 @@ class NodePlan:
 
     def _has_inside(self, kept: KeptPlace, start_us: int) -> bool:
         """Return whether the cores and GPUs that a job was promised are still there for it."""
-        end_us = min(NO_END_US, start_us + kept.demand.duration_us)
+        end_us = kept.demand.end_us(start_us)
         bookings = self._timeline.bookings
         return bool(kept.allocs) and bookings.has_room(kept.allocs, start_us, end_us)
 
@@ -370,7 +370,7 @@ class NodePlan:
             job_id: who is to be found there in the next pass again; 0: nobody.
         """
         grid = self._timeline.grid
-        end_us = min(NO_END_US, start_us + demand.duration_us)
+        end_us = demand.end_us(start_us)
         dealt = self._exact_amounts(demand, start_us)
         if dealt is None:
             number = grid.take_found(self._chosen[0])
@@ -401,7 +401,7 @@ class NodePlan:
             place = self._place_of(demand, start_us, dealt)
         bookings = self._timeline.bookings
         if bookings.is_kept:
-            end_us = min(NO_END_US, start_us + demand.duration_us)
+            end_us = demand.end_us(start_us)
             if not allocs or not bookings.has_room(allocs, start_us, end_us):
                 allocs = self._inside.allot_later(place)
             self._inside.promise(demand, allocs, start_us, end_us)
@@ -518,7 +518,7 @@ class NodePlan:
         if self._recalled is None or not bookings.is_kept or demand.need.is_capped:
             return ()
         allocs = self._recalled[1].allocs
-        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        end_us = demand.end_us(self._now_us)
         if not self._free.has(allocs) or not bookings.has_room(allocs, self._now_us, end_us):
             return ()
         self._free.give(allocs)
@@ -554,7 +554,7 @@ class NodePlan:
 
     def _hold(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:
         """Take from now on what a job gets that starts, or that preempts others for it."""
-        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        end_us = demand.end_us(self._now_us)
         tenant = demand.tenant._replace(partition=demand.partition.name)
         self._timeline.hold(tenant, allocs, end_us)
         self._free.count(allocs)

@@ -24,7 +24,7 @@ from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
-from pyslurm_ng.sched.timeline.returns import SOON_US
+from pyslurm_ng.sched.timeline.returns import SOON_US, expected_end_us
 from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Hardware, Variant
 from pyslurm_ng.sched.timeline.shared_gpus import SharedGpus
 from pyslurm_ng.sched.timeline.slots import boundaries
@@ -149,7 +149,7 @@ class Timeline:
             if item.job_id in shared:
                 end_us, allocs = shared[item.job_id]
                 held = self._packed(allocs, False, item.tenant)
-            hold(held, end_us if end_us > now_us else now_us + SOON_US)
+            hold(held, expected_end_us(end_us, now_us))
 
     def has_start(self, start_us: int) -> bool:
         """Return whether a slot begins at a moment."""

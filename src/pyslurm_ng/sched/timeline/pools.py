@@ -324,7 +324,7 @@ def _licenses_back(snapshot: Snapshot, kinds: Mapping[str, int]) -> Iterator[End
     """Return when how many licences of some kinds come back."""
     for record in snapshot.running:
         if record.licenses:
-            end_us = expected_end_us(record, snapshot.now_us)
+            end_us = expected_end_us(record.end_us, snapshot.now_us)
             for name, count in license_counts(record.licenses):
                 if name in kinds:
                     yield end_us, kinds[name], count

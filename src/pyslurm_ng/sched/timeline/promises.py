@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterator
 
 from pyslurm_ng._select import untracked
-from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 
 
@@ -36,7 +35,7 @@ class Promises:
         """Return until when the last ones hold their room."""
         first = len(self) - count
         pairs = zip(self.starts_us[first:], self.demands[first:], strict=True)
-        return [min(NO_END_US, start_us + demand.duration_us) for start_us, demand in pairs]
+        return [demand.end_us(start_us) for start_us, demand in pairs]
 
     def pop(self) -> None:
         """Take the last promise back."""

@@ -78,9 +78,9 @@ class Returns:
         self._ends.sort()
 
 
-def expected_end_us(record: Running, now_us: int) -> int:
-    """Return when what a job holds comes back."""
-    return record.end_us if record.end_us > now_us else now_us + SOON_US
+def expected_end_us(end_us: int, now_us: int) -> int:
+    """Return when what a job holds comes back that is to end at a time."""
+    return end_us if end_us > now_us else now_us + SOON_US
 
 
 def busy_until_us(snapshot: Snapshot) -> dict[int, int]:
@@ -88,7 +88,7 @@ def busy_until_us(snapshot: Snapshot) -> dict[int, int]:
     now_us = snapshot.now_us
     busy: dict[int, int] = {}
     for record in snapshot.running:
-        end_us = expected_end_us(record, now_us)
+        end_us = expected_end_us(record.end_us, now_us)
         for alloc in record.nodes:
             if end_us > busy.get(alloc.node_id, 0):
                 busy[alloc.node_id] = end_us

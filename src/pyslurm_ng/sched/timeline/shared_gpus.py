@@ -16,7 +16,7 @@ from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
-from pyslurm_ng.sched.timeline.returns import SOON_US
+from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 Gpu = tuple[int, int]  # node id, number
@@ -37,8 +37,7 @@ class SharedGpus:
         self._until_us = {}
         if self._hardware.units:
             for item in snapshot.running:
-                end_us = item.end_us if item.end_us > self._now_us else self._now_us + SOON_US
-                self._enter_held(item.nodes, end_us)
+                self._enter_held(item.nodes, expected_end_us(item.end_us, self._now_us))
 
     def _enter_held(self, allocs: Iterable[NodeAlloc], end_us: int) -> None:
         for alloc in allocs:

@@ -25,7 +25,6 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
 from pyslurm_ng.sched.cons_tres.topology import bits, choose_shares
-from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
@@ -346,7 +345,7 @@ class Uneven:
         if demand.licenses or id(demand) in self._unjoined:
             return []
         who, need = self._company.who(), demand.need
-        end_us = min(NO_END_US, self._now_us + demand.duration_us)
+        end_us = demand.end_us(self._now_us)
         own: Shares = []
         for node_id in who.nodes():
             if not demand.mask[node_id] or not who.is_open(node_id, demand.tenant):
