@@ -7,8 +7,8 @@ import os
 import pwd
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from pyslurm_ng.ctld.lookups import RunInThread
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import Peer
@@ -43,12 +43,6 @@ def _group_name(gid: int) -> str:
         return grp.getgrgid(gid).gr_name
     except (KeyError, OSError):
         return str(gid)
-
-
-class RunInThread(Protocol):
-    """Runs a function elsewhere and calls back on the loop with what it returned."""
-
-    def __call__(self, work: Callable[[], Person], done: Callable[[Person], None], /) -> None: ...
 
 
 class Identities:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import grp
 import pwd
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
+from pyslurm_ng.ctld.lookups import RunInThread
 from pyslurm_ng.ctld.rules.reservation_groups import groups_to_ask, members_known
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 
 Members = Mapping[str, tuple[str, ...]]
-
-
-class RunInThread(Protocol):
-    """Runs a function elsewhere and calls back on the loop with what it returned."""
-
-    def __call__(self, work: Callable[[], Members], done: Callable[[Members], None], /) -> None: ...
 
 
 def look_up_members(names: Sequence[str]) -> Members:
