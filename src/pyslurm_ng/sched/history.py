@@ -21,11 +21,15 @@ from pyslurm_ng.model.job import Job
 _FADING = 0.5 ** (1 / 50)  # a job counts half of one fifty jobs later
 _RUN_FADING = 0.95  # a run counts so much of the next
 _RUNS = 64  # remembered of a user: what is older hardly counts
-_UNLIKE = 0.25  # how much a run with another limit counts
+_RESIZED = 0.3  # how much a run counts with the same limit but of another size
+_UNLIKE = 0.1  # how much a run with another limit counts
 _WORD = 2.0  # how much the limit itself counts
 _BRIEF_S = 10.0  # as in the bounded slowdown
 _LEAST_US = 1_000_000
 _MINUTE_US = 60_000_000
+
+_Size = tuple[int, int, int]  # nodes, tasks and CPUs per task that were asked for
+_Run = tuple[float, int, _Size]  # seconds, limit in minutes
 
 
 class History:
@@ -33,7 +37,7 @@ class History:
 
     def __init__(self) -> None:
         self._sums: dict[int, tuple[float, float]] = {}  # by uid: used, asked, in microseconds
-        self._runs: dict[int, deque[tuple[float, int]]] = {}  # by uid: seconds, limit in minutes
+        self._runs: dict[int, deque[_Run]] = {}  # by uid
 
     def read(self, cluster: Cluster) -> None:
         """Begin with the ended jobs that are still known, the oldest first."""
@@ -50,7 +54,7 @@ class History:
         used, asked = self._sums.get(job.uid, (0.0, 0.0))
         self._sums[job.uid] = used * _FADING + used_us, asked * _FADING + asked_us
         runs = self._runs.setdefault(job.uid, deque(maxlen=_RUNS))
-        runs.append((used_us / 1e6, job.time_limit_min))
+        runs.append((used_us / 1e6, job.time_limit_min, _size(job)))
 
     def foreseen_us(self, job: Job) -> int:
         """Return how long a job will probably run; its limit where nothing is known, or 0."""
@@ -65,19 +69,28 @@ class History:
     def cost(self, job: Job) -> float:
         """Return expected run time over the slowdown that each second of waiting adds, in s^2.
 
-        Run times are the user's last ones, newer ones and those with the same limit counting
-        more, and the limit itself. Both expectations are of the run time, not of its mean: a job
-        that runs for a second or for a day is worth to be tried. 0 where there is no limit.
+        Run times are the user's last ones, newer ones and those of jobs alike, by limit and size,
+        counting more, and the limit itself. Both expectations are of the run time, not of its
+        mean: a job that runs for a second or for a day is worth to be tried. 0 where there is no
+        limit.
         """
         if job.time_limit_min >= NO_VAL or job.time_limit_min <= 0:
             return 0.0
         limit_s = job.time_limit_min * 60.0
         run_s, slowdown = _WORD * limit_s, _WORD / max(limit_s, _BRIEF_S)
-        weight = 1.0
-        for ran_s, limit_min in reversed(self._runs.get(job.uid, ())):
-            counts = weight if limit_min == job.time_limit_min else weight * _UNLIKE
+        weight, size = 1.0, _size(job)
+        for ran_s, limit_min, its_size in reversed(self._runs.get(job.uid, ())):
+            if limit_min != job.time_limit_min:
+                counts = weight * _UNLIKE
+            else:
+                counts = weight if its_size == size else weight * _RESIZED
             likely_s = min(ran_s, limit_s)
             run_s += counts * likely_s
             slowdown += counts / max(likely_s, _BRIEF_S)
             weight *= _RUN_FADING
         return run_s / slowdown
+
+
+def _size(job: Job) -> _Size:
+    asked = job.request
+    return asked.nodes_min, asked.ntasks, asked.cpus_per_task
