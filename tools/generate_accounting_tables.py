@@ -15,7 +15,7 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib  # type: ignore[no-redef]
 
-OUTPUT = Path(__file__).resolve().parents[1] / "src/pyslurm_ng/cli/tables"
+OUTPUT = Path(__file__).resolve().parents[1] / "src/pyslurm_ng/cli/accounting"
 FORMATS = {"sacct": ("default", "brief", "long"), "sstat": ("default", "pidformat")}
 ARGUMENT = {"none": 0, "required": 1, "optional": 2}
 
@@ -25,8 +25,6 @@ def main(argv: list[str]) -> int:
         print(__doc__)
         return 2
     spec = Path(argv[0])
-    OUTPUT.mkdir(exist_ok=True)
-    (OUTPUT / "__init__.py").touch()
     for command in FORMATS:
         write_fields(command, tomllib.loads((spec / f"{command}.toml").read_text()))
     write_sacctmgr(tomllib.loads((spec / "sacctmgr.toml").read_text()))

@@ -2,8 +2,8 @@
 
     python tools/generate_option_tables.py ../shared/spec/cli
 
-Two modules come of it: `cli/option_table.py`, which every start of a command loads, and
-`cli/option_help.py`, which only `--help` and the compatibility table load.
+Two modules come of it: `cli/submit/option_table.py`, which every start of a command loads, and
+`cli/submit/option_help.py`, which only `--help` and the compatibility table load.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ else:
 
 COMMANDS = ("sbatch", "salloc", "srun")
 ARGUMENTS = {"none": 0, "required": 1, "optional": 2}
-TARGET = Path(__file__).resolve().parents[1] / "src/pyslurm_ng/cli"
+TARGET = Path(__file__).resolve().parents[1] / "src/pyslurm_ng/cli/submit"
 # The manuals give these no variable, but the commands read them.
 EXTRA_ENVIRONMENT = {
     ("sbatch", "verbose"): ["SBATCH_DEBUG"],

@@ -17,7 +17,7 @@ def refused_options(command: str) -> set[str]:
     refuse in REFUSED. Either way an option missing from the command's own table is refused, too.
     """
     if command in JOB_COMMANDS:
-        from pyslurm_ng.cli.options import is_implemented
+        from pyslurm_ng.cli.submit.options import is_implemented
 
         names = {option["long"] for option in FACTS[command]["option"]}
         return {name for name in names if not is_implemented(name)}
@@ -35,8 +35,8 @@ def refused_words(command: str) -> set[str]:
     """Return the commands of a command, and what it might show, that are refused by name."""
     if command != "scontrol":
         return set()
+    from pyslurm_ng.cli.control.show import REFUSED_ENTITIES
     from pyslurm_ng.cli.scontrol import REFUSED_COMMANDS
-    from pyslurm_ng.cli.scontrol_show import REFUSED_ENTITIES
 
     return {*REFUSED_COMMANDS, *REFUSED_ENTITIES}
 
@@ -45,6 +45,6 @@ def recorded_options(command: str) -> set[str]:
     """Return long names of options that are kept with the job and shown, and not yet obeyed."""
     if command not in JOB_COMMANDS:
         return set()
-    from pyslurm_ng.cli.options import RECORDED
+    from pyslurm_ng.cli.submit.options import RECORDED
 
     return {option["long"] for option in FACTS[command]["option"]} & RECORDED

@@ -18,8 +18,8 @@ from tests.cli.reference_cluster import ReferenceCluster
 
 # All of them, since a module that is first loaded below would keep what stands in for the real.
 _MODULES = tuple(
-    importlib.import_module(f"pyslurm_ng.cli.{found.name}")
-    for found in pkgutil.iter_modules(cli.__path__)
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")
 )
 
 

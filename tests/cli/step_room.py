@@ -16,10 +16,10 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 LIMIT_S = 20.0
 PROGRAM = """
 import os, sys
-from pyslurm_ng.cli.step_client import StepClient
-from pyslurm_ng.cli.step_signals import Signals
-from pyslurm_ng.cli.step_streams import Labels, Sink, StepIo
-from pyslurm_ng.cli.step_tasks import StepTasks
+from pyslurm_ng.cli.step.client import StepClient
+from pyslurm_ng.cli.step.signals import Signals
+from pyslurm_ng.cli.step.streams import Labels, Sink, StepIo
+from pyslurm_ng.cli.step.tasks import StepTasks
 nodes, tasks, settings = eval(sys.argv[1])
 signals = Signals()
 table = StepTasks("StepId=5.0", nodes, tasks)

@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyslurm_ng.cli import sbatch, submission
-from pyslurm_ng.cli.option_texts import OPERANDS, help_text, usage_text
-from pyslurm_ng.cli.options import COMMAND_LINE, Options
+from pyslurm_ng.cli import sbatch
+from pyslurm_ng.cli.submit import submission
+from pyslurm_ng.cli.submit.option_texts import OPERANDS, help_text, usage_text
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord

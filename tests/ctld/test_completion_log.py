@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.cli.sacct_completion import parse_line
+from pyslurm_ng.cli.accounting.sacct_completion import parse_line
 from pyslurm_ng.ctld.completion_log import CompletionLog, completion_line
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.dispatch import dispatch

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.cli import options
+from pyslurm_ng.cli.submit import options
 from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
 from pyslurm_ng.conf.tables import keys
 

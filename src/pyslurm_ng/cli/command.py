@@ -105,7 +105,7 @@ def write_bytes(output: bytes) -> None:
         _for_yaml.append(output)
         if not output.endswith(b"\n}\n"):
             return
-        from pyslurm_ng.cli.yaml_text import from_json
+        from pyslurm_ng.cli.listing.yaml_text import from_json
 
         output = from_json(b"".join(_for_yaml))
         _for_yaml.clear()

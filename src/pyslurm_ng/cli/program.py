@@ -156,7 +156,7 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
         fail(f"{command}: error: Error: invalid entry for --iterate: '{interval}'")
     from time import sleep, time
 
-    from pyslurm_ng.cli.fmt import date_line
+    from pyslurm_ng.cli.listing.fmt import date_line
 
     while True:
         print(date_line(int(time() * 1e6)))

@@ -2,24 +2,24 @@
 
 import os
 
-from pyslurm_ng.cli.accounting_paper import Paper, choose_fields, field_list, shown
-from pyslurm_ng.cli.command import fail, read_conf, write_bytes
-from pyslurm_ng.cli.program import Program, foreign_cluster, option_lines
-from pyslurm_ng.cli.sacct_selection import jobs_of, selection
-from pyslurm_ng.cli.tables.sacct_fields import (
+from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, shown
+from pyslurm_ng.cli.accounting.sacct_fields import (
     BRIEF_FORMAT,
     DEFAULT_FORMAT,
     FIELDS,
     LONG_FORMAT,
     OPTIONS,
 )
+from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection
+from pyslurm_ng.cli.command import fail, read_conf, write_bytes
+from pyslurm_ng.cli.program import Program, foreign_cluster, option_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.accounting_paper import Chosen
-    from pyslurm_ng.cli.sacct_columns import Context
+    from pyslurm_ng.cli.accounting.paper import Chosen
+    from pyslurm_ng.cli.accounting.sacct_columns import Context
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
@@ -51,7 +51,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _completions(given: "dict[str, str]") -> int:
-    from pyslurm_ng.cli import sacct_completion
+    from pyslurm_ng.cli.accounting import sacct_completion
 
     usual = sacct_completion.LONG_FORMAT if "long" in given else sacct_completion.FORMAT
     conf = read_conf("sacct", "JobCompLoc")
@@ -83,7 +83,7 @@ def _answer(
         return _texts(client, cluster, given)
     request = selection(given, cluster)
     if "json" in given:
-        from pyslurm_ng.cli import sacct_json
+        from pyslurm_ng.cli.accounting import sacct_json
 
         request["columns"], request["step_columns"] = sacct_json.columns()
         jobs = list(_ask(client, request))
@@ -157,7 +157,7 @@ def _table(
     chosen: "list[Chosen]",
     given: "dict[str, str]",
 ) -> int:
-    from pyslurm_ng.cli.sacct_columns import FIELDS as TEXTS, Context
+    from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, Context
 
     job_columns, step_columns = _columns(TEXTS, chosen, request)
     request["columns"], request["step_columns"] = job_columns, step_columns

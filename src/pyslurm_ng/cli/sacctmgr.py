@@ -3,11 +3,11 @@
 import os
 import sys
 
+from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.option_words import split_line
 from pyslurm_ng.cli.program import Program, option_lines
-from pyslurm_ng.cli.sacctmgr_session import Session, assignment
-from pyslurm_ng.cli.tables.sacctmgr_fields import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(session: Session, words: "list[str]") -> int:
         say(f"sacctmgr: error: invalid keyword: {words[0]}")
         return 1
     if verb == "dump":
-        from pyslurm_ng.cli import sacctmgr_dump
+        from pyslurm_ng.cli.accounting import sacctmgr_dump
 
         return sacctmgr_dump.run(session, words[1:])
     if verb in ("load", "archive", "roll"):
@@ -84,7 +84,7 @@ def run(session: Session, words: "list[str]") -> int:
         session.call("ShowDbdStats", {"clear": True})
         return 0
     if verb == "list":
-        from pyslurm_ng.cli import sacctmgr_list
+        from pyslurm_ng.cli.accounting import sacctmgr_list
 
         return sacctmgr_list.run(session, entity, words[2:])
     return _change(session, verb, entity, words[2:])

@@ -3,12 +3,12 @@
 import os
 import sys
 
-from pyslurm_ng.cli import option_values as ov, submission
-from pyslurm_ng.cli.allocation import TIMEOUT, Allocation, Revoked
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
-from pyslurm_ng.cli.step_signals import Signals
+from pyslurm_ng.cli.step.signals import Signals
+from pyslurm_ng.cli.submit import option_values as ov, submission
+from pyslurm_ng.cli.submit.allocation import TIMEOUT, Allocation, Revoked
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     options.apply_all(pairs, COMMAND_LINE)
     further: list[Options] = []
     if operands[:1] == [":"]:
-        from pyslurm_ng.cli.het_options import further_components, split_groups
+        from pyslurm_ng.cli.submit.het_options import further_components, split_groups
 
         groups, operands = split_groups(options, operands)
         further = further_components(options, [], groups, dict(os.environ))

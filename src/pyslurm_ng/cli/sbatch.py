@@ -3,12 +3,12 @@
 import os
 import sys
 
-from pyslurm_ng.cli import submission
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.directives import apply_directives
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.submit import submission
+from pyslurm_ng.cli.submit.directives import apply_directives
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ def _run(options: Options, argv: "list[str]") -> int:
         return 0
     groups: list[list[tuple[str, str | None]]] = []
     if operands[:1] == [":"]:
-        from pyslurm_ng.cli.het_options import split_groups
+        from pyslurm_ng.cli.submit.het_options import split_groups
 
         groups, operands = split_groups(options, operands)
         # What is about the submission itself may stand behind any component.
@@ -71,7 +71,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     options.apply_all(pairs, COMMAND_LINE)
     further: list[Options] = []
     if directives or groups:
-        from pyslurm_ng.cli.het_options import further_components
+        from pyslurm_ng.cli.submit.het_options import further_components
 
         further = further_components(options, directives, groups, environment)
     conf = read_conf("sbatch", *submission.CONF_KEYS)

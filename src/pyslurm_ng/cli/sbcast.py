@@ -2,7 +2,10 @@
 
 import os
 
-from pyslurm_ng.cli.broadcast import (
+from pyslurm_ng.cli.command import connect, fail, read_conf, say
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
+from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.step.broadcast import (
     EXCLUDED,
     LARGEST_BLOCK,
     Broadcast,
@@ -11,9 +14,6 @@ from pyslurm_ng.cli.broadcast import (
     libraries_of,
     parameter,
 )
-from pyslurm_ng.cli.command import connect, fail, read_conf, say
-from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

@@ -208,7 +208,7 @@ def _report(
 
 def _confirmed(client: "Client", job_filter: "dict[str, Any]") -> "dict[str, Any]":
     """Ask about each job; return a filter of the ids that got a yes."""
-    from pyslurm_ng.cli.fmt import job_id_text
+    from pyslurm_ng.cli.listing.fmt import job_id_text
 
     asked = dict(job_filter)
     steps = [text for text in asked.get("jobs", ()) if "." in text]

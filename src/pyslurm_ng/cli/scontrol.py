@@ -3,13 +3,13 @@
 import sys
 
 from pyslurm_ng.cli.command import say, version_line
+from pyslurm_ng.cli.control.session import Session, need
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, split_line
 from pyslurm_ng.cli.program import Program
-from pyslurm_ng.cli.scontrol_session import Session, need
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.scontrol_session import Action
+    from pyslurm_ng.cli.control.session import Action
 
 OPTIONS = (
     ("all", "a", NONE),
@@ -137,23 +137,23 @@ def _action(name: str) -> "Action":
     if name in _OWN:
         return _OWN[name]
     if name == "show":
-        from pyslurm_ng.cli.scontrol_show import show
+        from pyslurm_ng.cli.control.show import show
 
         return show
     if name == "explain":
-        from pyslurm_ng.cli.scontrol_explain import explain
+        from pyslurm_ng.cli.control.explain import explain
 
         return explain
     if name == "write":
-        from pyslurm_ng.cli.scontrol_write import write
+        from pyslurm_ng.cli.control.write import write
 
         return write
     if name in ("create", "delete", "update"):
-        from pyslurm_ng.cli.scontrol_update import ACTIONS
+        from pyslurm_ng.cli.control.update import ACTIONS
     elif name in _TO_DAEMONS:
-        from pyslurm_ng.cli.scontrol_daemons import ACTIONS
+        from pyslurm_ng.cli.control.daemons import ACTIONS
     else:
-        from pyslurm_ng.cli.scontrol_steer import ACTIONS
+        from pyslurm_ng.cli.control.steer import ACTIONS
     return ACTIONS[name]
 
 

@@ -1,7 +1,7 @@
 """sdiag: the controller's counters."""
 
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.fmt import SECOND_US, date_line
+from pyslurm_ng.cli.listing.fmt import SECOND_US, date_line
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
@@ -52,7 +52,7 @@ def main(argv: "list[str]") -> int:
         say(f"slurm_get_statistics: {error.text}")
         return 1
     if "json" in given:
-        from pyslurm_ng.cli.diag_json import print_diagnostics
+        from pyslurm_ng.cli.listing.diag_json import print_diagnostics
 
         return print_diagnostics(reply, argv)
     print("\n".join(_lines(reply, given)))

@@ -16,8 +16,8 @@ from pyslurm_ng.cli.command import (
     split_list,
     write_bytes,
 )
-from pyslurm_ng.cli.fmt import Format, date_line, parse_long, parse_short
-from pyslurm_ng.cli.node_columns import (
+from pyslurm_ng.cli.listing.fmt import Format, date_line, parse_long, parse_short
+from pyslurm_ng.cli.listing.node_columns import (
     ALL_LETTERS,
     ALWAYS,
     BY_LETTER,
@@ -244,7 +244,7 @@ def _show(
 ) -> int:
     try:
         if "reservation" in given:
-            from pyslurm_ng.cli.scontrol_reservation import print_table
+            from pyslurm_ng.cli.control.reservations import print_table
 
             shown = argv if "json" in given else None
             return print_table(client, with_header="noheader" not in given, json_argv=shown)
@@ -262,7 +262,7 @@ def _show(
         named = split_list(given["partition"])
         partitions = [row for row in partitions if row["name"] in named]
     if "json" in given:
-        from pyslurm_ng.cli.sinfo_json import print_groups
+        from pyslurm_ng.cli.listing.sinfo_json import print_groups
 
         nodes = node_rows(reply, reply["more_fields"])
         return print_groups(argv, reply["cluster_name"], partitions, nodes, passes, context)

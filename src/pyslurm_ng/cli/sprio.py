@@ -12,7 +12,7 @@ from pyslurm_ng.cli.command import (
     uid_of,
     write_bytes,
 )
-from pyslurm_ng.cli.fmt import parse_short
+from pyslurm_ng.cli.listing.fmt import parse_short
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError

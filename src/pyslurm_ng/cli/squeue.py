@@ -13,8 +13,15 @@ from pyslurm_ng.cli.command import (
     uid_of,
     write_bytes,
 )
-from pyslurm_ng.cli.fmt import NO_VALUE, Format, date_line, lines_of, parse_long, parse_short
-from pyslurm_ng.cli.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
+from pyslurm_ng.cli.listing.fmt import (
+    NO_VALUE,
+    Format,
+    date_line,
+    lines_of,
+    parse_long,
+    parse_short,
+)
+from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program, repeat
 from pyslurm_ng.wire.client import SlurmError
@@ -255,11 +262,11 @@ def _show(
 ) -> int:
     try:
         if "steps" in given:
-            from pyslurm_ng.cli.squeue_steps import show_steps
+            from pyslurm_ng.cli.listing.squeue_steps import show_steps
 
             return show_steps(given, client, job_filter, argv)
         if "json" in given:
-            from pyslurm_ng.cli.job_json import print_jobs
+            from pyslurm_ng.cli.listing.job_json import print_jobs
 
             return print_jobs(["squeue", *argv], client, job_filter, "all" in given)
         return show_jobs(given, client, job_filter)

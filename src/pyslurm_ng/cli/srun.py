@@ -3,24 +3,25 @@
 import os
 import sys
 
-from pyslurm_ng.cli import step_request, submission
-from pyslurm_ng.cli.binding_options import without_found_masks
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.options import COMMAND_LINE, SCRIPT, Options, Told
-from pyslurm_ng.cli.step_routes import Routes
-from pyslurm_ng.cli.step_signals import Signals
-from pyslurm_ng.cli.step_streams import Sink, StepIo
-from pyslurm_ng.cli.terminal import RawTerminal
+from pyslurm_ng.cli.step import step_request
+from pyslurm_ng.cli.step.routes import Routes
+from pyslurm_ng.cli.step.signals import Signals
+from pyslurm_ng.cli.step.streams import Sink, StepIo
+from pyslurm_ng.cli.step.terminal import RawTerminal
+from pyslurm_ng.cli.submit import submission
+from pyslurm_ng.cli.submit.binding_options import without_found_masks
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, SCRIPT, Options, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.allocation import Allocation
-    from pyslurm_ng.cli.het_steps import Component, Meeting
-    from pyslurm_ng.cli.step_client import StepClient
+    from pyslurm_ng.cli.step.client import StepClient
+    from pyslurm_ng.cli.step.het_steps import Component, Meeting
+    from pyslurm_ng.cli.submit.allocation import Allocation
     from pyslurm_ng.wire.client import Client
 
 CONF_KEYS = (
@@ -64,7 +65,7 @@ def main(argv: "list[str]") -> int:
 
 def _run_components(argv: "list[str]") -> int:
     """Run one step in each of several components, or one in a component that is named."""
-    from pyslurm_ng.cli import het_steps
+    from pyslurm_ng.cli.step import het_steps
 
     steps = het_steps.components(
         argv, lambda words: Options("srun").split_words(words)[0], os.environ
@@ -82,9 +83,9 @@ def _run_components(argv: "list[str]") -> int:
 
 def _components_alone(argv: "list[str]") -> int:
     """Get an allocation of several components, run a step in each, give it back."""
-    from pyslurm_ng.cli import het_steps
-    from pyslurm_ng.cli.allocation import Allocation, Revoked
-    from pyslurm_ng.cli.het_options import further_components
+    from pyslurm_ng.cli.step import het_steps
+    from pyslurm_ng.cli.submit.allocation import Allocation, Revoked
+    from pyslurm_ng.cli.submit.het_options import further_components
 
     options = Options("srun")
     split = [options.split_words(words) for words in het_steps.parts(argv)]
@@ -249,7 +250,7 @@ class _Srun:
 
     def alone(self) -> int:
         """Get an allocation, run one step in it, give it back."""
-        from pyslurm_ng.cli.allocation import Allocation, Revoked
+        from pyslurm_ng.cli.submit.allocation import Allocation, Revoked
 
         options, request = self._options, self._options.request
         submission.describe_origin(options, self._argv)
@@ -295,8 +296,8 @@ class _Srun:
     # The step -----------------------------------------------------------------------------------
 
     def _step(self, fields: "dict[str, Any]") -> int:
-        from pyslurm_ng.cli.step_client import StepClient
-        from pyslurm_ng.cli.step_tasks import StepTasks
+        from pyslurm_ng.cli.step.client import StepClient
+        from pyslurm_ng.cli.step.tasks import StepTasks
 
         options = self._options
         granted = self._created(fields)
@@ -358,7 +359,7 @@ class _Srun:
         program = self._options.settings.get(option, self._conf.get(key, ""))
         if not program or program.lower() == "none":
             return 0
-        from pyslurm_ng.cli.step_launch import step_variables
+        from pyslurm_ng.cli.step.launch import step_variables
 
         variables = dict(os.environ)
         if self._allocation is not None:
@@ -377,7 +378,7 @@ class _Srun:
         return step_request.is_on(self._options, "kill-on-bad-exit", default)
 
     def _created(self, fields: "dict[str, Any]") -> "dict[str, Any]":
-        from pyslurm_ng.cli.step_creation import NoStep, StepCreation
+        from pyslurm_ng.cli.step.creation import NoStep, StepCreation
 
         take = self._allocation.take if self._allocation is not None else None
         try:
@@ -388,7 +389,7 @@ class _Srun:
     def _programs(self, granted: "dict[str, Any]", count: int) -> "list[dict[str, Any]]":
         if "multi-prog" not in self._options.settings:
             return [{"argv": self._operands}]
-        from pyslurm_ng.cli.multi_prog import MultiProgError, read_programs
+        from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
 
         try:
             return read_programs(self._operands[0], count)
@@ -401,8 +402,8 @@ class _Srun:
         """Send the program to the nodes if --bcast says so; return what they are to know of it."""
         if "bcast" not in self._options.settings:
             return {}
-        from pyslurm_ng.cli.broadcast import BroadcastError
-        from pyslurm_ng.cli.step_broadcast import CONF_KEYS as BROADCAST_KEYS, send_program
+        from pyslurm_ng.cli.step.broadcast import BroadcastError
+        from pyslurm_ng.cli.step.program_broadcast import CONF_KEYS as BROADCAST_KEYS, send_program
 
         conf = self._conf | read_conf("srun", *BROADCAST_KEYS)
         try:
@@ -421,7 +422,7 @@ class _Srun:
         programs: "list[dict[str, Any]]",
         std: "dict[str, Any]",
     ) -> None:
-        from pyslurm_ng.cli.step_launch import Launch, launch_fields
+        from pyslurm_ng.cli.step.launch import Launch, launch_fields
 
         tasks = client.tasks
         if self._options.verbose:

@@ -1,11 +1,11 @@
 """sstat: what the tasks of running steps have used so far."""
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-from pyslurm_ng.cli.accounting_paper import Paper, choose_fields, field_list, shown
+from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, shown
+from pyslurm_ng.cli.accounting.sstat_fields import DEFAULT_FORMAT, FIELDS, OPTIONS, PID_FORMAT
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, write_bytes
 from pyslurm_ng.cli.node_clients import node_clients
 from pyslurm_ng.cli.program import Program, option_lines
-from pyslurm_ng.cli.tables.sstat_fields import DEFAULT_FORMAT, FIELDS, OPTIONS, PID_FORMAT
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -122,7 +122,7 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
 
 def _cell(name: str, row: "Row", *, is_raw: bool) -> "str | int":
     """Return one field; most are those of sacct."""
-    from pyslurm_ng.cli.sacct_columns import FIELDS as TEXTS, Context, part, size_text
+    from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, Context, part, size_text
 
     context = Context(0, "")
     context.raw = is_raw

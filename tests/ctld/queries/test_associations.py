@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng._records import unpack
-from pyslurm_ng.cli import scontrol_assoc, scontrol_session
+from pyslurm_ng.cli.control import assoc_mgr
+from pyslurm_ng.cli.control.session import Session
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
@@ -90,9 +91,9 @@ class _Client:
 
 def printed(words: str, capsys: pytest.CaptureFixture[str], *, oneliner: bool = False) -> str:
     """Return what scontrol prints."""
-    session = scontrol_session.Session({"oneliner": ""} if oneliner else {}, [])
+    session = Session({"oneliner": ""} if oneliner else {}, [])
     session._client = _Client()  # type: ignore[assignment]
-    assert scontrol_assoc.show_assoc_mgr(session, words.split()) == 0
+    assert assoc_mgr.show_assoc_mgr(session, words.split()) == 0
     return capsys.readouterr().out
 
 
@@ -164,8 +165,8 @@ def test_nothing_found_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_bad_words(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line and 1."""
-    session = scontrol_session.Session({}, [])
+    session = Session({}, [])
     with pytest.raises(SystemExit) as end:
-        scontrol_assoc.show_assoc_mgr(session, words.split())
+        assoc_mgr.show_assoc_mgr(session, words.split())
     assert end.value.code == 1
     assert capsys.readouterr().err == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyslurm_ng.cli.scontrol_explain import lines
+from pyslurm_ng.cli.control.explain import lines
 from pyslurm_ng.ctld.queries.explained import explained, limit_holders
 from pyslurm_ng.ctld.queries.job_fields import dependency_text
 from pyslurm_ng.model import events as ev

@@ -473,7 +473,7 @@ def _shown_flags(job: Job) -> int:
     """Return what `--json` tells about a request beside its own flags, as bits above those.
 
     Which names were left to their defaults, whether CPUs were counted exactly, and whether the
-    scheduler has looked at the job: the bits of `cli.job_json`.
+    scheduler has looked at the job: the bits of `cli.listing.job_json`.
     """
     request = job.request
     given = (request.account, request.partition, request.qos, request.wckey)

@@ -1,0 +1,1 @@
+"""What sacct, sstat and sacctmgr ask slurmdbd, and how they show it."""

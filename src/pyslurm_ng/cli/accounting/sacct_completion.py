@@ -1,0 +1,118 @@
+"""sacct --completion: what JobCompType=jobcomp/filetxt has written, read from the file itself."""
+
+import os
+
+from pyslurm_ng.cli.accounting.paper import Paper
+from pyslurm_ng.cli.accounting.sacct_selection import states, uids
+from pyslurm_ng.cli.command import fail, split_list, write_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.accounting.paper import Chosen
+
+FORMAT = "jobid,uid,jobname,partition,nnodes,nodelist,state,end"
+LONG_FORMAT = "jobid,uid,jobname,partition,nnodes,nodelist,state,start,end,timelimit"
+USUAL_PATH = "/var/log/slurm_jobcomp.log"
+
+# By sacct's field: the word before = in the file.
+WORDS = {
+    "Account": "Account",
+    "Cluster": "Cluster",
+    "DerivedExitCode": "DerivedExitCode",
+    "Eligible": "EligibleTime",
+    "End": "EndTime",
+    "ExitCode": "ExitCode",
+    "JobID": "JobId",
+    "JobIDRaw": "JobId",
+    "JobName": "Name",
+    "NCPUS": "ProcCnt",
+    "NNodes": "NodeCnt",
+    "NodeList": "NodeList",
+    "Partition": "Partition",
+    "QOS": "QOS",
+    "Reservation": "ReservationName",
+    "Start": "StartTime",
+    "State": "JobState",
+    "Submit": "SubmitTime",
+    "Timelimit": "TimeLimit",
+    "WCKey": "WcKey",
+    "WorkDir": "WorkDir",
+}
+# Written as `name(number)`.
+PAIRS = {"User": "UserId", "UID": "UserId", "Group": "GroupId", "GID": "GroupId"}
+ALL_WORDS = (
+    "JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit", "StartTime",
+    "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account",
+    "QOS", "WcKey", "Cluster", "SubmitTime", "EligibleTime", "ArrayJobId", "ArrayTaskId",
+    "HetJobId", "HetJobOffset", "DerivedExitCode", "ExitCode",
+)  # fmt: skip
+
+
+def parse_line(line: str) -> "dict[str, str]":
+    """Return the values of a line by word. They stand in one order, so a name may hold blanks."""
+    values: dict[str, str] = {}
+    text = " " + line.strip()
+    last, begin = "", 0
+    for word in ALL_WORDS:
+        place = text.find(f" {word}=", begin)
+        if place < 0:
+            continue
+        if last:
+            values[last] = text[begin:place]
+        last, begin = word, place + len(word) + 2
+    if last:
+        values[last] = text[begin:]
+    return values
+
+
+def cell(values: "dict[str, str]", field: str) -> str:
+    """Return what a field shows of a record."""
+    if field in PAIRS:
+        name, _, number = values.get(PAIRS[field], "").partition("(")
+        return name if field in ("User", "Group") else number.rstrip(")")
+    return values.get(WORDS[field], "")
+
+
+def selected(given: "dict[str, str]") -> "list[tuple[str, set[str]]]":
+    """Return words and which of their values the options select; leaves on a bad value."""
+    found = [
+        (word, set(split_list(given[option])))
+        for option, word in (("jobs", "JobID"), ("partition", "Partition"), ("name", "JobName"),
+                             ("accounts", "Account"), ("qos", "QOS"))
+        if option in given
+    ]  # fmt: skip
+    if "state" in given:
+        found.append(("State", set(states(given["state"]))))
+    if "user" in given:
+        found.append(("UID", {str(uid) for uid in uids(given)}))
+    return found
+
+
+def show(
+    conf: "dict[str, str]",
+    given: "dict[str, str]",
+    chosen: "list[Chosen]",
+) -> int:
+    """Print the records of the file that -f or JobCompLoc names; return the exit code."""
+    path = given.get("file") or conf.get("JobCompLoc") or USUAL_PATH
+    for name, _, _ in chosen:
+        if name not in WORDS and name not in PAIRS:
+            fail(f"sacct: error: {name} is not part of completion records")
+    if not os.path.isfile(path):
+        fail(f"sacct: error: {path} is not a valid file")
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            records = [parse_line(line) for line in file]
+    except OSError as error:
+        fail(f"sacct: error: {path}: {error.strerror}")
+    wanted = selected(given)
+    rows = (
+        [cell(values, name) for name, _, _ in chosen]
+        for values in records
+        if values and all(cell(values, field) in allowed for field, allowed in wanted)
+    )
+    paper = Paper(chosen, given)
+    if "noheader" not in given:
+        write_bytes(paper.header())
+    write_bytes(paper.rows(rows))
+    return 0

@@ -1,0 +1,378 @@
+"""sacct --json: jobs with their steps, keys as Slurm's data parser v0.0.46 has them."""
+
+import os
+
+from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.base.sluid import sluid_text
+from pyslurm_ng.cli.accounting.sacct_columns import (
+    Context,
+    elapsed_s,
+    layout_text,
+    part,
+    planned_s,
+    step_name,
+)
+from pyslurm_ng.cli.command import user_name
+from pyslurm_ng.cli.listing.fmt import INFINITE, NO_VALUE
+from pyslurm_ng.cli.program import DATA_PARSER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+JOB_COLUMNS = (
+    "job_id", "array_job_id", "array_task_id", "array_tasks", "array_max_tasks", "het_job_id",
+    "het_job_offset", "association_id", "account", "gid", "group", "user", "partition", "qos",
+    "qos_requested", "wckey", "name", "priority", "state", "reason", "submit_us", "eligible_us",
+    "start_us", "end_us", "suspended_us", "suspend_start_us", "time_limit_min", "exit_code",
+    "derived_exit_code", "kill_uid", "cpus_requested", "cpus_allocated", "nodes_allocated",
+    "node_list", "mem_mib", "mem_is_per_cpu", "tres_requested", "tres_allocated", "gres_used",
+    "constraints", "container", "licenses", "reservation", "reservation_requested",
+    "reservation_id", "work_dir", "std_in", "std_out", "std_err", "submit_line", "comment",
+    "admin_comment", "system_comment", "extra", "flags", "failed_node", "mcs_label", "exclusive",
+    "oversubscribe", "segment_size", "requeue_count", "sluid", "original_sluid",
+    "total_user_cpu_us", "total_system_cpu_us",
+)  # fmt: skip
+STEP_COLUMNS = (
+    "step_id", "name", "state", "start_us", "end_us", "suspended_us", "exit_code", "kill_uid",
+    "node_list", "nodes", "tasks", "cpus", "distribution", "time_limit_min", "user_cpu_us",
+    "system_cpu_us", "cpu_frequency_khz", "energy_j", "submit_line", "std_in", "std_out",
+    "std_err", "tres_allocated", "tres_usage_in_max", "tres_usage_in_max_node",
+    "tres_usage_in_max_task", "tres_usage_in_min", "tres_usage_in_min_node",
+    "tres_usage_in_min_task", "tres_usage_in_ave", "tres_usage_in_tot", "tres_usage_out_max",
+    "tres_usage_out_max_node", "tres_usage_out_max_task", "tres_usage_out_min",
+    "tres_usage_out_min_node", "tres_usage_out_min_task", "tres_usage_out_ave",
+    "tres_usage_out_tot",
+)  # fmt: skip
+_FLAGS = {
+    "SchedSubmit": "STARTED_ON_SUBMIT",
+    "SchedMain": "STARTED_ON_SCHEDULE",
+    "SchedBackfill": "STARTED_ON_BACKFILL",
+    "StartReceived": "START_RECEIVED",
+}
+
+
+def columns() -> "tuple[list[str], list[str]]":
+    """Return the stored columns of jobs and of steps that the document needs."""
+    return list(JOB_COLUMNS), list(STEP_COLUMNS)
+
+
+def document(parts: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> bytes:
+    """Return the whole JSON text for the parts of an answer."""
+    from pyslurm_ng._records import project
+
+    jobs = []
+    for one in parts:
+        context = Context(one["now_us"], cluster)
+        names, step_names = one["fields"], one["step_fields"]
+        steps: dict[int, list[Row]] = {}
+        for values in project(one["step_records"], range(len(step_names))):
+            row = dict(zip(step_names, values, strict=True))
+            steps.setdefault(values[0], []).append(row)
+        for place, values in enumerate(project(one["records"], range(len(names)))):
+            job = dict(zip(names, values, strict=True))
+            jobs.append(_job(job, steps.get(place, []), context, one["tres"]))
+    # Slow to import, and only this form needs it.
+    import json
+
+    text = json.dumps({"jobs": jobs, **tail("sacct", cluster, argv)}, indent=2)
+    return text.encode() + b"\n"
+
+
+def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
+    """Return meta, errors and warnings as they stand behind the payload."""
+    from pyslurm_ng import __version__
+
+    major, minor, micro = __version__.partition("-")[0].split(".")[:3]
+    import grp
+
+    try:
+        group = grp.getgrgid(os.getgid()).gr_name
+    except KeyError:
+        group = str(os.getgid())
+    return {
+        "meta": {
+            "plugin": {
+                "type": "",
+                "name": "",
+                "data_parser": f"data_parser/{DATA_PARSER}",
+                "accounting_storage": "accounting_storage/slurmdbd",
+            },
+            "client": {"source": "", "user": user_name(os.getuid()), "group": group},
+            "command": [command, *argv],
+            "slurm": {
+                "version": {"major": major, "micro": micro, "minor": minor},
+                "release": __version__,
+                "cluster": cluster,
+            },
+        },
+        "errors": [],
+        "warnings": [],
+    }
+
+
+def number(value: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
+    """Return Slurm's triple for a number that may be missing or without bound."""
+    if is_infinite:
+        return {"set": False, "infinite": True, "number": 0}
+    return {"set": value is not None, "infinite": False, "number": value or 0}
+
+
+def exit_code(status: int) -> "dict[str, Any]":
+    """Return a wait status; -1 is "not known yet"."""
+    import signal
+
+    if status < 0:
+        words, code, killer = ["PENDING"], None, None
+    else:
+        killer = status & 0x7F or None
+        code = None if killer else status >> 8 & 0xFF
+        words = ["SIGNALED"] if killer else ["ERROR"] if code else ["SUCCESS"]
+    try:
+        name = signal.Signals(killer).name.removeprefix("SIG") if killer else ""
+    except ValueError:
+        name = ""
+    return {
+        "status": words,
+        "return_code": number(code),
+        "signal": {"id": number(killer), "name": name},
+    }
+
+
+def limit(minutes: int) -> "dict[str, Any]":
+    """Return a time limit in minutes."""
+    return number(None if minutes == NO_VALUE else minutes, minutes == INFINITE)
+
+
+def seconds(us: int) -> int:
+    """Return whole seconds of a moment."""
+    return us // 1_000_000
+
+
+def cpu(us: int) -> "dict[str, int]":
+    """Return CPU time in two parts."""
+    return {"seconds": us // 1_000_000, "microseconds": us % 1_000_000}
+
+
+def tres(text: str, ids: "dict[str, int]") -> "list[dict[str, Any]]":
+    """Return a TRES list, ordered by id."""
+    found = []
+    for word in text.split(",") if text else ():
+        full, _, amount = word.rpartition("=")
+        kind, _, name = full.partition("/")
+        count = int(amount) if amount.isdigit() else 0
+        found.append({"type": kind, "name": name, "id": ids.get(full, 0), "count": count})
+    return sorted(found, key=lambda one: one["id"])
+
+
+def _job(
+    job: "Row", steps: "list[Row]", context: Context, ids: "dict[str, int]"
+) -> "dict[str, Any]":
+    is_array = bool(job["array_job_id"])
+    task = job["array_task_id"]
+    total_us = job["total_user_cpu_us"] + job["total_system_cpu_us"]
+    killer = user_name(job["kill_uid"]) if job["kill_uid"] >= 0 else ""
+    per_cpu = bool(job["mem_is_per_cpu"])
+    return {
+        "account": job["account"],
+        "comment": {
+            "administrator": job["admin_comment"],
+            "job": job["comment"],
+            "system": job["system_comment"],
+        },
+        "allocation_nodes": job["nodes_allocated"],
+        "array": {
+            "job_id": job["array_job_id"],
+            "limits": {"max": {"running": {"tasks": job["array_max_tasks"]}}},
+            "task_id": number(task if is_array and task >= 0 else None),
+            "task": job["array_tasks"],
+        },
+        "association": {
+            "account": "",
+            "cluster": context.cluster,
+            "partition": "",
+            "user": "",
+            "id": job["association_id"],
+        },
+        "block": "",
+        "cluster": context.cluster,
+        "constraints": job["constraints"],
+        "container": job["container"],
+        "sluid": sluid_text(job["sluid"]),
+        "derived_exit_code": exit_code(job["derived_exit_code"]),
+        "time": {
+            "elapsed": elapsed_s(job, context),
+            "eligible": seconds(job["eligible_us"]),
+            "end": seconds(job["end_us"]),
+            "planned": number(max(0, planned_s(job, context))),
+            "start": seconds(job["start_us"]),
+            "submission": seconds(job["submit_us"]),
+            "suspended": seconds(job["suspended_us"]),
+            "system": cpu(job["total_system_cpu_us"]),
+            "limit": limit(job["time_limit_min"]),
+            "total": cpu(total_us),
+            "user": cpu(job["total_user_cpu_us"]),
+        },
+        "exclusive": job["exclusive"],
+        "exit_code": exit_code(job["exit_code"]),
+        "extra": job["extra"],
+        "failed_node": job["failed_node"],
+        "flags": [_FLAGS.get(word, word.upper()) for word in job["flags"].split(",") if word],
+        "group": job["group"],
+        "het": {
+            "job_id": job["het_job_id"],
+            "job_offset": number(job["het_job_offset"] if job["het_job_id"] else None),
+        },
+        "job_id": job["job_id"],
+        "name": job["name"],
+        "licenses": job["licenses"],
+        "mcs": {"label": job["mcs_label"]},
+        "nodes": job["node_list"] or "None assigned",
+        "oversubscribe": job["oversubscribe"],
+        "partition": job["partition"],
+        "hold": job["state"] == "PENDING" and job["reason"].startswith("JobHeld"),
+        "priority": number(job["priority"]),
+        "qos": job["qos"],
+        "qosreq": job["qos_requested"],
+        "required": {
+            "CPUs": job["cpus_requested"],
+            "memory_per_cpu": number(job["mem_mib"] if per_cpu else None),
+            "memory_per_node": number(None if per_cpu else job["mem_mib"]),
+        },
+        "kill_request_user": killer,
+        "restart_cnt": job["requeue_count"],
+        "reservation": {
+            "id": job["reservation_id"],
+            "name": job["reservation"],
+            "requested": job["reservation_requested"],
+        },
+        "script": "",
+        "segment_size": job["segment_size"],
+        "original_sluid": sluid_text(job["original_sluid"]),
+        **_paths(job, "std_in", "std_out", "std_err"),
+        "state": {"current": [job["state"]], "reason": job["reason"] or "None"},
+        "steps": [_step(step, job, context, ids) for step in steps],
+        "submit_line": job["submit_line"],
+        "tres": {
+            "allocated": tres(job["tres_allocated"], ids),
+            "requested": tres(job["tres_requested"], ids),
+        },
+        "used_gres": job["gres_used"],
+        "user": job["user"],
+        "wckey": {"wckey": job["wckey"], "flags": []},
+        "working_directory": job["work_dir"],
+    }
+
+
+def _paths(job: "Row", *names: str) -> "dict[str, str]":
+    """Return file patterns, and what they stand for, relative ones below the work directory."""
+    found = {}
+    plain = {}
+    for name in names:
+        key = name.replace("_", "")
+        text = job[name]
+        if text and text[0] != "/" and job["start_us"]:
+            text = f"{job['work_dir']}/{text}"
+        found[f"{key}_expanded"] = expand_pattern(text, job)
+        plain[key] = text
+    return {**found, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
+
+
+def expand_pattern(text: str, job: "Row") -> str:
+    """Return a file name pattern with its `%` letters replaced, those known here."""
+    if "%" not in text:
+        return text
+    task = job["array_task_id"]
+    values = {
+        "j": str(job["job_id"]),
+        "J": str(job["job_id"]),
+        "A": str(job["array_job_id"] or job["job_id"]),
+        "a": str(task if task >= 0 else NO_VALUE),
+        "x": job["name"],
+        "u": job["user"],
+        "%": "%",
+    }
+    found, at = "", 0
+    while at < len(text):
+        if text[at] != "%":
+            found += text[at]
+            at += 1
+            continue
+        end = at + 1
+        while end < len(text) and text[end].isdigit():
+            end += 1
+        letter = text[end : end + 1]
+        if letter in values:
+            width = int(text[at + 1 : end] or 0)
+            value = values[letter]
+            found += value.rjust(min(width, 10), "0") if value.isdigit() else value
+        else:
+            found += text[at : end + 1]
+        at = end + 1
+    return found
+
+
+def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "dict[str, Any]":
+    is_named = step["step_id"] < 0
+    frequency = number(0 if is_named else None)
+    nodes = expand(step["node_list"]) if step["node_list"] else []
+    return {
+        "time": {
+            "elapsed": elapsed_s(step, context),
+            "end": number(seconds(step["end_us"]) or None),
+            "start": number(seconds(step["start_us"]) or None),
+            "suspended": seconds(step["suspended_us"]),
+            "system": cpu(step["system_cpu_us"]),
+            "limit": limit(step["time_limit_min"]),
+            "total": cpu(step["user_cpu_us"] + step["system_cpu_us"]),
+            "user": cpu(step["user_cpu_us"]),
+        },
+        "exit_code": exit_code(step["exit_code"]),
+        "nodes": {"count": step["nodes"], "range": step["node_list"], "list": nodes},
+        "tasks": {"count": step["tasks"]},
+        "CPU": {
+            "requested_frequency": {"min": frequency, "max": frequency},
+            "governor": "0" if is_named else "Unknown",
+        },
+        "kill_request_user": user_name(step["kill_uid"]) if step["kill_uid"] >= 0 else "",
+        "state": [step["state"]],
+        "statistics": {
+            "CPU": {"actual_frequency": step["cpu_frequency_khz"]},
+            "energy": {"consumed": number(step["energy_j"] if step["energy_j"] >= 0 else None)},
+        },
+        "step": {
+            "id": f"{job['job_id']}.{step_name(step['step_id'])}",
+            "name": step["name"],
+            "stderr": step["std_err"],
+            "stdin": step["std_in"],
+            "stdout": step["std_out"],
+            "stderr_expanded": expand_pattern(step["std_err"], job),
+            "stdin_expanded": expand_pattern(step["std_in"], job),
+            "stdout_expanded": expand_pattern(step["std_out"], job),
+        },
+        "submit_line": step["submit_line"],
+        "task": {"distribution": layout_text(step["distribution"])},
+        "tres": {
+            "requested": _usage(step, "in", ids),
+            "consumed": _usage(step, "out", ids),
+            "allocated": tres(step["tres_allocated"], ids),
+        },
+    }
+
+
+def _usage(step: "Row", way: str, ids: "dict[str, int]") -> "dict[str, Any]":
+    """Return the usage lists of one direction; extremes carry their node and task."""
+    found: dict[str, Any] = {}
+    for key in ("max", "min"):
+        column = f"tres_usage_{way}_{key}"
+        rows = tres(step[column], ids)
+        for row in rows:
+            name = f"{row['type']}/{row['name']}" if row["name"] else row["type"]
+            row["task"] = int(part(step[f"{column}_task"], name) or 0)
+            row["node"] = part(step[f"{column}_node"], name)
+        found[key] = rows
+    found["average"] = tres(step[f"tres_usage_{way}_ave"], ids)
+    found["total"] = tres(step[f"tres_usage_{way}_tot"], ids)
+    return found

@@ -1,0 +1,141 @@
+"""sacctmgr dump: the accounts of a cluster as the flat file that Slurm's `sacctmgr load` reads."""
+
+import os
+
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, rows_of
+from pyslurm_ng.cli.command import fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+_HEAD = """\
+# Accounts of a cluster, for `sacctmgr load`: a Cluster line, its accounts and users below their
+# parents. One line is TYPE - 'NAME':KEY=VALUE:KEY=VALUE; each Parent is an account named before.
+"""
+# Of a QOS: what is written unless it is as of a new one.
+_QOS_WORDS = (
+    ("Flags", ""),
+    ("GraceTime", "00:00:00"),
+    ("LimitFactor", "1.000000"),
+    ("Preempt", ""),
+    ("PreemptMode", "cluster"),
+    ("UsageFactor", "1.000000"),
+)
+
+
+def run(session: Session, words: "list[str]") -> int:
+    """Write the file; return the exit code."""
+    cluster, path = "", ""
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and "file".startswith(key.lower()):
+            path = value
+        elif equals and "cluster".startswith(key.lower()):
+            cluster = value
+        elif equals or cluster:
+            fail(f" Unknown option: {word}")
+        else:
+            cluster = word
+    if not cluster:
+        fail(" We need a cluster to dump.")
+    path = path or f"./{cluster}.cfg"
+    lines = _lines(session, cluster)
+    try:
+        # Whatever was there under this name is replaced at once or not at all.
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(_HEAD + "\n".join(lines) + "\n")
+        os.replace(f"{path}.new", path)
+    except OSError as error:
+        fail(f"sacctmgr: error: Can't write {path}: {error.strerror}")
+    return 0
+
+
+def _lines(session: Session, cluster: str) -> "list[str]":
+    def rows(entity: str, *flags: str) -> "list[Row]":
+        where = [["clusters", "=", cluster]] if entity == "association" else []
+        return rows_of(
+            session.call("ListEntities", {"entity": entity, "where": where, "flags": [*flags]})
+        )
+
+    if cluster not in [row["Cluster"] for row in rows("cluster")]:
+        fail(f" No cluster by name '{cluster}' found.")
+    associations = rows("association", "woplimits")
+    users = {row["User"]: row for row in rows("user", "withcoordinators")}
+    accounts = {row["Account"]: row for row in rows("account")}
+    lines = [_line("QOS", row["Name"], _of_qos(row)) for row in rows("qos")]
+    root = next(row for row in associations if row["ParentID"] == 0)
+    lines.append(_line("Cluster", cluster, _of_association(root)))
+    lines += _children(root, associations, users, accounts)
+    return lines
+
+
+def _children(
+    parent: "Row", associations: "list[Row]", users: "dict[str, Row]", accounts: "dict[str, Row]"
+) -> "list[str]":
+    """Return the section of an account, then those of the accounts below it."""
+    below = [row for row in associations if row["ParentID"] == parent["ID"]]
+    if not below:
+        return []
+    below.sort(key=lambda row: (not row["User"], row["User"] or row["Account"], row["Partition"]))
+    lines = [f"Parent - '{parent['Account']}'"]
+    for row in below:
+        name = row["User"] or row["Account"]
+        kind = "User" if row["User"] else "Account"
+        pairs = _of_user(row, users.get(name, {})) if row["User"] else _of_account(accounts[name])
+        lines.append(_line(kind, name, pairs + _of_association(row)))
+    for row in below:
+        if not row["User"]:
+            lines += _children(row, associations, users, accounts)
+    return lines
+
+
+def _line(kind: str, name: str, pairs: "list[str]") -> str:
+    return ":".join([f"{kind} - '{name}'", *pairs])
+
+
+def _quoted(name: str, text: str) -> "list[str]":
+    return [f"{name}='{text}'"] if text else []
+
+
+def _of_user(row: "Row", user: "Row") -> "list[str]":
+    level = user.get("AdminLevel") or "None"
+    return [
+        *_quoted("Partition", row["Partition"]),
+        *_quoted("DefaultAccount", user.get("DefaultAccount") or ""),
+        *_quoted("DefaultQOS", row["DefaultQOS"]),
+        *_quoted("AdminLevel", "" if level == "None" else level),
+        *_quoted("Coordinator", user.get("Coordinators") or ""),
+    ]
+
+
+def _of_account(account: "Row") -> "list[str]":
+    return [
+        *_quoted("Description", account["Description"]),
+        *_quoted("Organization", account["Organization"]),
+    ]
+
+
+def _of_association(row: "Row") -> "list[str]":
+    return [f"Fairshare={row['Share']}", *_limits(row["limits"]), *_quoted("QOS", row["QOSGiven"])]
+
+
+def _of_qos(row: "Row") -> "list[str]":
+    words = {name: str(row[name]) for name, usual in _QOS_WORDS if str(row[name] or "") != usual}
+    others = [f"{name}={text}" for name, text in words.items() if text not in ("", "None")]
+    if row["Priority"]:
+        others.append(f"Priority={row['Priority']}")
+    return [*_quoted("Description", row["Description"]), *sorted(_limits(row["limits"]) + others)]
+
+
+def _limits(limits: "Row") -> "list[str]":
+    """Return limits as they were set: counts, minutes, TRES lists."""
+    found = []
+    for name in sorted(limits):
+        value = limits[name]
+        if isinstance(value, dict):
+            value = ",".join(f"{tres}={amount}" for tres, amount in value.items())
+        found.append(f"{name}={value}")
+    return found

@@ -1,0 +1,291 @@
+"""sacctmgr list --json: associations, QOS, accounts, users, clusters and TRES."""
+
+from pyslurm_ng.cli.accounting.sacct_json import number, tail
+from pyslurm_ng.cli.accounting.sacctmgr_session import rows_of
+from pyslurm_ng.cli.command import fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.accounting.sacctmgr_session import Session
+
+    Row = dict[str, Any]
+
+_TRES_IDS = {
+    "cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5, "fs/disk": 6, "vmem": 7, "pages": 8,
+}  # fmt: skip
+
+
+def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
+    """Return the JSON text for the rows of an entity."""
+    import json
+
+    makers = {
+        "association": ("associations", association),
+        "qos": ("qos", qos),
+        "tres": ("TRES", _tres),
+        "cluster": ("clusters", cluster),
+    }
+    found: list[Row]
+    if entity in ("user", "account"):
+        key, found = _grouped(entity, rows)
+    elif entity in makers:
+        key, maker = makers[entity]
+        if entity == "association":
+            _TRES_IDS.update(_ids(session))
+        found = [maker(row) for row in rows]
+    else:
+        fail(f"sacctmgr: error: --json of {entity} is not implemented yet")
+    end = tail("sacctmgr", session.cluster, session.argv)
+    return json.dumps({key: found, **end}, indent=2).encode() + b"\n"
+
+
+def _ids(session: "Session") -> "dict[str, int]":
+    answer = session.call("ListEntities", {"entity": "tres", "where": [], "flags": []})
+    return {
+        f"{row['Type']}/{row['Name']}" if row["Name"] else row["Type"]: row["ID"]
+        for row in rows_of(answer)
+    }
+
+
+def _limit(limits: "Row", name: str) -> "Row":
+    value = limits.get(name)
+    return number(value, value is None)
+
+
+def _list(limits: "Row", name: str) -> "list[Row]":
+    found = []
+    for full, count in (limits.get(name) or {}).items():
+        kind, _, rest = full.partition("/")
+        found.append({"type": kind, "name": rest, "id": _TRES_IDS.get(full, 0), "count": count})
+    return sorted(found, key=lambda one: one["id"])
+
+
+def association(row: "Row") -> "Row":
+    """Return one association."""
+    limits = row["limits"]
+    return {
+        "accounting": [],
+        "account": row["Account"],
+        "cluster": row["Cluster"],
+        "comment": row["Comment"],
+        "default": {"qos": row["DefaultQOS"]},
+        "flags": [],
+        "max": {
+            "jobs": {
+                "per": {
+                    "count": _limit(limits, "GrpJobs"),
+                    "accruing": _limit(limits, "GrpJobsAccrue"),
+                    "submitted": _limit(limits, "GrpSubmitJobs"),
+                    "wall_clock": _limit(limits, "MaxWallDurationPerJob"),
+                },
+                "active": _limit(limits, "MaxJobs"),
+                "accruing": _limit(limits, "MaxJobsAccrue"),
+                "total": _limit(limits, "MaxSubmitJobs"),
+            },
+            "tres": {
+                "total": _list(limits, "GrpTRES"),
+                "group": {
+                    "minutes": _list(limits, "GrpTRESMins"),
+                    "active": _list(limits, "GrpTRESRunMins"),
+                },
+                "minutes": {
+                    "total": _list(limits, "MaxTRESRunMins"),
+                    "per": {"job": _list(limits, "MaxTRESMinsPerJob")},
+                },
+                "per": {
+                    "job": _list(limits, "MaxTRESPerJob"),
+                    "node": _list(limits, "MaxTRESPerNode"),
+                },
+            },
+            "per": {"account": {"wall_clock": _limit(limits, "GrpWall")}},
+        },
+        "id": row["ID"],
+        "is_default": row["is_default"],
+        "lineage": row["Lineage"],
+        "min": {"priority_threshold": _limit(limits, "MinPrioThreshold")},
+        "parent_account": row["ParentName"],
+        "partition": row["Partition"],
+        "priority": _limit(limits, "Priority"),
+        "qos": row["qos_ids"],
+        "shares_raw": row["Share"] if isinstance(row["Share"], int) else 0x7FFFFFFF,
+        "user": row["User"],
+    }
+
+
+def qos(row: "Row") -> "Row":
+    """Return one QOS."""
+    limits = row["limits"]
+    mode = row["PreemptMode"].upper()
+    exempt = limits.get("PreemptExemptTime")
+    factor = limits.get("LimitFactor")
+    threshold = limits.get("UsageThreshold")
+    return {
+        "description": row["Description"],
+        "flags": [_snake(word) for word in row["Flags"].split(",") if word],
+        "id": row["ID"],
+        "limits": {
+            "grace_time": _seconds(row["GraceTime"]),
+            "max": {
+                "active_jobs": {
+                    "accruing": _limit(limits, "GrpJobsAccrue"),
+                    "count": _limit(limits, "GrpJobs"),
+                },
+                "jobs": {
+                    "count": _limit(limits, "GrpSubmitJobs"),
+                    "active_jobs": {
+                        "per": {
+                            "account": _limit(limits, "MaxJobsPerAccount"),
+                            "user": _limit(limits, "MaxJobsPerUser"),
+                        }
+                    },
+                    "per": {
+                        "account": _limit(limits, "MaxSubmitJobsPerAccount"),
+                        "user": _limit(limits, "MaxSubmitJobsPerUser"),
+                    },
+                },
+                "tres": {
+                    "total": _list(limits, "GrpTRES"),
+                    "minutes": {
+                        "total": _list(limits, "GrpTRESMins"),
+                        "per": {
+                            "qos": _list(limits, "GrpTRESRunMins"),
+                            "job": _list(limits, "MaxTRESMinsPerJob"),
+                            "account": [],
+                            "user": _list(limits, "MaxTRESRunMinsPerUser"),
+                        },
+                    },
+                    "per": {
+                        "account": _list(limits, "MaxTRESPerAccount"),
+                        "job": _list(limits, "MaxTRESPerJob"),
+                        "node": _list(limits, "MaxTRESPerNode"),
+                        "user": _list(limits, "MaxTRESPerUser"),
+                    },
+                },
+                "wall_clock": {
+                    "per": {
+                        "qos": _limit(limits, "GrpWall"),
+                        "job": _limit(limits, "MaxWallDurationPerJob"),
+                    }
+                },
+                "accruing": {
+                    "per": {
+                        "account": number(None, True),
+                        "user": _limit(limits, "MaxJobsAccruePerUser"),
+                    }
+                },
+            },
+            "factor": _fraction(factor),
+            "min": {
+                "priority_threshold": _limit(limits, "MinPrioThreshold"),
+                "tres": {"per": {"job": _list(limits, "MinTRESPerJob")}},
+            },
+        },
+        "name": row["Name"],
+        "preempt": {
+            "list": [word for word in row["Preempt"].split(",") if word],
+            "mode": ["DISABLED"] if mode == "CLUSTER" else mode.split(","),
+            "exempt_time": number(exempt, exempt is None),
+        },
+        "priority": number(row["Priority"]),
+        "usage_factor": _fraction(limits.get("UsageFactor", 1_000_000)),
+        "usage_threshold": _fraction(threshold),
+    }
+
+
+def _fraction(millionths: "int | None") -> "Row":
+    if millionths is None:
+        return {"set": False, "infinite": True, "number": 0.0}
+    return {"set": True, "infinite": False, "number": millionths / 1e6}
+
+
+def _snake(word: str) -> str:
+    """Return `DENY_LIMIT` style for `DenyOnLimit`, as the data parser names flags."""
+    named = {"DenyOnLimit": "DENY_LIMIT", "OverPartQOS": "OVERRIDE_PARTITION_QOS"}
+    if word in named:
+        return named[word]
+    text = ""
+    for index, char in enumerate(word):
+        if char.isupper() and index and not word[index - 1].isupper():
+            text += "_"
+        text += char.upper()
+    return text
+
+
+def _seconds(text: str) -> int:
+    days, _, clock = text.rpartition("-")
+    total = 0
+    for word in clock.split(":"):
+        total = 60 * total + int(word)
+    return total + 86400 * int(days or 0)
+
+
+def _tres(row: "Row") -> "Row":
+    return {"type": row["Type"], "name": row["Name"], "id": row["ID"], "count": 0}
+
+
+def cluster(row: "Row") -> "Row":
+    """Return one cluster."""
+    found = []
+    for word in (row["TRES"] or "").split(","):
+        full, _, amount = word.rpartition("=")
+        if full:
+            kind, _, name = full.partition("/")
+            count = int(amount)
+            found.append({"type": kind, "name": name, "id": _TRES_IDS.get(full, 0), "count": count})
+    return {
+        "controller": {"host": row["ControlHost"], "port": row["ControlPort"]},
+        "flags": [],
+        "name": row["Cluster"],
+        "nodes": row["ClusterNodes"],
+        "associations": {"root": _short(row)},
+        "rpc_version": row["RPC"],
+        "tres": found,
+    }
+
+
+def _short(row: "Row") -> "Row":
+    return {
+        "account": row["Account"],
+        "cluster": row["Cluster"],
+        "partition": row["Partition"],
+        "user": row["User"],
+        "id": row["ID"],
+    }
+
+
+def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
+    """Return users or accounts, each once, with their associations if these were asked for."""
+    field = "User" if entity == "user" else "Account"
+    found: dict[str, Row] = {}
+    for row in rows:
+        name = row[field]
+        coordinators = [
+            {"name": word, "direct": True}
+            for word in (row["Coordinators"] or "").split(",")
+            if word
+        ]
+        if name not in found and entity == "user":
+            found[name] = {
+                "administrator_level": [row["AdminLevel"]],
+                "associations": [],
+                "coordinators": coordinators,
+                "default": {"qos": 0, "account": row["DefaultAccount"], "wckey": ""},
+                "flags": [],
+                "name": name,
+                "old_name": "",
+                "wckeys": [],
+            }
+        elif name not in found:
+            found[name] = {
+                "associations": [],
+                "coordinators": coordinators,
+                "description": row["Description"],
+                "name": name,
+                "organization": row["Organization"],
+                "flags": [],
+            }
+        if row.get("ID") is not None:
+            found[name]["associations"].append(_short(row))
+    return entity + "s", list(found.values())

@@ -1,0 +1,238 @@
+"""sacctmgr list: the columns of each entity, and the few that are not tables."""
+
+from pyslurm_ng.cli.accounting.sacctmgr_fields import ENTITIES, FIELDS
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag, rows_of
+from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
+from pyslurm_ng.cli.listing.fmt import Dates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+USER_ASSOCIATION = (
+    "Cluster,Account,Partition,Share,Priority,MaxJobs,MaxNodes,MaxCPUs,MaxSubmit,MaxWall,"
+    "MaxCPUMins,QOS,DefaultQOS"
+)
+ACCOUNT_ASSOCIATION = (
+    "Cluster,ParentName,User,Share,Priority,GrpJobs,GrpNodes,GrpCPUs,GrpMem,GrpSubmit,GrpWall,"
+    "GrpCPUMins,MaxJobs,MaxNodes,MaxCPUs,MaxSubmit,MaxWall,MaxCPUMins,QOS,DefaultQOS"
+)
+STORED = {
+    "Clusters": "Cluster",
+    "MaxTRES": "MaxTRESPerJob",
+}
+"""Fields whose column in the answer has another name."""
+TIMES = ("TimeStamp", "TimeStart", "TimeEnd", "TimeSubmit", "TimeEligible")
+TREE_WIDTH = 20
+_LIMITS = ("Grp", "Max", "Min")
+
+Chosen = tuple[str, str, int, bool]
+"""Field, header, width, whether aligned to the left."""
+
+
+def run(session: Session, entity: str, words: "list[str]") -> int:
+    """Print the entity; return the exit code."""
+    if entity == "configuration":
+        return _configuration(session)
+    if entity == "stats":
+        return _stats(session)
+    where: list[list[str]] = []
+    flags: list[str] = ["withassoc"] if "associations" in session.given else []
+    wanted = ""
+    for word in words:
+        flag = is_flag(word)
+        key = word.partition("=")[0].lower()
+        if flag:
+            flags.append(flag)
+        elif word.lower() in ("where", "set"):
+            continue
+        elif "=" in word and len(key) >= 1 and "format".startswith(key):
+            wanted += "," + word.partition("=")[2]
+        else:
+            where.append(assignment(word))
+    if entity in ("user", "account") and _names_associations(where):
+        flags.append("withassoc")
+    fields = choose(_format(entity, flags, wanted), "tree" in flags)
+    answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
+    rows = rows_of(answer)
+    if "json" in session.given:
+        from pyslurm_ng.cli.accounting import sacctmgr_json
+
+        write_bytes(sacctmgr_json.document(session, entity, rows))
+        return 0
+    if entity == "runawayjobs":
+        # Rows follow the controller's own journal, so none can run away.
+        print(f"Runaway Jobs: No runaway jobs found on cluster {session.cluster}")
+        return 0
+    if "tree" in flags:
+        for row in rows:
+            row["Account"] = " " * row.get("depth", 0) + row["Account"]
+    _print_table(session, fields, rows, answer["now_us"])
+    return 0
+
+
+def _names_associations(where: "list[list[str]]") -> bool:
+    return any(
+        key and any(name.startswith(key.lower()) for name in ("accounts", "partitions", "clusters"))
+        for key, _, _ in where
+        if len(key) >= 2
+    ) and any(key.lower().startswith(("part",)) for key, _, _ in where)
+
+
+def _format(entity: str, flags: "list[str]", wanted: str) -> str:
+    """Return the fields to show: those of format=, or the entity's own."""
+    if wanted.strip(","):
+        return wanted
+    text = ENTITIES[entity][1]
+    if "withassoc" in flags and entity in ("user", "account"):
+        text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
+    if "withclusters" in flags and entity == "resource":
+        text += ",Cluster,Allowed"
+    if "withcoordinators" in flags and entity in ("user", "account"):
+        text += ",Coordinators"
+    if "wolimits" in flags:
+        text = ",".join(name for name in split_list(text) if not name.startswith(_LIMITS))
+    return text
+
+
+def choose(text: str, is_tree: bool) -> "list[Chosen]":
+    """Return the fields of a format list; leaves on one that does not exist."""
+    chosen: list[Chosen] = []
+    for word in split_list(text):
+        name, percent, size = word.partition("%")
+        found = _field(name)
+        if found is None:
+            fail(f" Unknown field '{name}'")
+        full, _, header, width, is_left = found
+        if full == "Account" and is_tree:
+            width, is_left = TREE_WIDTH, True
+        if percent:
+            digits = size.lstrip("-")
+            if not digits.isdigit() or len(digits) > 5:
+                fail(f" Unknown field '{word}'")
+            width, is_left = int(digits), size.startswith("-") or is_left
+        chosen.append((full, header, width, is_left))
+    return chosen
+
+
+_WCKEY = ("WCKeys", (), "WCKey", 10, False)
+"""The column of `list wckey`: one key, not a user's list."""
+
+
+def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
+    wanted = name.lower().replace(" ", "")
+    if wanted == "wckey":
+        return _WCKEY
+    for field in FIELDS:
+        names = (field[0], *field[1], field[2].replace(" ", ""))
+        if any(one.lower() == wanted for one in names):
+            return field
+    for field in FIELDS:
+        names = (field[0], *field[1], field[2].replace(" ", ""))
+        if any(one.lower().startswith(wanted) for one in names):
+            return field
+    return None
+
+
+def _print_table(session: Session, fields: "list[Chosen]", rows: "list[Row]", now_us: int) -> None:
+    from pyslurm_ng._records import MARK, RIGHT, render
+
+    given = session.given
+    dates = Dates(now_us)
+    cells = [[_cell(row, field[0], dates) for field in fields] for row in rows]
+    header = [[field[1] for field in fields]]
+    if "parsable" in given or "parsable2" in given:
+        tail = "" if "parsable2" in given else "|"
+        spec = [(0, 0, "|")] * (len(fields) - 1) + [(0, 0, tail)]
+        output = b"" if "noheader" in given else render(header, spec)
+        write_bytes(output + render(cells, spec))
+        return
+    spec = [(width, (0 if is_left else RIGHT), " ") for _, _, width, is_left in fields]
+    output = b""
+    if "noheader" not in given:
+        output = render([*header, ["-" * width for _, _, width, _ in fields]], spec)
+    marked = [(width, flags | MARK, tail) for width, flags, tail in spec]
+    write_bytes(output + render(cells, marked))
+
+
+def _cell(row: "Row", name: str, dates: Dates) -> "str | int":
+    value = row.get(STORED.get(name, name))
+    if value is None:
+        return ""
+    if name in TIMES:
+        return dates.text(value, "Unknown")
+    if name == "User" and isinstance(value, int):
+        return user_name(value) if value >= 0 else ""
+    if isinstance(value, str) and not value.isprintable():
+        return "".join(char if char.isprintable() else "?" for char in value)
+    return value  # type: ignore[no-any-return]
+
+
+# What is no table -----------------------------------------------------------------------------
+
+
+def _configuration(session: Session) -> int:
+    from time import time
+
+    from pyslurm_ng import __version__
+    from pyslurm_ng.conf.quick import find_conf
+
+    pairs = session.call("ShowDbdConfig", {})["pairs"]
+    conf = session.conf
+    service = conf.get("SlurmUser", "root")
+    from pyslurm_ng.cli.command import uid_of
+
+    print(f"Configuration data as of {Dates(0).text(int(time()) * 1_000_000)}")
+    for name, value in (
+        ("AccountingStorageBackupHost ", conf.get("AccountingStorageBackupHost", "(null)")),
+        ("AccountingStorageHost ", conf.get("AccountingStorageHost", "localhost")),
+        ("AccountingStorageParameters", conf.get("AccountingStorageParameters", "(null)")),
+        ("AccountingStoragePass ", "(null)"),
+        ("AccountingStoragePort ", conf.get("AccountingStoragePort", "6819")),
+        ("AccountingStorageType ", conf.get("AccountingStorageType", "")),
+        ("AuthType", conf.get("AuthType", "auth/munge")),
+        ("MessageTimeout", f"{conf.get('MessageTimeout', '10')} sec"),
+        ("PluginDir", conf.get("PluginDir", "(null)")),
+        ("PrivateData", conf.get("PrivateData", "none")),
+        ("SlurmUserId", f"{service}({uid_of(service)})"),
+        ("SLURM_CONF", find_conf()),
+        ("SLURM_VERSION", __version__),
+        ("TCPTimeout", f"{conf.get('TCPTimeout', '2')} sec"),
+        ("TrackWCKey", conf.get("TrackWCKey", "No")),
+    ):
+        print(f"{name:<22s} = {value}")
+    print("\nSlurmDBD configuration:")
+    for name, value in pairs:
+        print(f"{name:<22s} = {value}")
+    return 0
+
+
+def _stats(session: Session) -> int:
+    from time import localtime, strftime
+
+    answer = session.call("ShowDbdStats", {})
+
+    def shown(us: int) -> str:
+        seconds = us // 1_000_000
+        return f"{strftime('%a %b %d %H:%M:%S %Y', localtime(seconds))} ({seconds})"
+
+    line = "*" * 67
+    print(line)
+    print(f"sacctmgr show stats output at {shown(answer['now_us'])}")
+    print(f"Data since                    {shown(answer['start_us'])}")
+    print("All statistics are in microseconds")
+    print(line)
+    print(f"\nJournal records stored: {answer['records_ingested']}")
+    print(f"Database errors retried: {answer['database_retries']}")
+    print("\nRemote Procedure Call statistics by message type")
+    for kind, count, total in sorted(answer["by_kind"], key=lambda row: -row[1]):
+        print(f"\t{kind:<24s} count:{count:<6d} ave_time:{total // count:<6d} total_time:{total}")
+    print("\nRemote Procedure Call statistics by user")
+    for uid, count, total in sorted(answer["by_uid"], key=lambda row: -row[1]):
+        print(
+            f"\t{user_name(uid):<20s}({uid:10d}) count:{count:<6d} "
+            f"ave_time:{total // count:<6d} total_time:{total}"
+        )
+    return 0

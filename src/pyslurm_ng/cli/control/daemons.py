@@ -1,0 +1,254 @@
+"""scontrol's commands about daemons: listpids, pidinfo, notify, reconfigure, shutdown ..."""
+
+import os
+
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, step_text
+from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, date_line
+from pyslurm_ng.cli.node_clients import node_clients
+from pyslurm_ng.wire.client import SlurmError, controller_hosts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.control.session import Action, Session
+    from pyslurm_ng.wire.client import Client
+
+INFINITE = 0xFFFFFFFF
+NO_TASK = -1
+
+
+def _daemons(session: "Session", node: str) -> "list[tuple[str, Client]]":
+    return node_clients("scontrol", session.conf, session.client, node)
+
+
+# listpids -------------------------------------------------------------------------------------
+
+
+def list_pids(session: "Session", words: "list[str]") -> int:
+    """`listpids [job[.step]] [node]`: the processes of steps, here or on a node."""
+    if len(words) > 2:
+        fail("too many arguments for keyword:listpids")
+    job_id, step_id = 0, INFINITE
+    if words and words[0] != "*":
+        try:
+            found = parse_job_id(words[0])
+        except JobIdError:
+            fail(f"Invalid job id specified: {words[0]}")
+        job_id, step_id = found.job_id, INFINITE if found.step == -1 else found.step
+        if found.tasks or found.het_offset >= 0:
+            job_id = _record_id(session, words[0].partition(".")[0])
+    code, rows = 0, []
+    nodes = []
+    for node, client in _daemons(session, words[1] if len(words) > 1 else ""):
+        try:
+            rows += client.call("ListPids", {"job_id": job_id, "step_id": step_id})["rows"]
+            nodes.append(node)
+        except SlurmError as error:
+            say(f"slurm_load_pids error on {node}: {error.text}")
+            code = 1
+        client.close()
+    if job_id and not rows and nodes:
+        from pyslurm_ng.base.hostlist import fold
+
+        what = f"JobId={job_id}" if step_id == INFINITE else f"StepId={words[0]}"
+        fail(f"{what} does not exist on node {fold(nodes)}.")
+    print(f"{'PID':<8} {'JOBID':<8} {'STEPID':<8} {'LOCALID':<7} {'GLOBALID':<8}")
+    for pid, job, step, local, task in rows:
+        ids = [str(number) if number > NO_TASK else "-" for number in (local, task)]
+        print(f"{pid:<8} {job:<8} {step_text(step):<8} {ids[0]:<7} {ids[1]:<8}")
+    return code
+
+
+def _record_id(session: "Session", text: str) -> int:
+    """Return the number of an array's task or a heterogeneous job's component."""
+    try:
+        wanted = {"filter": {"jobs": [text], "all_states": True}, "flags": 1}
+        reply = session.client.call("ShowJobs", wanted)
+    except SlurmError as error:
+        fail(f"slurm_load_jobs error: {error.text}")
+    rows = Table(reply["fields"], reply["records"], ["job_id"]).rows
+    if not rows:
+        fail("slurm_load_jobs error: Invalid job id specified")
+    return int(rows[0][0])
+
+
+def pid_info(session: "Session", words: "list[str]") -> int:
+    """`pidinfo PID`: until when the job of a process of this host may run."""
+    if not words or not words[0].isdigit():
+        fail(f"Invalid pid: {words[0]}" if words else "too few arguments for keyword:pidinfo")
+    pid, job_id = int(words[0]), 0
+    for node, client in _daemons(session, ""):
+        try:
+            rows = client.call("ListPids", {})["rows"]
+        except SlurmError as error:
+            fail(f"slurm_pid2jobid error on {node}: {error.text}")
+        job_id = job_id or next((job for one, job, *_ in rows if one == pid), 0)
+        client.close()
+    if not job_id:
+        fail(f"scontrol: error: process {pid} belongs to no job on this host")
+    try:
+        wanted = {"filter": {"jobs": [str(job_id)], "all_states": True}, "flags": 3}
+        reply = session.client.call("ShowJobs", wanted)
+    except SlurmError as error:
+        fail(f"slurm_load_jobs error: {error.text}")
+    from pyslurm_ng.cli.control.show_jobs import job_end_us
+
+    row = Table(reply["fields"], reply["records"], reply["fields"]).dicts()[0]
+    end_us = job_end_us(row)
+    if end_us <= 0:
+        print(f"Slurm JobId={job_id} has no time limit")
+        return 0
+    left_s = max(0, end_us - reply["now_us"]) // SECOND_US
+    print(f"Slurm JobId={job_id} ends at {date_line(end_us)}\nJob remaining time is {left_s}")
+    return 0
+
+
+# show slurmd ----------------------------------------------------------------------------------
+
+
+def show_slurmd(session: "Session", words: "list[str]") -> int:
+    """Print what the node daemons of this host, or of a node, say of themselves."""
+    code = 0
+    for node, client in _daemons(session, words[0] if words else ""):
+        try:
+            status = client.call("ShowNodeDaemon", {})
+        except SlurmError as error:
+            say(f"slurm_load_slurmd_status error on {node}: {error.text}")
+            code = 1
+            continue
+        for line in slurmd_lines(status):
+            print(line)
+        print()
+        client.close()
+    return code
+
+
+def slurmd_lines(status: "dict[str, Any]") -> "list[str]":
+    """Return the lines about one node daemon."""
+    dates = Dates(status["started_us"])
+    steps = " ".join(f"{job}.{step_text(step)}" for job, step in status["steps"])
+    level = max(0, status["log_level"])
+    pairs = (
+        ("Active Steps", steps or "NONE"),
+        ("Actual CPUs", status["cpus"]),
+        ("Actual Boards", status["boards"]),
+        ("Actual sockets", status["sockets"]),
+        ("Actual cores", status["cores_per_socket"]),
+        ("Actual threads per core", status["threads_per_core"]),
+        ("Actual real memory", f"{status['real_memory_mib']} MB"),
+        ("Actual temp disk space", f"{status['tmp_disk_mib']} MB"),
+        ("Boot time", dates.text(status["started_us"])),
+        ("Hostname", status["node"]),
+        ("Last slurmctld msg time", dates.text(status["last_order_us"], "NONE")),
+        ("Slurmd PID", status["pid"]),
+        ("Slurmd Debug", level),
+        ("Slurmd Logfile", status["log_file"] or "(null)"),
+        ("Version", status["version"]),
+    )
+    return [f"{name:<24} = {value}" for name, value in pairs]
+
+
+# notify, setdebug -----------------------------------------------------------------------------
+
+
+def notify(session: "Session", words: "list[str]") -> int:
+    """`notify JOB TEXT...`: a line for the stderr of a script, srun or salloc."""
+    if len(words) < 2:
+        fail("too few arguments for keyword:notify")
+    try:
+        session.client.call("NotifyJob", {"job": words[0], "text": " ".join(words[1:])})
+    except SlurmError as error:
+        detail, _, text = error.text.rpartition("\n")
+        say(f"slurm_notify_job error: {detail or text}")
+        return 1
+    return 0
+
+
+def set_debug(session: "Session", words: "list[str]") -> int:
+    """`setdebug LEVEL`: how much slurmctld logs, until it reads its files again."""
+    if not words:
+        fail("too few arguments for keyword:setdebug")
+    if len(words) > 1:
+        fail(f"scontrol: error: setdebug {words[1]}: levels of node daemons are not supported yet")
+    from pyslurm_ng.base.daemon_log import LEVELS
+
+    word = words[0].lower()
+    level = int(word) if word.isdigit() else LEVELS.index(word) if word in LEVELS else -1
+    if not 0 <= level < len(LEVELS):
+        fail(f"invalid debug level: {words[0]} (0 to {len(LEVELS) - 1}, or {' '.join(LEVELS)})")
+    try:
+        session.client.call("SetDebugLevel", {"level": level})
+    except SlurmError as error:
+        say(f"slurm_set_debug_level error: {error.text}")
+        return 1
+    return 0
+
+
+# This host and the controller ----------------------------------------------------------------
+
+
+def _own_addresses(host: str) -> "set[str]":
+    """Return the addresses that this host's name stands for."""
+    import socket
+
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
+def show_daemons(session: "Session", arguments: "list[str]") -> int:
+    """Print which daemons this host should run."""
+    host = os.uname().nodename
+    short = host.partition(".")[0]
+    names = {host, short, "localhost"}
+    daemons = []
+    for name, _ in controller_hosts(session.conf.get("SlurmctldHost", "")):
+        if name in names:
+            daemons.append("slurmctld")
+            break
+    try:
+        reply = session.client.call("ShowNodes", {"flags": 1})
+        rows = Table(reply["fields"], reply["records"], ["hostname", "address"]).rows
+        own = names | _own_addresses(host)
+        if any(not own.isdisjoint(row) for row in rows):
+            daemons.append("slurmd")
+    except SlurmError as error:
+        say(f"slurm_load_node error: {error.text}")
+        return 1
+    print(" ".join(daemons))
+    return 0
+
+
+def _control(kind: str, verb: str) -> "Action":
+    """Return the action of a command about the daemons themselves."""
+
+    def act(session: "Session", arguments: "list[str]") -> int:
+        fields: dict[str, Any] = {}
+        if kind == "Shutdown" and arguments:
+            if arguments[0].lower() not in ("slurmctld", "controller"):
+                fail(f"invalid shutdown argument:{arguments[0]}")
+            fields["controller_only"] = True
+        try:
+            reply = session.client.change(kind, fields, timeout_s=60.0)
+        except SlurmError as error:
+            say(f"{verb} error: {error.text}")
+            return 1
+        for note in reply.get("notes", ()):
+            say(note)
+        return 0
+
+    return act
+
+
+ACTIONS: "dict[str, Action]" = {
+    "listpids": list_pids,
+    "notify": notify,
+    "pidinfo": pid_info,
+    "ping": lambda session, words: session.ping(),
+    "reconfigure": _control("Reconfigure", "slurm_reconfigure"),
+    "setdebug": set_debug,
+    "shutdown": _control("Shutdown", "slurm_shutdown"),
+}

@@ -1,0 +1,284 @@
+"""scontrol create, update, delete and show reservation; `sinfo -T`."""
+
+from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.control.keys import find_key
+from pyslurm_ng.cli.control.session import null, print_record
+from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, long_time
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.control.session import Session
+    from pyslurm_ng.wire.client import Client
+
+    Row = dict[str, Any]
+
+KEYS = (
+    "Accounts AllowedPartitions BurstBuffer Comment CoreCnt Duration EndTime Features Flags Groups "
+    "Licenses MaxStartDelay NodeCnt Nodes PartitionName QOS Skip StartTime TRES TRESPerNode Users"
+).split()
+_ALIASES = {
+    "account": "accounts",
+    "end": "endtime",
+    "feature": "features",
+    "flag": "flags",
+    "group": "groups",
+    "license": "licenses",
+    "node": "nodes",
+    "nodecount": "nodecnt",
+    "partition": "partitionname",
+    "start": "starttime",
+    "user": "users",
+}
+_NAMES = ("reservation", "reservationname", "name")
+_NODES_BUSY = 2016
+_ONE_PARTITION = (
+    "Note, unless nodes are directly requested a reservation must exist in a single partition.\n"
+    "If no partition is requested the default partition is assumed."
+)
+_WHO = ("users", "accounts", "groups", "qos", "allowedpartitions")
+_SIZES = ("nodes", "nodecnt", "corecnt", "tres", "trespernode", "licenses", "burstbuffer")
+
+
+def create(session: "Session", words: "list[str]") -> int:
+    """Make a reservation and print its name."""
+    request = _request(session, words, "created")
+    if isinstance(request, int):
+        return request
+    settings = request["settings"]
+    problem = ""
+    if "starttime" not in settings:
+        problem = "A start time must be given."
+    elif "endtime" not in settings and "duration" not in settings:
+        problem = "An end time or duration must be given."
+    elif not any(settings.get(key) for key in _WHO):
+        problem = "Either Users/Groups and/or Accounts must be specified."
+    elif not any(settings.get(key) for key in _SIZES) and "PART_NODES" not in _flag_words(settings):
+        problem = "Nodes, NodeCnt, CoreCnt, TRES or Licenses must be specified."
+    if problem:
+        say(f"scontrol: error: {problem}  No reservation created.")
+        return 1
+    return _change(session, {**request, "create": True}, "creating", "Reservation created: {}")
+
+
+def update(session: "Session", words: "list[str]") -> int:
+    """Change a reservation."""
+    request = _request(session, words, "updated")
+    if isinstance(request, int):
+        return request
+    if not request["name"]:
+        say("scontrol: error: ReservationName must be given.  No reservation updated.")
+        return 1
+    return _change(session, request, "updating", "Reservation updated.")
+
+
+def delete(session: "Session", name: str) -> int:
+    """Delete a reservation."""
+    try:
+        session.client.change("DeleteReservation", {"name": name})
+    except SlurmError as error:
+        say(f"slurm_delete_reservation error: {_last_line(error)}")
+        return 1
+    return 0
+
+
+def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, Any] | int":
+    """Return the request that words ask for, or an exit code after saying why there is none."""
+    name = ""
+    settings: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        sign = key[-1:] if key[-1:] in ("+", "-") else ""
+        key = key.rstrip("+-")
+        if key.lower() in _NAMES:
+            name = value
+            continue
+        found = find_key(key, KEYS, _ALIASES)
+        if not found or (not equals and found not in ("skip", "maxstartdelay")):
+            say(f"scontrol: error: Unknown parameter {word}.  No reservation {what}.")
+            return 1
+        if found in ("starttime", "endtime"):
+            moment = _moment(session, value)
+            if not moment:
+                say(f"Invalid time specification: {value}")
+                say(f"scontrol: error: Invalid time {word}.  No reservation {what}.")
+                return 1
+            value = moment
+        elif found == "users" and not _are_users(value):
+            say(f"Error {what[:-1].removesuffix('e')}ing the reservation: Invalid user id")
+            return 1
+        settings[found + sign] = value
+    return {"name": name, "settings": settings}
+
+
+def _flag_words(settings: "dict[str, str]") -> "list[str]":
+    return settings.get("flags", "").upper().split(",")
+
+
+def _are_users(value: str) -> bool:
+    from pyslurm_ng.cli.command import uid_of
+
+    return all(uid_of(name.lstrip("+-")) >= 0 for name in value.split(",") if name)
+
+
+def _moment(session: "Session", value: str) -> str:
+    """Return microseconds since the epoch, in decimal, for a date as typed; "" for none."""
+    from time import time
+
+    from pyslurm_ng.base.dates import DateError, parse_date
+
+    try:
+        return str(parse_date(value, int(time())) * SECOND_US)
+    except DateError:
+        return ""
+
+
+def _change(session: "Session", request: "dict[str, Any]", doing: str, done: str) -> int:
+    try:
+        reply = session.client.change("UpdateReservation", request)
+    except SlurmError as error:
+        detail = error.text.rpartition("\n")[0]
+        if detail:
+            say(f"scontrol: error: {detail}")
+        say(f"Error {doing} the reservation: {_last_line(error)}")
+        if error.code == _NODES_BUSY and request.get("create"):
+            say(_ONE_PARTITION)
+        elif not request.get("create"):
+            say(f"slurm_update error: {_last_line(error)}")
+        return 1
+    print(done.format(reply["name"]))
+    return 0
+
+
+def _last_line(error: SlurmError) -> str:
+    return error.text.rpartition("\n")[2]
+
+
+# Showing --------------------------------------------------------------------------------------
+
+
+def show(session: "Session", words: "list[str]") -> int:
+    """Print reservations: all, or the one named."""
+    name = words[0] if words else ""
+    try:
+        reply = session.client.call("ShowReservations", {"name": name})
+    except SlurmError as error:
+        say(f"slurm_load_reservations error: {error.text}")
+        return 1
+    rows = _rows(reply)
+    if session.json:
+        return print_json(session.json, reply, rows)
+    if not rows:
+        if name:
+            fail(f"Reservation {name} not found")
+        print("No reservations in the system")
+    dates = Dates(reply["now_us"])
+    for row in rows:
+        print_record(session, _lines(row, dates, reply["now_us"]))
+    return 0
+
+
+def _rows(reply: "dict[str, Any]") -> "list[Row]":
+    return Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+
+
+def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
+    delay_s = row["max_start_delay_s"]
+    lines = [
+        f"ReservationName={row['name']} StartTime={dates.text(row['start_us'])}"
+        f" EndTime={dates.text(row['end_us'])}"
+        f" Duration={long_time((row['end_us'] - row['start_us']) // SECOND_US)}",
+        f"Nodes={null(row['nodes'])} NodeCnt={row['node_count']} CoreCnt={row['core_count']}"
+        f" Features={null(row['features'])} PartitionName={null(row['partition'])}"
+        f" Flags={_flags_text(row)}",
+        *[f"  NodeName={name} CoreIDs={cores}" for name, cores in _core_ids(row)],
+        f"TRES={null(row['tres'])}",
+        f"AllowedPartitions={null(row.get('allowed_partitions', ''))} QOS={null(row['qos'])}",
+        f"Users={null(row['users'])} Groups={null(row['groups'])}"
+        f" Accounts={null(row['accounts'])} Licenses={null(row['licenses'])}"
+        f" State={state(row, now_us)} BurstBuffer={null(row.get('burst_buffer', ''))}",
+        f"MaxStartDelay={long_time(delay_s) if delay_s else '(null)'}",
+    ]
+    if row["comment"]:
+        lines.append(f"Comment={row['comment']}")
+    return lines
+
+
+def _core_ids(row: "Row") -> "list[list[str]]":
+    """Return name and cores of each node that is held in part."""
+    return [item.split(" ") for item in row.get("core_ids", "").split(";") if item]
+
+
+def state(row: "Row", now_us: int) -> str:
+    """Return ACTIVE while a reservation is in force, else INACTIVE."""
+    return "ACTIVE" if row["start_us"] <= now_us < row["end_us"] else "INACTIVE"
+
+
+def _flags_text(row: "Row") -> str:
+    words = [flag for flag in row["flags"].split(",") if flag]
+    if "PURGE_COMP" in words:
+        words[words.index("PURGE_COMP")] = f"PURGE_COMP={long_time(row['purge_s'])}"
+    return ",".join(words)
+
+
+def print_json(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -> int:
+    """Print reservations as Slurm's JSON."""
+    from pyslurm_ng.cli.command import write_bytes
+    from pyslurm_ng.cli.listing.json_text import document, encode, tail
+
+    records = [encode(_object(row), 2) for row in rows]
+    more = tail(argv, reply["cluster_name"], last_update_us=reply["last_update_us"])
+    write_bytes(document("reservations", records, more))
+    return 0
+
+
+def _object(row: "Row") -> "dict[str, Any]":
+    from pyslurm_ng.cli.listing.json_text import number, seconds
+
+    return {
+        "accounts": row["accounts"],
+        "allowed_partitions": row["allowed_partitions"],
+        "burst_buffer": row["burst_buffer"],
+        "comment": row["comment"],
+        "core_count": row["core_count"],
+        "core_specializations": [{"node": name, "core": cores} for name, cores in _core_ids(row)],
+        "end_time": seconds(row["end_us"]),
+        "features": row["features"],
+        "flags": [flag for flag in row["flags"].split(",") if flag],
+        "groups": row["groups"],
+        "licenses": row["licenses"],
+        "max_start_delay": row["max_start_delay_s"],
+        "name": row["name"],
+        "node_count": row["node_count"],
+        "node_list": row["nodes"],
+        "partition": row["partition"],
+        "qos": row["qos"],
+        "purge_completed": {"time": number(row["purge_s"], is_set=row["purge_s"] > 0)},
+        "start_time": seconds(row["start_us"]),
+        "tres": row["tres"],
+        "users": row["users"],
+    }
+
+
+def print_table(client: "Client", *, with_header: bool, json_argv: "list[str] | None") -> int:
+    """Print the table of `sinfo -T`."""
+    reply = client.call("ShowReservations", {})
+    rows = _rows(reply)
+    if json_argv is not None:
+        return print_json(json_argv, reply, rows)
+    if not rows:
+        print("No reservations in the system")
+        return 0
+    dates, now_us = Dates(reply["now_us"]), reply["now_us"]
+    width = max(9, *[len(row["name"]) for row in rows])
+    line = "{:<" + str(width) + "}  {:>8}  {:>19}  {:>19}  {:>11}  {}"
+    if with_header:
+        print(line.format("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST"))
+    for row in rows:
+        start_us, end_us = row["start_us"], row["end_us"]
+        duration = long_time((end_us - start_us) // SECOND_US)
+        begin, end = dates.text(start_us), dates.text(end_us)
+        print(line.format(row["name"], state(row, now_us), begin, end, duration, row["nodes"]))
+    return 0

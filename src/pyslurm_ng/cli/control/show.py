@@ -1,0 +1,205 @@
+"""scontrol show: finds what is meant; licenses, config, topology and lists of hosts are here."""
+
+import os
+
+from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.control.session import need
+from pyslurm_ng.cli.listing.fmt import Dates
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.control.session import Action, Session
+
+ENTITIES = (
+    "aliases assoc_mgr bbstat burstbuffer config daemons dwstat federation hostlist "
+    "hostlistsorted hostnames jobs licenses nodes partitions reservations resources slurmd steps "
+    "topology topoconf"
+).split()
+REFUSED_ENTITIES = "aliases resources".split()
+_OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
+
+
+def show(session: "Session", arguments: "list[str]") -> int:
+    """Print one kind of thing."""
+    need(arguments, "show")
+    word, rest = arguments[0], arguments[1:]
+    entity, equals, value = word.partition("=")
+    lower = entity.lower()
+    if equals and value:
+        rest = [value, *rest]
+    found = next((name for name in ENTITIES if lower and name.startswith(lower)), "")
+    if lower in ("hostlist", "hostnames"):
+        found = lower
+    if not found:
+        say(f"invalid entity:{word} for keyword:show ")
+        return 1
+    if found in REFUSED_ENTITIES:
+        say(f"scontrol: error: show {found} is not supported yet")
+        return 1
+    if found in _OF_BURST_BUFFERS:
+        return 0  # as in Slurm where BurstBufferType is not set
+    if len(rest) > 1 and found not in ("assoc_mgr", "topology"):
+        fail(f"too many arguments for keyword:{' '.join(arguments)}")
+    return _action(found)(session, rest)
+
+
+def _action(entity: str) -> "Action":
+    """Return what prints an entity; its module is loaded when it is used."""
+    if entity in _HERE:
+        return _HERE[entity]
+    if entity == "assoc_mgr":
+        from pyslurm_ng.cli.control import assoc_mgr
+
+        return assoc_mgr.show_assoc_mgr
+    if entity in ("jobs", "steps"):
+        from pyslurm_ng.cli.control import show_jobs
+
+        return show_jobs.show_job if entity == "jobs" else show_jobs.show_step
+    if entity in ("nodes", "partitions"):
+        from pyslurm_ng.cli.control import show_nodes
+
+        return show_nodes.show_node if entity == "nodes" else show_nodes.show_partition
+    if entity == "reservations":
+        from pyslurm_ng.cli.control import reservations
+
+        return reservations.show
+    from pyslurm_ng.cli.control import daemons
+
+    return daemons.show_slurmd if entity == "slurmd" else daemons.show_daemons
+
+
+def show_licenses(session: "Session", words: "list[str]") -> int:
+    """Print licences."""
+    try:
+        reply = session.client.call("ShowLicenses", {"names": words})
+    except SlurmError as error:
+        say(f"slurm_load_licenses error: {error.text}")
+        return 1
+    rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if session.json:
+        from pyslurm_ng.cli.listing.node_json import print_licenses
+
+        return print_licenses(session.json, reply, rows)
+    if not rows:
+        if words:
+            print(f"License {words[0]} not found")
+            return 1
+        print("No licenses configured in Slurm.")
+    for row in rows:
+        first = f"LicenseName={row['name']}"
+        rest = (
+            f"Total={row['total']} Used={row['used']} Free={row['free']}"
+            f" Reserved={row['reserved']} Remote={'yes' if row['remote'] else 'no'}"
+        )
+        print(f"{first} {rest}" if session.oneliner else f"{first}\n    {rest}")
+    return 0
+
+
+def show_config(session: "Session", words: "list[str]") -> int:
+    """Print the running configuration."""
+    lines = config_lines(session)
+    if isinstance(lines, int):
+        return lines
+    print("\n".join(lines))
+    print()
+    return session.ping()
+
+
+def config_lines(session: "Session") -> "list[str] | int":
+    """Return the configuration as `show config` prints it, or an exit code."""
+    try:
+        reply = session.client.call("ShowConfig", {})
+    except SlurmError as error:
+        say(f"slurm_load_ctl_conf error: {error.text}")
+        return 1
+    moment = Dates(reply["now_us"]).text(reply["now_us"])
+    return [f"Configuration data as of {moment}", *reply["lines"]]
+
+
+def show_topology(session: "Session", words: "list[str]") -> int:
+    """Print the network topology, of all or of one node or switch."""
+    request = {"node": "", "unit": ""}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            request["unit"] = key
+        elif key.lower() == "node":
+            request["node"] = value
+        elif key.lower() in ("switch", "unit", "block"):
+            request["unit"] = value
+        else:
+            fail(f"invalid entity:{word} for keyword:show topology")
+    try:
+        reply = session.client.call("ShowTopology", request)
+    except SlurmError as error:
+        say(f"slurm_load_topo error: {error.text.rpartition(chr(10))[2]}")
+        return 1
+    for line in reply["lines"]:
+        print(line)
+    return 0
+
+
+def show_topoconf(session: "Session", words: "list[str]") -> int:
+    """Print the network topology as a topology.yaml."""
+    try:
+        reply = session.client.call("ShowTopology", {"as_yaml": True})
+    except SlurmError as error:
+        say(f"slurm_load_topo error: {error.text}")
+        return 1
+    print("\n".join(reply["lines"]))
+    return 0
+
+
+def show_hostnames(session: "Session", words: "list[str]") -> int:
+    """Print the names of a host list, by default those of the job around us."""
+    from pyslurm_ng.base.hostlist import HostlistError, expand
+
+    text = words[0] if words else os.environ.get("SLURM_JOB_NODELIST", "")
+    if not text:
+        text = os.environ.get("SLURM_NODELIST", "")
+    if not text:
+        say("SLURM_JOB_NODELIST environment variable not set and no hostlist provided")
+        return 1
+    try:
+        names = expand(text)
+    except HostlistError as problem:
+        say(str(problem))
+        return 1
+    if names:
+        print("\n".join(names))
+    return 0
+
+
+def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = False) -> int:
+    """Print names as one list; a word that begins with / names a file of them."""
+    from pyslurm_ng.base.hostlist import HostlistError, expand, fold, fold_sorted
+
+    if not words:
+        fail("too few arguments for keyword:show")
+    text = words[0]
+    if text.startswith("/"):
+        try:
+            with open(text, encoding="utf-8") as stream:
+                text = ",".join(stream.read().split())
+        except (OSError, UnicodeDecodeError) as problem:
+            fail(f"scontrol: error: {text}: {problem}")
+    try:
+        names = expand(text)
+    except HostlistError as problem:
+        say(str(problem))
+        return 1
+    print(fold_sorted(names) if in_order else fold(names))
+    return 0
+
+
+_HERE: "dict[str, Action]" = {
+    "config": show_config,
+    "federation": lambda session, words: 0,  # there is none, and Slurm prints nothing then
+    "hostlist": show_hostlist,
+    "hostlistsorted": lambda session, words: show_hostlist(session, words, in_order=True),
+    "hostnames": show_hostnames,
+    "licenses": show_licenses,
+    "topoconf": show_topoconf,
+    "topology": show_topology,
+}

@@ -1,0 +1,430 @@
+"""scontrol show job and show step."""
+
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.base.state_names import job_state
+from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.control.session import null, print_record, star
+from pyslurm_ng.cli.listing.fmt import (
+    INFINITE,
+    NO_VALUE,
+    SECOND_US,
+    STEP_ID,
+    Dates,
+    exit_text,
+    long_limit,
+    long_time,
+    mem_text,
+    signal_text,
+    sluid_text,
+    step_id_text,
+)
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.control.session import Session
+
+    Row = dict[str, Any]
+
+PENDING, RUNNING, SUSPENDED = 0, 1, 2
+SHOW_ALL, SHOW_DETAIL = 1, 2
+REQ_REBOOT, REQ_CONTIGUOUS = 1 << 13, 1 << 10
+REQ_HOLD, REQ_NTASKS_SET, REQ_NODES_SET = 1 << 0, 1 << 27, 1 << 30
+REQ_SPREAD, REQ_KILL_INVALID_DEP = 1 << 11, 1 << 14
+_MAIL = (
+    (1, "BEGIN"),
+    (2, "END"),
+    (4, "FAIL"),
+    (8, "REQUEUE"),
+    (16, "TIME_LIMIT"),
+    (32, "TIME_LIMIT_90"),
+    (64, "TIME_LIMIT_80"),
+    (128, "TIME_LIMIT_50"),
+    (256, "STAGE_OUT"),
+    (512, "ARRAY_TASKS"),
+    (1024, "INVALID_DEPEND"),
+)
+
+
+# Jobs -----------------------------------------------------------------------------------------
+
+
+def show_job(session: "Session", words: "list[str]") -> int:
+    """Print jobs: all, or those of the ids given."""
+    wanted: dict[str, Any] = {"all_states": True}
+    if words:
+        wanted["jobs"] = split_job_ids(words[0])
+        for text in wanted["jobs"]:
+            try:
+                parse_job_id(text)
+            except JobIdError:
+                fail("scontrol: error: Invalid job id specified" if not text else
+                     "slurm_load_jobs error: Invalid job id specified")  # fmt: skip
+    if session.json:
+        from pyslurm_ng.cli.listing.job_json import print_jobs
+
+        return print_jobs(session.json, session.client, wanted, session.all)
+    flags = SHOW_DETAIL | (SHOW_ALL if session.all or words else 0)
+    request = {"filter": wanted, "flags": flags}
+    try:
+        reply = session.client.call("ShowJobs", request)
+    except SlurmError as error:
+        say(f"slurm_load_jobs error: {error.text}")
+        return 1
+    rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if not rows and not words:
+        print("No jobs in the system")
+        return 0
+    if words:
+        # The tasks of an array come as Slurm lists them: its own record, then the youngest first.
+        rows.sort(key=_array_order)
+    dates = Dates(reply["now_us"])
+    for row in rows:
+        print_record(session, job_lines(row, dates, session.detail))
+    return 0
+
+
+def _array_order(row: "Row") -> "tuple[int, bool, int]":
+    array_id = row["array_job_id"]
+    if not array_id:
+        return row["job_id"], False, 0
+    return array_id, row["job_id"] != array_id, -row["job_id"]
+
+
+def job_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
+    """Return the lines of one job."""
+    lines = [_job_head(row)]
+    if detail:
+        lines.append(f"SLUID={sluid_text(row['submit_us'], row['job_id'])}")
+    if row["het_job_id"]:
+        lines.append(f"HetJobIdSet={row['het_job_ids']}")
+    user = f"UserId={row['user_name']}({row['user_id']})"
+    group = f"GroupId={row['group_name']}({row['group_id']})"
+    lines.append(f"{user} {group} MCS_label={row['mcs_label'] or 'N/A'}")
+    wckey = f" WCKey={row['wckey']}" if row["wckey"] else ""
+    lines.append(
+        f"Priority={row['priority']} Nice={row['nice']} Account={null(row['account'])}"
+        f" QOS={null(row['qos'])}{wckey}"
+    )
+    failed = f" FailedNode={row['failed_node']}" if row["failed_node"] else ""
+    reason = row["reason"]
+    if row["reason_text"] and (row["state"] == PENDING or reason == "None"):
+        reason = row["reason_text"].replace(" ", "_")
+    if reason == "RaisedSignal":
+        number = row["exit_code"] & 0x7F
+        reason += f":{number}({signal_text(number)})"
+    lines.append(
+        f"JobState={job_state(row['state'], row['flags'])} Reason={reason}{failed}"
+        f" Dependency={null(row['dependency'])}"
+    )
+    reboot = 1 if row["request_flags"] & REQ_REBOOT else 0
+    lines.append(
+        f"Requeue={int(row['requeue'])} Restarts={row['attempt']} BatchFlag={int(row['is_batch'])}"
+        f" Reboot={reboot} ExitCode={exit_text(row['exit_code'])}"
+    )
+    if detail:
+        lines.append(f"DerivedExitCode={exit_text(row['derived_exit_code'])}")
+    lines += _job_times(row, dates)
+    lines += _job_place(row, detail)
+    lines += _job_request(row)
+    return lines
+
+
+def _job_head(row: "Row") -> str:
+    text = f"JobId={row['job_id']} "
+    if row["array_job_id"]:
+        task: str | int = row["array_task_id"]
+        if row["array_tasks"]:
+            limit = f"%{row['array_limit']}" if row["array_limit"] else ""
+            task = row["array_tasks"] + limit
+        text += f"ArrayJobId={row['array_job_id']} ArrayTaskId={task} "
+        if row["array_limit"]:
+            text += f"ArrayTaskThrottle={row['array_limit']} "
+    if row["het_job_id"]:
+        text += f"HetJobId={row['het_job_id']} HetJobOffset={row['het_offset']} "
+    return f"{text}JobName={null(row['name'])}"
+
+
+def job_start_us(row: "Row") -> int:
+    """Return when a job started or is expected to; one that never ran started as it ended."""
+    if row["state"] == PENDING:
+        return int(row["expected_start_us"])
+    return int(row["start_us"] or row["end_us"])
+
+
+def job_end_us(row: "Row") -> int:
+    """Return when a job ended or its limit ends it; 0 for nobody knows or never."""
+    if row["end_us"]:  # of a running job too, when it has been preempted
+        return int(row["end_us"])
+    start_us, limit = job_start_us(row), row["time_limit_min"]
+    if not start_us or limit >= NO_VALUE:
+        return 0
+    return int(start_us + row["suspended_us"] + limit * 60 * SECOND_US)
+
+
+def _job_times(row: "Row", dates: Dates) -> "list[str]":
+    from pyslurm_ng.cli.listing.job_columns import ELAPSED, elapsed_s
+
+    text = dates.text
+    run_time = long_time(elapsed_s(dates.now_us, *[row[name] for name in ELAPSED]))
+    eligible_us = row["eligible_us"]
+    if not eligible_us and row["begin_us"] > dates.now_us and not row["dependency"]:
+        eligible_us = row["begin_us"]
+    is_held = row["state"] == PENDING and not row["priority"]
+    accrue_us = 0 if is_held else row["accrue_us"]
+    lines = [
+        f"RunTime={run_time} TimeLimit={long_limit(row['time_limit_min'])}"
+        f" TimeMin={long_limit(row['time_min_min'], 'N/A')}",
+        f"SubmitTime={text(row['submit_us'], 'Unknown')}"
+        f" EligibleTime={text(eligible_us, 'Unknown')}",
+        f"AccrueTime={text(accrue_us, 'Unknown')}",
+    ]
+    if row["resize_us"]:
+        lines.append(f"ResizeTime={text(row['resize_us'])}")
+    end = text(job_end_us(row), "Unknown")
+    if row["state"] in (RUNNING, SUSPENDED) and row["time_limit_min"] == INFINITE:
+        end = "Unlimited"
+    lines.append(
+        f"StartTime={text(job_start_us(row), 'Unknown')} EndTime={end}"
+        f" Deadline={text(row['deadline_us'])}"
+    )
+    if row["state"]:
+        lines.append(
+            f"PreemptEligibleTime={text(row['preemptable_us'] or job_start_us(row))}"
+            f" PreemptTime={text(row['preempt_us'], 'None')}"
+        )
+    # A star: planned, not started.
+    waits = row["state"] == PENDING and row["reason"] in ("Priority", "Resources")
+    scheduler = "Backfill:*" if waits else row["scheduler"] or "Main"
+    before_s = row["elapsed_before_us"] // SECOND_US if row["state"] == SUSPENDED else 0
+    lines.append(
+        f"SuspendTime={text(row['suspend_us'], 'None')} SecsPreSuspend={before_s}"
+        f" LastSchedEval={text(row['last_eval_us'] or row['submit_us'], 'Unknown')}"
+        f" Scheduler={scheduler}"
+    )
+    return lines
+
+
+def node_count_text(row: "Row") -> str:
+    """Return NumNodes: a count, or its bounds for a waiting job that named a size or came held."""
+    bounded = REQ_NODES_SET | REQ_NTASKS_SET | (0 if row["priority"] else REQ_HOLD)
+    if row["state"] or not row["request_flags"] & bounded:
+        return str(row["node_count"])
+    high = row["nodes_max"] or max(row["tasks"], row["node_count"])
+    return f"{row['node_count']}-{high}"
+
+
+def _job_place(row: "Row", detail: int) -> "list[str]":
+    nodes = f"NodeList={row['nodes']}"
+    if row["sched_nodes"]:
+        nodes += f" SchedNodeList={row['sched_nodes']}"
+    lines = [
+        f"Partition={row['partition']} AllocNode:Sid={row['alloc_node']}:{row['alloc_sid']}",
+        f"ReqNodeList={null(row['node_list'])} ExcNodeList={null(row['exclude'])}",
+        nodes,
+    ]
+    if row["batch_host"]:
+        lines.append(f"BatchHost={row['batch_host']}")
+    never_ran = row["state"] > SUSPENDED and not row["nodes"] and not row["attempt"]
+    tasks = "N/A" if never_ran else row["tasks"]
+    lines.append(
+        f"NumNodes={node_count_text(row)} NumCPUs={row['cpus']} NumTasks={tasks}"
+        f" CPUs/Task={row['cpus_each']} ReqB:S:C:T=0:{row['sockets_per_node'] or 0}"
+        f":{star(row['cores_per_socket'])}:{star(row['threads_per_core'])}"
+    )
+    lines.append(f"ReqTRES={null(row['tres_req'])}")
+    lines.append(f"AllocTRES={null(row['tres_alloc'])}")
+    core_spec = f"CoreSpec={star(row['core_spec'])}"
+    if row["thread_spec"]:
+        core_spec = f"ThreadSpec={row['thread_spec']}"
+    lines.append(
+        f"Socks/Node={star(row['sockets_per_node'])} NtasksPerN:B:S:C={row['ntasks_per_node']}:0"
+        f":{star(row['ntasks_per_socket'])}:{star(row['ntasks_per_core'])} {core_spec}"
+    )
+    if detail and row["resources"]:
+        lines.append(f"JOB_GRES={null(row['gres_alloc'])}")
+        lines += _resource_lines(row["resources"])
+    return lines
+
+
+def _resource_lines(resources: "list[list[Any]]") -> "list[str]":
+    """Return one line for each run of nodes that hold the same."""
+    from pyslurm_ng.base.hostlist import fold
+
+    lines: list[str] = []
+    names: list[str] = []
+    last: tuple[Any, ...] = ()
+    for name, _, ids, mem, gres, *_ in [*resources, ["", 0, "", 0, ""]]:
+        if names and (ids, mem, gres) != last:
+            lines.append(f"  Nodes={fold(names)} CPU_IDs={last[0]} Mem={last[1]} GRES={last[2]}")
+            names = []
+        names.append(name)
+        last = (ids, mem, gres)
+    return lines
+
+
+def memory_text(row: "Row") -> str:
+    """Return MinMemoryCPU= or MinMemoryNode=."""
+    if row["mem_per_cpu_mib"]:
+        return f"MinMemoryCPU={mem_text(row['mem_per_cpu_mib'])}"
+    mib = row["mem_per_node_mib"]
+    return f"MinMemoryNode={mem_text(mib) if mib else 0}"
+
+
+def _job_request(row: "Row") -> "list[str]":
+    min_cpus = max(row["cpus_each"] * max(row["ntasks_per_node"], 1), row["mincpus"])
+    contiguous = 1 if row["request_flags"] & REQ_CONTIGUOUS else 0
+    disk = mem_text(row["tmp_mib"]) if row["tmp_mib"] else 0
+    lines = [
+        f"MinCPUsNode={min_cpus} {memory_text(row)} MinTmpDiskNode={disk}",
+        f"Features={null(row['constraint'])} DelayBoot=00:00:00",
+    ]
+    for key, field in (
+        ("ClusterFeatures", "cluster_features"),
+        ("Prefer", "prefer"),
+        ("Reservation", "reservation"),
+    ):
+        if row[field]:
+            lines.append(f"{key}={row[field]}")
+    lines.append(
+        f"OverSubscribe={row['oversubscribe']} Exclusive={row['exclusive']}"
+        f" Contiguous={contiguous} Licenses={null(row['licenses'])}"
+        f" LicensesAlloc={null(row['licenses_alloc'])} Network={null(row['network'])}"
+    )
+    command = " ".join([row["command"], *row["argv"]]) if row["command"] else "(null)"
+    lines += [f"Command={command}", f"SubmitLine={null(row['submit_line'])}"]
+    lines.append(f"WorkDir={row['work_dir']}")
+    for key, field in (
+        ("AdminComment", "admin_comment"),
+        ("SystemComment", "system_comment"),
+        ("Comment", "comment"),
+        ("Extra", "extra"),
+    ):
+        if row[field]:
+            lines.append(f"{key}={row[field]}")
+    if row["is_batch"]:
+        lines += file_lines(row)
+    lines += _job_wishes(row)
+    return lines
+
+
+def file_lines(row: "Row") -> "list[str]":
+    """Return StdErr=, StdIn= and StdOut= with patterns replaced."""
+    from pyslurm_ng.cli.file_names import default_stdout, expand
+
+    def path(name: str) -> str:
+        return expand(
+            name,
+            row["job_id"],
+            row["array_job_id"],
+            row["array_task_id"],
+            row["user_name"],
+            row["name"],
+            row["batch_host"],
+        )
+
+    work_dir = row["work_dir"].rstrip("/")
+    error = row["std_err"]
+    if error and not error.startswith("/"):
+        error = f"{work_dir}/{error}"
+    std_in = row["std_in"] or "/dev/null"
+    if not std_in.startswith("/"):
+        std_in = f"{work_dir}/{std_in}"
+    out = default_stdout(row["std_out"], row["work_dir"], row["array_job_id"])
+    return [f"StdErr={path(error)}", f"StdIn={path(std_in)}", f"StdOut={path(out)}"]
+
+
+def tres_per_task(row: "Row") -> str:
+    """Return TresPerTask: --cpus-per-task, --gpus-per-task and --tres-per-task together."""
+    words = []
+    if row["cpus_per_task"]:
+        words.append(f"cpu={row['cpus_per_task']}")
+    words += [f"gres/gpu={word}" for word in row["gpus_per_task"].split(",") if word]
+    if row["tres_per_task"]:
+        words.append(row["tres_per_task"])
+    return ",".join(words)
+
+
+def _job_wishes(row: "Row") -> "list[str]":
+    from pyslurm_ng.cli.listing.job_columns import tres_list
+
+    lines = []
+    if row["segment"]:
+        lines.append(f"SegmentSize={row['segment']}")
+    if row["switches"]:
+        wait = long_time(row["switches_wait_s"])
+        lines.append(f"Switches={row['switches']}@{wait}")
+    if row["burst_buffer"]:
+        lines.append(f"BurstBuffer={row['burst_buffer']}")
+    if row["request_flags"] & REQ_KILL_INVALID_DEP:
+        lines.append("KillOnInvalidDependent=Yes")
+    if row["request_flags"] & REQ_SPREAD:
+        lines.append("SpreadJob=Yes")
+    per_gpu = row["mem_per_gpu_mib"]
+    for key, text in (
+        ("CpusPerTres", f"gres/gpu:{row['cpus_per_gpu']}" if row["cpus_per_gpu"] else ""),
+        ("MemPerTres", f"gres/gpu:{per_gpu}" if per_gpu else ""),
+        ("TresBind", row["tres_bind"]),
+        ("TresFreq", row["tres_freq"]),
+        ("TresPerJob", tres_list("", "", "gres/gpu:", row["gpus"])),
+        ("TresPerNode", tres_list("gres/", row["gres"], "gres/gpu:", row["gpus_per_node"])),
+        ("TresPerSocket", tres_list("", "", "gres/gpu:", row["gpus_per_socket"])),
+        ("TresPerTask", tres_per_task(row)),
+    ):
+        if text:
+            lines.append(f"{key}={text}")
+    if row["mail_type"]:
+        words = ",".join(word for bit, word in _MAIL if row["mail_type"] & bit)
+        lines.append(f"MailUser={row['mail_user'] or row['user_name']} MailType={words}")
+    if row["container"]:
+        lines.append(f"Container={row['container']}")
+    return lines
+
+
+# Steps ----------------------------------------------------------------------------------------
+
+
+def show_step(session: "Session", words: "list[str]") -> int:
+    """Print running steps: all, of jobs, or single ones."""
+    steps = split_job_ids(words[0]) if words else []
+    try:
+        reply = session.client.call("ShowSteps", {"steps": steps, "flags": SHOW_ALL})
+    except SlurmError as error:
+        say(f"slurm_get_job_steps error: {error.text}")
+        return 1
+    table = Table(reply["fields"], reply["records"], reply["fields"])
+    if session.json:
+        from pyslurm_ng.cli.listing.step_json import print_steps
+
+        return print_steps(session.json, reply, table)
+    rows = table.dicts()
+    if not rows:
+        if words:
+            print(f"Job step {words[0]} not found")
+            return 1
+        print("No job steps in the system")
+        return 0
+    dates = Dates(reply["now_us"])
+    for row in rows:
+        text = step_id_text(*[row[name] for name in STEP_ID])
+        word = row["distribution"]
+        dist = f" Dist={word[0].upper()}{word[1:]}" if word else ""
+        limit = row["time_limit_min"]
+        lines = [
+            f"StepId={text} UserId={row['user_id']} StartTime={dates.text(row['start_us'])}"
+            f" TimeLimit={long_limit(limit)}",
+            f"State={job_state(row['state'], 0)} Partition={row['partition']}"
+            f" NodeList={row['nodes']}",
+            f"Nodes={row['node_count']} CPUs={row['cpus']} Tasks={row['tasks']}"
+            f" Name={row['name']} Network={null(row['network'])}",
+            f"TRES={null(row['tres'])}",
+            f"ResvPorts={null(row['ports'])}",
+            f"CPUFreqReq=Default{dist}",
+            f"SrunHost:Pid={null(row['srun_host'])}:{row['srun_pid']}",
+        ]
+        if row["tres_per_node"]:
+            lines.append(f"TresPerNode={row['tres_per_node']}")
+        print_record(session, lines)
+    return 0

@@ -1,0 +1,132 @@
+"""scontrol hold, release, requeue, suspend, resume, top; and waiting for jobs."""
+
+from time import sleep
+
+from pyslurm_ng.cli.command import Table, fail, say, uid_of
+from pyslurm_ng.cli.control.session import need
+from pyslurm_ng.cli.control.update import change_jobs, job_ids
+from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, long_time
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.control.session import Action, Session
+
+
+def _chosen(arguments: "list[str]", keyword: str) -> "dict[str, Any]":
+    """Return ids, or a name and owner, of `27,28` or `jobname=x userid=u`."""
+    need(arguments, keyword)
+    request: dict[str, Any] = {}
+    plain = []
+    for word in arguments:
+        key, equals, value = word.partition("=")
+        if not equals:
+            plain.append(word)
+        elif key.lower() in ("jobname", "name"):
+            request["name"] = value
+        elif key.lower() in ("jobid", "job"):
+            plain.append(value)
+        elif key.lower() in ("userid", "user", "uid"):
+            request["uid"] = uid_of(value)
+        else:
+            fail(f"Invalid input: {word}")
+    if plain:
+        request["jobs"] = job_ids(plain)
+    elif "name" not in request:
+        fail(f"too few arguments for keyword:{keyword}")
+    return request
+
+
+def _hold(session: "Session", arguments: "list[str]") -> int:
+    return _holding(session, _chosen(arguments, "hold"))
+
+
+def _uhold(session: "Session", arguments: "list[str]") -> int:
+    return _holding(session, {**_chosen(arguments, "uhold"), "as_user": True})
+
+
+def _release(session: "Session", arguments: "list[str]") -> int:
+    return _holding(session, {**_chosen(arguments, "release"), "release": True})
+
+
+def _holding(session: "Session", request: "dict[str, Any]") -> int:
+    return change_jobs(session, "HoldJobs", request, "slurm_suspend error:")
+
+
+def _steer(kind: str, keyword: str, **more: bool) -> "Action":
+    """Return the action of a command that takes only job ids."""
+
+    def act(session: "Session", arguments: "list[str]") -> int:
+        extra: dict[str, Any] = dict(more)
+        words = list(arguments)
+        while words and kind == "RequeueJobs":
+            lower = words[0].lower()
+            if lower == "incomplete":
+                extra["incomplete"] = True
+            elif lower in ("state=specialexit", "state=se", "specialexit", "se"):
+                extra["special_exit"] = True
+            else:
+                break
+            words.pop(0)
+        need(words, keyword)
+        return change_jobs(session, kind, {"jobs": job_ids(words), **extra})
+
+    return act
+
+
+def _completing(session: "Session", arguments: "list[str]") -> int:
+    """Print jobs whose nodes still clean up."""
+    try:
+        wanted = {"filter": {"state_flags": 1 << 15}, "flags": 1}
+        reply = session.client.call("ShowJobs", wanted)
+    except SlurmError as error:
+        say(f"slurm_load_jobs error: {error.text}")
+        return 1
+    dates = Dates(reply["now_us"])
+    for job_id, end_us, nodes in Table(
+        reply["fields"], reply["records"], ["job_id", "end_us", "nodes"]
+    ).rows:
+        waited = long_time(max(0, (reply["now_us"] - end_us) // SECOND_US))
+        print(
+            f"JobId={job_id} EndTime={dates.text(end_us)} CompletingTime={waited} "
+            f"Nodes(COMPLETING)={nodes}"
+        )
+    return 0
+
+
+def _wait_job(session: "Session", arguments: "list[str]") -> int:
+    """Block until the nodes of a job are ready."""
+    need(arguments, "wait_job")
+    while True:
+        try:
+            wanted = {"filter": {"jobs": arguments[:1], "all_states": True}, "flags": 1}
+            reply = session.client.call("ShowJobs", wanted)
+        except SlurmError as error:
+            say(f"slurm_load_jobs error: {error.text}")
+            return 1
+        rows = Table(reply["fields"], reply["records"], ["job_id", "state", "flags"]).rows
+        job_id, state, flags = rows[0]
+        if state > 2:
+            say(f"Job {job_id} no longer running")
+            return 1
+        if state == 1 and not flags & 1 << 14:
+            print(f"Job {job_id} is ready")
+            return 0
+        sleep(1)
+
+
+ACTIONS: "dict[str, Action]" = {
+    "completing": _completing,
+    "hold": _hold,
+    "holdu": _uhold,
+    "uhold": _uhold,
+    "release": _release,
+    "requeue": _steer("RequeueJobs", "requeue"),
+    "requeuehold": _steer("RequeueJobs", "requeuehold", hold=True),
+    "resume": _steer("SuspendJobs", "resume", resume=True),
+    "suspend": _steer("SuspendJobs", "suspend"),
+    "top": _steer("TopJobs", "top"),
+    "wait_job": _wait_job,
+}

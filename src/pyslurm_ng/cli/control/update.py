@@ -1,0 +1,301 @@
+"""scontrol update, create and delete: keys and values as typed to requests."""
+
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.cli.command import fail, say, uid_of
+from pyslurm_ng.cli.control.keys import find_key, words_to_settings
+from pyslurm_ng.cli.control.session import need
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.control.session import Action, Session
+
+JOB_KEYS = (
+    "Account AdminComment ArrayTaskThrottle BurstBuffer ClusterFeatures Clusters Comment "
+    "ConsolidateSegments Contiguous CoreSpec CPUsPerTask CpusPerTres Deadline DelayBoot "
+    "Dependency EligibleTime EndTime ExcNodeList Extra Features Gres JobName Licenses MailType "
+    "MailUser MCSLabel MemPerTres MinCPUsNode MinMemoryCPU MinMemoryNode MinTmpDiskNode Nice "
+    "NodeList NumCPUs NumNodes NumTasks OverSubscribe Partition Prefer Priority QOS Reboot "
+    "ReqCores ReqNodeList ReqNodes ReqProcs ReqSockets ReqThreads Requeue ReservationName "
+    "ResetAccrueTime SegmentSize SiteFactor SpreadSegments StartTime StdErr StdIn StdOut Shared "
+    "Switches TasksPerNode ThreadSpec TimeLimit TimeMin TresBind TresFreq TresPerJob TresPerNode "
+    "TresPerSocket TresPerTask wait-for-switch WCKey WorkDir"
+).split()
+# Other names of the same thing.
+_JOB_ALIASES = {
+    "eligibletime": "starttime",
+    "gres": "trespernode",
+    "name": "jobname",
+    "reqnodes": "numnodes",
+    "reqprocs": "numcpus",
+    "shared": "oversubscribe",
+    "time": "timelimit",
+    "reservation": "reservationname",
+    "excnodes": "excnodelist",
+    "feature": "features",
+    "constraint": "features",
+    "mincpus": "mincpusnode",
+    "minmemory": "minmemorynode",
+    "mintmpdisk": "mintmpdisknode",
+    "numprocs": "numcpus",
+}
+_DATES = ("starttime", "deadline", "endtime")
+NODE_KEYS = (
+    "ActiveFeatures AvailableFeatures CertToken Comment CpuBind Extra Gres InstanceId "
+    "InstanceType NodeAddr NodeHostName Reason ResumeAfter State Topology Weight"
+).split()
+_NODE_ALIASES = {"features": "availablefeatures", "feature": "availablefeatures"}
+NODE_STATES = (
+    "CANCEL_REBOOT DOWN DRAIN FAIL FUTURE IDLE NORESP POWER_DOWN POWER_DOWN_ASAP "
+    "POWER_DOWN_FORCE POWER_UP RESUME UNDRAIN"
+).split()
+_NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
+PARTITION_KEYS = (
+    "AllocNodes AllowAccounts AllowGroups AllowQos Alternate CpuBind Default DefaultTime "
+    "DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode DenyAccounts DenyQos DisableRootJobs "
+    "Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden LLN MaxCPUsPerNode MaxCPUsPerSocket "
+    "MaxMemPerCPU MaxMemPerNode MaxNodes MaxTime MinNodes Nodes OverSubscribe OverTimeLimit "
+    "PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS ReqResv ResumeTimeout "
+    "RootOnly SelectTypeParameters Shared State SuspendTime SuspendTimeout Topology "
+    "TRESBillingWeights"
+).split()
+
+
+def refuse(word: str) -> "int":
+    """Say that a key is not taken."""
+    say(f"Update of this parameter is not supported: {word}\nRequest aborted")
+    return 1
+
+
+def update(session: "Session", words: "list[str]") -> int:
+    """Find out what is to be changed and change it."""
+    need(words, "update")
+    settings = words_to_settings(words)
+    names = {key.lower() for key, _, _ in settings}
+    for entity, keys in (
+        (_update_step, ("stepid",)),
+        (_update_job, ("jobid", "job")),
+        (_update_node, ("nodename", "node")),
+    ):
+        if names.intersection(keys):
+            return entity(session, settings)
+    if names.intersection(("reservationname", "reservation")):
+        from pyslurm_ng.cli.control import reservations
+
+        return reservations.update(session, words)
+    if "partitionname" in names:
+        return _update_partition(session, settings)
+    if "jobname" in names or "name" in names:
+        return _update_job(session, settings)
+    if "partition" in names:
+        return _update_partition(session, settings)
+    say(
+        "No valid entity in update command\n"
+        'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "StepId"'
+    )
+    return 1
+
+
+# Jobs -----------------------------------------------------------------------------------------
+
+
+def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
+    request: dict[str, Any] = {"settings": {}}
+    names = {key.lower() for key, _, _ in settings}
+    by_id = bool(names & {"jobid", "job"})
+    for key, value, word in settings:
+        lower = key.lower()
+        if lower in ("jobid", "job"):
+            ids = job_ids([value])
+            request["jobs"] = ids
+        elif lower == "jobname" and not by_id:
+            request["name"] = value
+        elif lower == "userid":
+            request["uid"] = uid_of(value)
+            if request["uid"] < 0:
+                fail(f"Invalid user name: {value}")
+        else:
+            name = find_key(key, JOB_KEYS, _JOB_ALIASES)
+            if not name:
+                return refuse(word)
+            if name in _DATES:
+                value = _moment(session, value, word)
+            if name == "arraytaskthrottle" and not value.isdigit():
+                fail("Invalid ArrayTaskThrottle value")
+            request["settings"][name] = value
+    if not request["settings"]:
+        say("No changes specified")
+        return 0
+    return change_jobs(session, "UpdateJob", request)
+
+
+def _moment(session: "Session", value: str, word: str) -> str:
+    """Return microseconds since the epoch, in decimal, for a date as typed."""
+    from time import time
+
+    from pyslurm_ng.base.dates import DateError, parse_date
+
+    try:
+        return str(parse_date(value, int(time())) * 1_000_000)
+    except DateError as problem:
+        fail(f"{problem}\nInvalid input: {word}\nRequest aborted")
+
+
+def job_ids(words: "list[str]") -> "list[str]":
+    """Return the ids in lists as typed; leave with exit 1 at one that is none."""
+    ids = [text for word in words for text in split_job_ids(word)]
+    for text in ids:
+        try:
+            parse_job_id(text)
+        except JobIdError:
+            fail(f"Invalid job id specified: {text}")
+    return ids
+
+
+def change_jobs(
+    session: "Session", kind: str, request: "dict[str, Any]", second_line: str = ""
+) -> int:
+    """Send a change of jobs and print what failed; return the exit code."""
+    try:
+        reply = session.client.change(kind, request)
+    except SlurmError as error:
+        detail, _, text = error.text.rpartition("\n")
+        if kind == "UpdateJob" and detail:
+            return refuse(detail)
+        say(f"slurm_update error: {text}")
+        return 1
+    for text, _, words in reply["errors"]:
+        say(f"{words} for job {text}")
+        if second_line:
+            say(f"{second_line}{words}")
+    return 1 if reply["errors"] else 0
+
+
+def _update_step(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
+    say("scontrol: error: update of steps is not supported yet")
+    return 1
+
+
+# Nodes ----------------------------------------------------------------------------------------
+
+
+def _update_node(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
+    request: dict[str, Any] = {"nodes": "", "settings": {}}
+    values = request["settings"]
+    for key, value, word in settings:
+        if key.lower() in ("nodename", "node"):
+            request["nodes"] = value
+            continue
+        name = find_key(key, NODE_KEYS, _NODE_ALIASES)
+        if not name:
+            return refuse(word)
+        if name == "state":
+            value = _node_state(value)
+            if not value:
+                say(
+                    f"Invalid input: {word}\nRequest aborted\n"
+                    "Valid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP "
+                    "UNDRAIN\nNot all states are valid given a node's prior state"
+                )
+                return 1
+        values[name] = value
+    if values.get("state") in _NEEDS_REASON and not values.get("reason"):
+        say("You must specify a reason when DOWNING or DRAINING a node. Request denied")
+        return 1
+    return _send(session, "UpdateNodes", request)
+
+
+def _node_state(value: str) -> str:
+    word = value.upper()
+    if word in NODE_STATES:
+        return word
+    matches = [name for name in NODE_STATES if name.startswith(word)] if len(word) > 2 else []
+    return matches[0] if matches else ""
+
+
+def _send(session: "Session", kind: str, request: "dict[str, Any]") -> int:
+    try:
+        session.client.change(kind, request)
+    except SlurmError as error:
+        detail, _, text = error.text.rpartition("\n")
+        if detail and detail.lower() in (name.lower() for name in NODE_KEYS + PARTITION_KEYS):
+            value = request.get("settings", {}).get(detail.lower(), "")
+            return refuse(f"{detail}={value}")
+        if detail:
+            say(detail)
+        verb = {"DeletePartition": "slurm_delete_partition"}.get(kind, "slurm_update")
+        if request.get("create"):
+            verb = "slurm_create_partition"
+        say(f"{verb} error: {text}")
+        return 1
+    return 0
+
+
+# Partitions -----------------------------------------------------------------------------------
+
+
+def _update_partition(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
+    return _partition(session, settings, create=False)
+
+
+def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, create: bool) -> int:
+    request: dict[str, Any] = {"name": "", "settings": {}, "create": create}
+    for key, value, word in settings:
+        if key.lower() in ("partitionname", "partition"):
+            request["name"] = value
+            continue
+        name = find_key(key, PARTITION_KEYS, {"shared": "oversubscribe"})
+        if not name:
+            return refuse(word)
+        request["settings"][name] = value
+    if not request["name"]:
+        say("PartitionName must be given.")
+        return 1
+    return _send(session, "UpdatePartition", request)
+
+
+def create(session: "Session", words: "list[str]") -> int:
+    """`scontrol create partition|reservation|node ...`."""
+    need(words, "create")
+    entity = words[0].lower() if words and "=" not in words[0] else ""
+    settings = words_to_settings(words[1:] if entity else words)
+    names = {key.lower() for key, _, _ in settings}
+    if entity.startswith("part") or (not entity and "partitionname" in names):
+        return _partition(session, settings, create=True)
+    if entity.startswith("res") or names & {"reservation", "reservationname"}:
+        from pyslurm_ng.cli.control import reservations
+
+        return reservations.create(session, words[1:] if entity else words)
+    if entity.startswith("node") or "nodename" in names:
+        say("scontrol: error: create node is not supported yet")
+        return 1
+    say(
+        "No valid entity in create command\n"
+        'Input line must include "NodeName", "PartitionName" or "Reservation"'
+    )
+    return 1
+
+
+def delete(session: "Session", words: "list[str]") -> int:
+    """`scontrol delete PartitionName=NAME|ReservationName=NAME`."""
+    need(words, "delete")
+    if len(words) == 2 and "=" not in words[0]:
+        words = [f"{words[0]}={words[1]}"]
+    key, _, value = words[0].partition("=")
+    lower = key.lower()
+    if lower.startswith("partition") and value:
+        return _send(session, "DeletePartition", {"name": value})
+    if lower.startswith("reservation") and value:
+        from pyslurm_ng.cli.control import reservations
+
+        return reservations.delete(session, value)
+    if lower.startswith("node"):
+        say(f"scontrol: error: delete {lower} is not supported yet")
+        return 1
+    say(f"Invalid entity in delete command: {words[0]}")
+    return 1
+
+
+ACTIONS: "dict[str, Action]" = {"create": create, "delete": delete, "update": update}

@@ -1,0 +1,456 @@
+"""The fields of squeue: heading, what they need of a record, and how a column of them is made.
+
+A column function takes the table and the needed columns and returns the cells, so that a field
+that is shown as it is costs no Python per row.
+"""
+
+from pyslurm_ng.base.state_names import job_state, job_state_compact
+from pyslurm_ng.cli.listing.fmt import (
+    INFINITE,
+    NO_VALUE,
+    SECOND_US,
+    Dates,
+    exit_text,
+    job_id_text,
+    mem_text,
+    short_limit,
+    short_time,
+    sluid_text,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Cells = Sequence[Any]
+    Maker = Callable[..., Cells]
+
+PENDING, RUNNING, SUSPENDED = 0, 1, 2
+REQ_CONTIGUOUS = 1 << 10
+
+
+class Context:
+    """What columns need besides records."""
+
+    def __init__(self, now_us: int, cluster_name: str) -> None:
+        self.now_us = now_us
+        self.cluster_name = cluster_name
+        self.dates = Dates(now_us)
+
+
+# Cells ----------------------------------------------------------------------------------------
+
+
+def _plain(context: Context, column: "Cells") -> "Cells":
+    return column
+
+
+def _or_null(context: Context, column: "Cells") -> "Cells":
+    return [cell or "(null)" for cell in column]
+
+
+def _or_na(context: Context, column: "Cells") -> "Cells":
+    return [cell or "N/A" for cell in column]
+
+
+def _number_or_star(context: Context, column: "Cells") -> "Cells":
+    return [cell or "*" for cell in column]
+
+
+def _date(context: Context, column: "Cells") -> "Cells":
+    text = context.dates.text
+    return [text(cell) for cell in column]
+
+
+def _yes_no(context: Context, column: "Cells") -> "Cells":
+    return [1 if cell else 0 for cell in column]
+
+
+def _ids(context: Context, *columns: "Cells") -> "Cells":
+    return [job_id_text(*row) for row in zip(*columns, strict=False)]
+
+
+def _array_job_id(context: Context, array_ids: "Cells", job_ids: "Cells") -> "Cells":
+    return [array_id or job_id for array_id, job_id in zip(array_ids, job_ids, strict=False)]
+
+
+def _array_task(context: Context, tasks: "Cells", limits: "Cells", ids: "Cells") -> "Cells":
+    cells: list[object] = []
+    for text, limit, task_id in zip(tasks, limits, ids, strict=False):
+        if text:
+            cells.append(f"{text}%{limit}" if limit else text)
+        else:
+            cells.append(task_id if task_id < NO_VALUE else "N/A")
+    return cells
+
+
+def _state(context: Context, states: "Cells", flags: "Cells") -> "Cells":
+    return [job_state(state, flag) for state, flag in zip(states, flags, strict=False)]
+
+
+def _compact(context: Context, states: "Cells", flags: "Cells") -> "Cells":
+    known: dict[tuple[int, int], str] = {}
+    cells = []
+    for pair in zip(states, flags, strict=False):
+        cell = known.get(pair)
+        if cell is None:
+            cell = known[pair] = job_state_compact(*pair)
+        cells.append(cell)
+    return cells
+
+
+def elapsed_s(
+    now_us: int, state: int, start_us: int, end_us: int, suspend_us: int, suspended_us: int
+) -> int:
+    """Return for how many seconds a job has run, suspensions left out."""
+    if state == PENDING or not start_us:
+        return 0
+    if state == SUSPENDED:
+        last_us = suspend_us
+    elif state == RUNNING or not end_us:
+        last_us = now_us
+    else:
+        last_us = end_us
+    # Slurm subtracts whole seconds, so a start late in a second shows at the next one.
+    elapsed = last_us // SECOND_US - start_us // SECOND_US - suspended_us // SECOND_US
+    return elapsed if elapsed > 0 else 0
+
+
+ELAPSED = ("state", "start_us", "end_us", "suspend_us", "suspended_us")
+
+
+def _time_used(context: Context, *columns: "Cells") -> "Cells":
+    now_us = context.now_us
+    cells = []
+    for row in zip(*columns, strict=False):
+        cells.append(short_time(elapsed_s(now_us, *row)) if row[0] else "0:00")
+    return cells
+
+
+def _time_limit(context: Context, column: "Cells") -> "Cells":
+    known: dict[int, str] = {}
+    for cell in column:
+        if cell not in known:
+            known[cell] = short_limit(cell)
+    return [known[cell] for cell in column]
+
+
+def _time_left(context: Context, limits: "Cells", *columns: "Cells") -> "Cells":
+    cells = []
+    for limit, row in zip(limits, zip(*columns, strict=False), strict=False):
+        if limit in (INFINITE, NO_VALUE):
+            cells.append(short_limit(limit))
+        else:
+            cells.append(short_time(limit * 60 - elapsed_s(context.now_us, *row)))
+    return cells
+
+
+START = ("state", "start_us", "expected_start_us")
+
+
+def _start(context: Context, *columns: "Cells") -> "Cells":
+    text = context.dates.text
+    return [
+        text(start if state else planned) for state, start, planned in zip(*columns, strict=False)
+    ]
+
+
+def end_of(state: int, start_us: int, end_us: int, limit_min: int, suspended_us: int) -> int:
+    """Return when a job ended or its limit will end it; 0 for never or unknown."""
+    if end_us:  # of a running job too, when it has been preempted
+        return end_us
+    if not start_us or limit_min in (INFINITE, NO_VALUE):
+        return 0
+    return start_us + suspended_us + limit_min * 60 * SECOND_US
+
+
+def _end(context: Context, *columns: "Cells") -> "Cells":
+    text = context.dates.text
+    return [
+        text(end_of(state, start if state else planned, *rest))
+        for state, start, planned, *rest in zip(*columns, strict=False)
+    ]
+
+
+def _described(state: int, reason: str, text: str) -> str:
+    """Return Slurm's words for why a job waits, where there are any, or the reason's name."""
+    return text if text and (state == PENDING or reason == "None") else reason
+
+
+def _reason(context: Context, *columns: "Cells") -> "Cells":
+    return [_described(*cells) for cells in zip(*columns, strict=False)]
+
+
+def _reason_list(
+    context: Context, states: "Cells", nodes: "Cells", reasons: "Cells", texts: "Cells"
+) -> "Cells":
+    cells = []
+    for state, names, reason, text in zip(states, nodes, reasons, texts, strict=False):
+        if state == PENDING or (state > SUSPENDED and not names):
+            cells.append(f"({_described(state, reason, text)})")
+        else:
+            cells.append(names)
+    return cells
+
+
+def _exec_host(context: Context, hosts: "Cells") -> "Cells":
+    return [host or "n/a" for host in hosts]
+
+
+def _min_memory(context: Context, per_cpu: "Cells", per_node: "Cells") -> "Cells":
+    return [
+        mem_text(cpu or node) if cpu or node else "0"
+        for cpu, node in zip(per_cpu, per_node, strict=False)
+    ]
+
+
+def _min_memory_long(context: Context, per_cpu: "Cells", per_node: "Cells") -> "Cells":
+    return [
+        f"{mem_text(cpu)}c" if cpu else (mem_text(node) if node else "0")
+        for cpu, node in zip(per_cpu, per_node, strict=False)
+    ]
+
+
+def _priority_share(context: Context, column: "Cells") -> "Cells":
+    return [f"{cell / INFINITE:.14f}" for cell in column]
+
+
+def _contiguous(context: Context, column: "Cells") -> "Cells":
+    return [1 if cell & REQ_CONTIGUOUS else 0 for cell in column]
+
+
+def _sct(context: Context, *columns: "Cells") -> "Cells":
+    return [":".join(str(cell or "*") for cell in row) for row in zip(*columns, strict=False)]
+
+
+def _exit(context: Context, column: "Cells") -> "Cells":
+    return [exit_text(cell) for cell in column]
+
+
+def _tres_alloc(context: Context, held: "Cells", wanted: "Cells") -> "Cells":
+    return [one or other or "N/A" for one, other in zip(held, wanted, strict=False)]
+
+
+def _per_node(context: Context, *columns: "Cells") -> "Cells":
+    return [
+        tres_list("gres/", row[0], "gres/gpu:", row[1]) or "N/A"
+        for row in zip(*columns, strict=False)
+    ]
+
+
+def tres_list(lead: str, gres: str, gpu_lead: str, gpus: str) -> str:
+    """Return a GRES list and a --gpus list as one TRES list: `gres/gpu:a100:2`."""
+    words = [lead + word for word in gres.split(",") if word]
+    words += [gpu_lead + word for word in gpus.split(",") if word]
+    return ",".join(words)
+
+
+def _gpu_list(context: Context, column: "Cells") -> "Cells":
+    return [tres_list("", "", "gres/gpu:", cell) or "N/A" for cell in column]
+
+
+def _per_gpu(context: Context, column: "Cells") -> "Cells":
+    return [f"gres/gpu:{cell}" if cell else "N/A" for cell in column]
+
+
+def _sluid(context: Context, submits: "Cells", ids: "Cells") -> "Cells":
+    return [sluid_text(submit, job_id) for submit, job_id in zip(submits, ids, strict=False)]
+
+
+def _cluster(context: Context, ids: "Cells") -> "Cells":
+    return [context.cluster_name] * len(ids)
+
+
+def _pending_time(context: Context, states: "Cells", starts: "Cells", submits: "Cells") -> "Cells":
+    cells = []
+    for state, start, submit in zip(states, starts, submits, strict=False):
+        until = context.now_us if state == PENDING or not start else start
+        cells.append(max(0, (until - submit) // SECOND_US))
+    return cells
+
+
+def _het(context: Context, ids: "Cells", values: "Cells") -> "Cells":
+    return [value if het else "N/A" for het, value in zip(ids, values, strict=False)]
+
+
+def _unknown(context: Context, ids: "Cells") -> "Cells":
+    return ["N/A"] * len(ids)
+
+
+def _empty(context: Context, ids: "Cells") -> "Cells":
+    return [""] * len(ids)
+
+
+def _zero(context: Context, ids: "Cells") -> "Cells":
+    return [0] * len(ids)
+
+
+def _limit_or_na(context: Context, column: "Cells") -> "Cells":
+    return [short_limit(cell) if cell < NO_VALUE else "N/A" for cell in column]
+
+
+def _path(context: Context, names: "Cells", *columns: "Cells") -> "Cells":
+    return [name or "" for name in names]
+
+
+def _stdout(context: Context, *columns: "Cells") -> "Cells":
+    from pyslurm_ng.cli.file_names import default_stdout
+
+    return [default_stdout(*row) for row in zip(*columns, strict=False)]
+
+
+# The table ------------------------------------------------------------------------------------
+
+ID_FIELDS = (
+    "job_id",
+    "array_job_id",
+    "array_task_id",
+    "array_tasks",
+    "array_limit",
+    "het_job_id",
+    "het_offset",
+)
+Field = tuple[str, str, tuple[str, ...], "Maker"]
+_ID = ("job_id",)
+
+# Letter or "", heading, record fields, maker; by lower-case long name.
+FIELDS: "dict[str, Field]" = {
+    "account": ("a", "ACCOUNT", ("account",), _plain),
+    "accruetime": ("", "ACCRUE_TIME", ("accrue_us",), _date),
+    "admin_comment": ("", "ADMIN_COMMENT", ("admin_comment",), _or_null),
+    "allocnodes": ("", "ALLOC_NODES", ("alloc_node",), _plain),
+    "allocsid": ("", "ALLOC_SID", ("alloc_sid",), _plain),
+    "arrayjobid": ("F", "ARRAY_JOB_ID", ("array_job_id", "job_id"), _array_job_id),
+    "arraytaskid": (
+        "K", "ARRAY_TASK_ID", ("array_tasks", "array_limit", "array_task_id"), _array_task,
+    ),
+    "associd": ("", "ASSOC_ID", ("assoc_id",), _plain),
+    "batchflag": ("", "BATCH_FLAG", ("is_batch",), _yes_no),
+    "batchhost": ("B", "EXEC_HOST", ("batch_host",), _exec_host),
+    "boardspernode": ("", "BOARDS_PER_NODE", _ID, _unknown),
+    "burstbuffer": ("", "BURST_BUFFER", ("burst_buffer",), _or_na),
+    "burstbufferstate": ("", "BURST_BUFFER_STATE", _ID, _unknown),
+    "cluster": ("", "CLUSTER", _ID, _cluster),
+    "clusterfeature": ("", "CLUSTER_FEATURES", ("cluster_features",), _or_null),
+    "command": ("o", "COMMAND", ("command",), _or_null),
+    "comment": ("k", "COMMENT", ("comment",), _or_null),
+    "container": ("", "CONTAINER", ("container",), _plain),
+    "containerid": ("", "CONTAINERID", _ID, _empty),
+    "contiguous": ("O", "CONTIGUOUS", ("request_flags",), _contiguous),
+    "cores": ("I", "CORES_PER_SOCKET", ("cores_per_socket",), _number_or_star),
+    "corespec": ("X", "CORE_SPEC", ("core_spec",), _or_na),
+    "cpuspertask": ("", "CPUS_PER_TASK", ("cpus_each",), _plain),
+    "cpus-per-task": ("", "CPUS_PER_TASK", ("cpus_each",), _plain),
+    "cpus-per-tres": ("", "CPUS_PER_TRES", ("cpus_per_gpu",), _per_gpu),
+    "cronjob": ("", "CRON_JOB", _ID, lambda context, ids: ["No"] * len(ids)),
+    "deadline": ("", "DEADLINE", ("deadline_us",), _date),
+    "delayboot": ("", "DELAY_BOOT", _ID, lambda context, ids: ["00:00:00"] * len(ids)),
+    "dependency": ("E", "DEPENDENCY", ("dependency",), _or_null),
+    "derivedec": ("", "DERIVED_EC", ("derived_exit_code",), _exit),
+    "eligibletime": ("", "ELIGIBLE_TIME", ("eligible_us",), _date),
+    "endtime": ("e", "END_TIME", (*START, "end_us", "time_limit_min", "suspended_us"), _end),
+    "excnodes": ("x", "EXC_NODES", ("exclude",), _plain),
+    "exclusive": ("", "EXCLUSIVE", ("exclusive",), _plain),
+    "exit_code": ("", "EXIT_CODE", ("exit_code",), _exit),
+    "feature": ("f", "FEATURES", ("constraint",), _or_null),
+    "gres": ("", "TRES_PER_NODE", ("gres", "gpus_per_node"), _per_node),
+    "groupid": ("G", "GROUP", ("group_id",), _plain),
+    "groupname": ("g", "GROUP", ("group_name",), _plain),
+    "hetjobid": ("", "HET_JOB_ID", ("het_job_id", "het_job_id"), _het),
+    "hetjobidset": ("", "HET_JOB_ID_SET", ("het_job_id", "het_job_ids"), _het),
+    "hetjoboffset": ("", "HET_JOB_OFFSET", ("het_job_id", "het_offset"), _het),
+    "jobarrayid": ("i", "JOBID", ID_FIELDS, _ids),
+    "jobid": ("A", "JOBID", _ID, _plain),
+    "lastschedeval": ("", "LAST_SCHED_EVAL", ("last_eval_us",), _date),
+    "licenses": ("W", "LICENSES", ("licenses",), _or_null),
+    "licensesalloc": ("", "LICENSES_ALLOC", ("licenses_alloc",), _or_null),
+    "maxcpus": ("", "MAX_CPUS", _ID, _zero),
+    "maxnodes": ("", "MAX_NODES", ("nodes_max",), _plain),
+    "mem-per-tres": ("", "MEM_PER_TRES", ("mem_per_gpu_mib",), _per_gpu),
+    "mcslabel": ("", "MCSLABEL", ("mcs_label",), _or_na),
+    "mincpus": ("c", "MIN_CPUS", ("cpus_each", "ntasks_per_node", "mincpus"),
+                lambda context, each, per_node, low: [
+                    max(cpus * max(tasks, 1), least)
+                    for cpus, tasks, least in zip(each, per_node, low, strict=False)]),
+    "minmemory": ("m", "MIN_MEMORY", ("mem_per_cpu_mib", "mem_per_node_mib"), _min_memory),
+    "mintime": ("", "TIME_MIN", ("time_min_min",), _limit_or_na),
+    "mintmpdisk": ("d", "MIN_TMP_DISK", ("tmp_mib",), _plain),
+    "name": ("j", "NAME", ("name",), _plain),
+    "network": ("", "NETWORK", ("network",), _plain),
+    "nice": ("y", "NICE", ("nice",), _plain),
+    "nodelist": ("N", "NODELIST", ("nodes",), _plain),
+    "ntpercore": ("", "NTASKS_PER_CORE", ("ntasks_per_core",), _or_na),
+    "ntpernode": ("", "NTASKS_PER_NODE", ("ntasks_per_node",), _plain),
+    "ntpersocket": ("", "NTASKS_PER_SOCKET", ("ntasks_per_socket",), _or_na),
+    "ntperboard": ("", "NTASKS_PER_BOARD", _ID, _zero),
+    "numcpus": ("C", "CPUS", ("cpus",), _plain),
+    "numnodes": ("D", "NODES", ("node_count",), _plain),
+    "numtasks": ("", "TASKS", ("tasks",), _plain),
+    "origin": ("", "ORIGIN", _ID, _unknown),
+    "originraw": ("", "ORIGIN_RAW", _ID, _unknown),
+    "oversubscribe": ("h", "OVER_SUBSCRIBE", ("oversubscribe",), _plain),
+    "partition": ("P", "PARTITION", ("partition",), _plain),
+    "pendingtime": ("", "PENDING_TIME", ("state", "start_us", "submit_us"), _pending_time),
+    "preempttime": ("", "PREEMPT_TIME", ("preempt_us",), _date),
+    "prefer": ("", "PREFER", ("prefer",), _or_null),
+    "priority": ("p", "PRIORITY", ("priority",), _priority_share),
+    "prioritylong": ("Q", "PRIORITY", ("priority",), _plain),
+    "profile": ("", "PROFILE", ("profile",), _or_na),
+    "qos": ("q", "QOS", ("qos",), _or_null),
+    "reason": ("r", "REASON", ("state", "reason", "reason_text"), _reason),
+    "reasonlist": ("R", "NODELIST(REASON)", ("state", "nodes", "reason", "reason_text"),
+                   _reason_list),
+    "reboot": ("", "REBOOT", ("request_flags",),
+               lambda context, flags: [flag >> 13 & 1 for flag in flags]),
+    "reqnodes": ("n", "REQ_NODES", ("node_list",), _plain),
+    "reqswitch": ("", "REQ_SWITCH", ("switches",), _plain),
+    "requeue": ("", "REQUEUE", ("requeue",), _yes_no),
+    "reservation": ("v", "RESERVATION", ("reservation",), _or_null),
+    "resizetime": ("", "RESIZE_TIME", ("resize_us",), _date),
+    "restartcnt": ("", "RESTART_COUNT", ("attempt",), _plain),
+    "runtime": ("", "RUNTIME", _ID, _unknown),
+    "schednodes": ("Y", "SCHEDNODES", ("sched_nodes",), _or_null),
+    "sct": ("z", "S:C:T", ("sockets_per_node", "cores_per_socket", "threads_per_core"), _sct),
+    "segmentsize": ("", "SEGMENT_SIZE", ("segment",), _plain),
+    "siblingsactive": ("", "ACTIVE_SIBLINGS", _ID, _unknown),
+    "siblingsactiveraw": ("", "ACTIVE_SIBLINGS_RAW", _ID, _unknown),
+    "siblingsviable": ("", "VIABLE_SIBLINGS", _ID, _unknown),
+    "siblingsviableraw": ("", "VIALBLE_SIBLINGS_RAW", _ID, _unknown),
+    "sluid": ("s", "SLUID", ("submit_us", "job_id"), _sluid),
+    "sockets": ("H", "SOCKETS_PER_NODE", ("sockets_per_node",), _number_or_star),
+    "sperboard": ("", "SOCKETS_PER_BOARD", _ID, _zero),
+    "starttime": ("S", "START_TIME", START, _start),
+    "state": ("T", "STATE", ("state", "flags"), _state),
+    "statecompact": ("t", "ST", ("state", "flags"), _compact),
+    "stderr": ("", "STDERR", ("std_err",), _path),
+    "stdin": ("", "STDIN", ("std_in",), lambda context, names: [n or "/dev/null" for n in names]),
+    "stdout": ("", "STDOUT", ("std_out", "work_dir", "array_job_id"), _stdout),
+    "submittime": ("V", "SUBMIT_TIME", ("submit_us",), _date),
+    "system_comment": ("", "SYSTEM_COMMENT", ("system_comment",), _or_null),
+    "threads": ("J", "THREADS_PER_CORE", ("threads_per_core",), _number_or_star),
+    "timeleft": ("L", "TIME_LEFT", ("time_limit_min", *ELAPSED), _time_left),
+    "timelimit": ("l", "TIME_LIMIT", ("time_limit_min",), _time_limit),
+    "timeused": ("M", "TIME", ELAPSED, _time_used),
+    "tres-alloc": ("", "TRES_ALLOC", ("tres_alloc", "tres_req"), _tres_alloc),
+    "tres-bind": ("", "TRES_BIND", ("tres_bind",), _or_na),
+    "tres-freq": ("", "TRES_FREQ", ("tres_freq",), _or_na),
+    "tres-per-job": ("", "TRES_PER_JOB", ("gpus",), _gpu_list),
+    "tres-per-node": ("b", "TRES_PER_NODE", ("gres", "gpus_per_node"), _per_node),
+    "tres-per-socket": ("", "TRES_PER_SOCKET", ("gpus_per_socket",), _gpu_list),
+    "tres-per-task": ("", "TRES_PER_TASK", ("tres_per_task",), _or_na),
+    "userid": ("U", "UID", ("user_id",), _plain),
+    "username": ("u", "USER", ("user_name",), _plain),
+    "wait4switch": ("", "WAIT4SWITCH", ("switches_wait_s",), _plain),
+    "wckey": ("w", "WCKEY", ("wckey",), _or_null),
+    "workdir": ("Z", "WORK_DIR", ("work_dir",), _plain),
+}  # fmt: skip
+FIELDS["shared"] = FIELDS["oversubscribe"]
+FIELDS["tres"] = FIELDS["tres-alloc"]
+FIELDS["packjobid"] = FIELDS["hetjobid"]
+FIELDS["packjobidset"] = FIELDS["hetjobidset"]
+FIELDS["packjoboffset"] = FIELDS["hetjoboffset"]
+
+BY_LETTER = {field[0]: name for name, field in FIELDS.items() if field[0]}
+BY_LETTER["h"] = "oversubscribe"
+ALL_LETTERS = "".join(sorted(BY_LETTER, key=lambda letter: (letter.isupper(), letter.lower())))

@@ -1,0 +1,515 @@
+"""Jobs as JSON, fast: fields that seldom differ between jobs are encoded once and remembered."""
+
+from operator import itemgetter
+
+from pyslurm_ng.base.sluid import sluid_number as _sluid_number, sluid_text as _sluid
+from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
+from pyslurm_ng.cli.command import Table, fail, write_bytes
+from pyslurm_ng.cli.file_names import default_stdout, expand
+from pyslurm_ng.cli.listing.fmt import SECOND_US
+from pyslurm_ng.cli.listing.job_columns import REQ_CONTIGUOUS, end_of, tres_list
+from pyslurm_ng.cli.listing.json_text import (
+    document_parts,
+    encode,
+    exit_code,
+    limit,
+    number,
+    quote,
+    seconds,
+    tail,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from pyslurm_ng.wire.client import Client
+
+NO_VALUE, INFINITE = 4294967294, 4294967295
+PENDING = 0
+REQ_REBOOT, REQ_NTASKS_SET = 1 << 13, 1 << 27
+REQ_SPREAD, REQ_KILL_INVALID_DEP = 1 << 11, 1 << 14
+REQ_MEM_SET, REQ_NODES_SET = 1 << 28, 1 << 30
+# Above the request's own: what the controller adds, from bit 40 the names left to a default.
+DEFAULT_PARTITION, CPUS_SET, LOOKED_AT = 1 << 41, 1 << 44, 1 << 45
+SHOW_ALL, SHOW_DETAIL = 1, 2
+_NO_THREAD_SPEC = 32766
+_MAIL = ("BEGIN", "END", "FAIL", "REQUEUE", "TIME=100%", "TIME=90%", "TIME=80%", "TIME=50%",
+         "STAGE_OUT", "ARRAY_TASKS", "INVALID_DEPENDENCY")  # fmt: skip
+
+
+def _same(value: "Any") -> "Any":
+    return value
+
+
+# Text of values that each job has its own of: written directly, since the general encoder would
+# take most of the time of a long listing.
+
+
+def _number_text(value: int) -> str:
+    return (
+        '{\n        "set": true,\n        "infinite": false,\n        "number": '
+        + str(value)
+        + "\n      }"
+    )
+
+
+def _seconds_text(when_us: int) -> str:
+    return _number_text(when_us // 1_000_000 if when_us > 0 else 0)
+
+
+_NO_NUMBER = encode(number(0, is_set=False), 3)
+_NOTHING = encode([], 3)
+
+
+def _task_id_text(task_id: int) -> str:
+    return _number_text(task_id) if task_id < NO_VALUE else _NO_NUMBER
+
+
+def _task_list_text(text: str, limit_count: int) -> str:
+    return quote(f"{text}%{limit_count}" if text and limit_count else text)
+
+
+def _eligible_text(eligible_us: int, begin_us: int) -> str:
+    return _seconds_text(eligible_us or begin_us)
+
+
+def _hold_text(priority: int, state: int) -> str:
+    return "false" if priority or state else "true"
+
+
+def _step_text(submit_us: int, job_id: int) -> str:
+    sluid = _sluid(_sluid_number(submit_us, job_id))
+    return (
+        f'{{\n        "sluid": "{sluid}",\n        "job_id": {{\n          "set": true,\n'
+        f'          "infinite": false,\n          "number": {job_id}\n        }},\n'
+        '        "step_het_component": {\n          "set": false,\n          "infinite": false,\n'
+        '          "number": 0\n        },\n        "step_id": "entire"\n      }'
+    )
+
+
+def _wish(count: int) -> "dict[str, Any]":
+    """Return a number that counts only where it was given."""
+    return number(count, is_set=bool(count))
+
+
+def _or_infinite(count: int) -> "dict[str, Any]":
+    return number(count, is_set=bool(count), is_infinite=not count)
+
+
+def _states(state: int, flags: int) -> "list[str]":
+    return [JOB_STATES[state][0], *[name for bit, name, _ in JOB_FLAGS if flags & bit]]
+
+
+def _flags(flags: int, dependency: str, state: int) -> "list[str]":
+    words = []
+    if flags & REQ_NTASKS_SET:
+        words.append("EXACT_TASK_COUNT_REQUESTED")
+    if flags & CPUS_SET:
+        words.append("EXACT_CPU_COUNT_REQUESTED")
+    if flags & REQ_MEM_SET:
+        words.append("EXACT_MEMORY_REQUESTED")
+    if flags & REQ_SPREAD:
+        words.append("SPREAD_JOB")
+    if flags & REQ_KILL_INVALID_DEP:
+        words.append("KILL_INVALID_DEPENDENCY")
+    if state:
+        words += ["ACCRUE_COUNT_CLEARED", "JOB_WAS_RUNNING"]
+    words += [
+        f"USING_DEFAULT_{name}"
+        for bit, name in enumerate(("ACCOUNT", "PARTITION", "QOS", "WCKEY"), start=40)
+        if flags >> bit & 1
+    ]
+    if dependency:
+        words.append("DEPENDENT")
+    if flags & DEFAULT_PARTITION:
+        words.append("PARTITION_ASSIGNED")
+    if flags & LOOKED_AT:
+        words += ["BACKFILL_ATTEMPTED", "SCHEDULING_ATTEMPTED"]
+    if flags & REQ_NTASKS_SET and not flags & REQ_NODES_SET:
+        words.append("JOB_IMPLICIT_MAX_NODES")
+    return words
+
+
+def _billing(text: str) -> "dict[str, Any]":
+    for word in text.split(","):
+        name, _, count = word.partition("=")
+        if name == "billing":
+            return {"set": True, "infinite": False, "number": float(count)}
+    return {"set": False, "infinite": False, "number": 0.0}
+
+
+def _mail(bits: int) -> "list[str]":
+    return [word for index, word in enumerate(_MAIL) if bits >> index & 1]
+
+
+def _stdout(name: str, work_dir: str, array_job_id: int) -> str:
+    if name:
+        return quote(default_stdout(name, work_dir, array_job_id))
+    return '"slurm-%A_%a.out"' if array_job_id else '"slurm-%j.out"'
+
+
+def _expanded(
+    name: str, work_dir: str, array_job_id: int, job_id: int, task_id: int, user: str,
+    job_name: str, host: str,
+) -> str:  # fmt: skip
+    path = default_stdout(name, work_dir, array_job_id)
+    return quote(expand(path, job_id, array_job_id, task_id, user, job_name, host))
+
+
+def _expanded_error(name: str, *rest: "Any") -> str:
+    return _expanded(name, *rest) if name else '""'
+
+
+def _start(state: int, start_us: int, planned_us: int) -> str:
+    return _seconds_text(start_us if state else planned_us)
+
+
+def _end(
+    state: int, start_us: int, planned_us: int, end_us: int, minutes: int, pause_us: int
+) -> str:
+    from_us = start_us if state else planned_us
+    return _seconds_text(end_of(state, from_us, end_us, minutes, pause_us))
+
+
+def _shared(oversubscribe: str, exclusive: str) -> "list[str]":
+    if exclusive == "NODE":
+        return ["none"]
+    if exclusive in ("USER", "MCS", "TOPO"):
+        return [exclusive.lower()]
+    return ["oversubscribe"] if oversubscribe == "YES" else []
+
+
+def _gpus(text: str) -> str:
+    return tres_list("", "", "gres/gpu:", text)
+
+
+def _per_node(gres: str, gpus: str) -> str:
+    return tres_list("gres/", gres, "gres/gpu:", gpus)
+
+
+def _per_task(cpus: int, gpus: str, tres: str) -> str:
+    words = [f"cpu={cpus}"] if cpus else []
+    words += [f"gres/gpu={word}" for word in gpus.split(",") if word]
+    return ",".join([*words, tres] if tres else words)
+
+
+def _min_cpus(each: int, per_node: int, least: int) -> "dict[str, Any]":
+    return number(max(each * max(per_node, 1), least))
+
+
+def _gres_detail(rows: "list[list[Any]]") -> str:
+    return encode([row[4] for row in rows if row[4]], 3) if rows else _NOTHING
+
+
+def _resources(rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int) -> str:
+    """Return the allocation by node and core; null while there is none."""
+    if not rows:
+        return "null"
+    return encode(_allocation(rows, nodes, node_count, cpus), 3)
+
+
+def _core_status(core: int, held: "set[int]", busy: "set[int]") -> "list[str]":
+    if core not in held:
+        return ["UNALLOCATED"]
+    return ["ALLOCATED", "IN_USE"] if core in busy else ["ALLOCATED"]
+
+
+def _allocation(
+    rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int
+) -> "dict[str, Any]":
+    allocation = []
+    for index, row in enumerate(rows):
+        name, count, _, mem, _, sockets, cores, core_ids, used, used_ids, used_mem = row
+        held, busy = set(_ids(core_ids)), set(_ids(used_ids))
+        allocation.append({
+            "index": index,
+            "name": name,
+            "cpus": {"count": count, "used": used},
+            "memory": {"used": used_mem, "allocated": mem},
+            "sockets": [
+                {
+                    "index": socket,
+                    "cores": [
+                        {
+                            "index": core,
+                            "status": _core_status(socket * cores + core, held, busy),
+                        }
+                        for core in range(cores)
+                    ],
+                }
+                for socket in range(sockets)
+            ],
+        })  # fmt: skip
+    return {
+        "select_type": ["CR_CORE_MEMORY"],
+        "nodes": {
+            "count": node_count,
+            "select_type": ["ONE_ROW"],
+            "list": nodes,
+            "whole": False,
+            "allocation": allocation,
+        },
+        "cpus": cpus,
+        "threads_per_core": number(0, is_set=False),
+    }
+
+
+def _ids(text: str) -> "list[int]":
+    ids: list[int] = []
+    for part in text.split(","):
+        if part:
+            first, _, last = part.partition("-")
+            ids.extend(range(int(first), int(last or first) + 1))
+    return ids
+
+
+# Key, whether its value is the same for all jobs (STATIC), seldom differs (SHARED) or is each
+# job's OWN, the record's fields, and what makes of them the value, or the text for OWN.
+STATIC, SHARED, OWN = 0, 1, 2
+Key = tuple[str, int, tuple[str, ...], "Any"]
+_PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "name", "batch_host")
+_PLANNED = ("state", "start_us", "expected_start_us")
+
+KEYS: "tuple[Key, ...]" = (
+    ("account", SHARED, ("account",), _same),
+    ("accrue_time", OWN, ("accrue_us",), _seconds_text),
+    ("admin_comment", SHARED, ("admin_comment",), _same),
+    ("allocating_node", SHARED, ("alloc_node",), _same),
+    ("array_job_id", OWN, ("array_job_id",), _number_text),
+    ("array_task_id", OWN, ("array_task_id",), _task_id_text),
+    ("array_max_tasks", SHARED, ("array_limit",), number),
+    ("array_task_string", OWN, ("array_tasks", "array_limit"), _task_list_text),
+    ("association_id", SHARED, ("assoc_id",), _same),
+    ("batch_features", SHARED, ("batch_features",), _same),
+    ("batch_flag", SHARED, ("is_batch",), _same),
+    ("batch_host", SHARED, ("batch_host",), _same),
+    ("flags", SHARED, ("request_flags", "dependency", "state"), _flags),
+    ("burst_buffer", SHARED, ("burst_buffer",), _same),
+    ("burst_buffer_state", STATIC, (), ""),
+    ("cluster", SHARED, ("cluster",), _same),
+    ("cluster_features", SHARED, ("cluster_features",), _same),
+    ("command", SHARED, ("command",), _same),
+    ("comment", SHARED, ("comment",), _same),
+    ("container", SHARED, ("container",), _same),
+    ("container_id", STATIC, (), ""),
+    ("contiguous", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_CONTIGUOUS)),
+    ("core_spec", SHARED, ("core_spec",), _same),
+    ("thread_spec", SHARED, ("thread_spec",), lambda count: count or _NO_THREAD_SPEC),
+    ("cores_per_socket", SHARED, ("cores_per_socket",), _wish),
+    ("billable_tres", SHARED, ("tres_alloc",), _billing),
+    ("cpus_per_task", SHARED, ("cpus_each",), number),
+    ("cpu_frequency_minimum", STATIC, (), number(0, is_set=False)),
+    ("cpu_frequency_maximum", STATIC, (), number(0, is_set=False)),
+    ("cpu_frequency_governor", STATIC, (), number(0, is_set=False)),
+    ("cpus_per_tres", SHARED, ("cpus_per_gpu",), lambda n: f"gres/gpu:{n}" if n else ""),
+    ("cron", STATIC, (), ""),
+    ("deadline", SHARED, ("deadline_us",), seconds),
+    ("delay_boot", STATIC, (), number(0)),
+    ("dependency", SHARED, ("dependency",), _same),
+    ("derived_exit_code", SHARED, ("derived_exit_code",), exit_code),
+    ("eligible_time", OWN, ("eligible_us", "begin_us"), _eligible_text),
+    ("end_time", OWN, (*_PLANNED, "end_us", "time_limit_min", "suspended_us"), _end),
+    ("excluded_nodes", SHARED, ("exclude",), _same),
+    ("exit_code", SHARED, ("exit_code",), exit_code),
+    ("extra", SHARED, ("extra",), _same),
+    ("failed_node", SHARED, ("failed_node",), _same),
+    ("features", SHARED, ("constraint",), _same),
+    ("federation_origin", STATIC, (), ""),
+    ("federation_siblings_active", STATIC, (), ""),
+    ("federation_siblings_viable", STATIC, (), ""),
+    ("gres_detail", OWN, ("resources",), _gres_detail),
+    ("group_id", SHARED, ("group_id",), _same),
+    ("group_name", SHARED, ("group_name",), _same),
+    ("het_job_id", SHARED, ("het_job_id",), number),
+    ("het_job_id_set", SHARED, ("het_job_ids",), _same),
+    ("het_job_offset", SHARED, ("het_offset",), number),
+    ("job_id", OWN, ("job_id",), str),
+    ("job_resources", OWN, ("resources", "nodes", "node_count", "cpus"), _resources),
+    ("job_size_str", STATIC, (), []),
+    ("job_state", SHARED, ("state", "flags"), _states),
+    ("last_sched_evaluation", OWN, ("last_eval_us",), _seconds_text),
+    ("licenses", SHARED, ("licenses",), _same),
+    ("licenses_allocated", SHARED, ("licenses_alloc",), _same),
+    ("mail_type", SHARED, ("mail_type",), _mail),
+    ("mail_user", SHARED, ("mail_user", "user_name"), lambda mail, user: mail or user),
+    ("max_cpus", STATIC, (), number(0)),
+    ("max_nodes", SHARED, ("nodes_max",), number),
+    ("mcs_label", SHARED, ("mcs_label",), _same),
+    ("memory_per_tres", SHARED, ("mem_per_gpu_mib",), lambda n: f"gres/gpu:{n}" if n else ""),
+    ("memory_update_delay", STATIC, (), 0),
+    ("memory_update_margin", STATIC, (), 0),
+    ("name", SHARED, ("name",), _same),
+    ("network", SHARED, ("network",), _same),
+    ("nodes", OWN, ("nodes",), quote),
+    ("nice", SHARED, ("nice",), _same),
+    ("tasks_per_core", SHARED, ("ntasks_per_core",), _or_infinite),
+    ("tasks_per_tres", SHARED, ("ntasks_per_gpu",), number),
+    ("tasks_per_node", SHARED, ("ntasks_per_node",), number),
+    ("tasks_per_socket", SHARED, ("ntasks_per_socket",), _or_infinite),
+    ("tasks_per_board", STATIC, (), number(0)),
+    ("cpus", SHARED, ("cpus",), number),
+    ("node_count", SHARED, ("node_count",), number),
+    ("tasks", SHARED, ("tasks",), number),
+    ("partition", SHARED, ("partition",), _same),
+    ("prefer", SHARED, ("prefer",), _same),
+    ("memory_per_cpu", SHARED, ("mem_per_cpu_mib",), _wish),
+    ("memory_per_node", SHARED, ("mem_per_node_mib",), _wish),
+    ("minimum_cpus_per_node", SHARED, ("cpus_each", "ntasks_per_node", "mincpus"), _min_cpus),
+    ("minimum_tmp_disk_per_node", SHARED, ("tmp_mib",), number),
+    ("preempt_time", SHARED, ("preempt_us",), seconds),
+    ("preemptable_time", OWN, ("preemptable_us",), _seconds_text),
+    ("pre_sus_time", OWN, ("elapsed_before_us",), _seconds_text),
+    ("hold", OWN, ("priority", "state"), _hold_text),
+    ("priority", OWN, ("priority",), _number_text),
+    ("priority_by_partition", STATIC, (), []),
+    ("profile", STATIC, (), ["NOT_SET"]),
+    ("qos", SHARED, ("qos",), _same),
+    ("reboot", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_REBOOT)),
+    ("required_nodes", SHARED, ("node_list",), _same),
+    ("required_switches", SHARED, ("switches",), _same),
+    ("requeue", SHARED, ("requeue",), _same),
+    ("resize_time", SHARED, ("resize_us",), seconds),
+    ("restart_cnt", SHARED, ("attempt",), _same),
+    ("resv_name", SHARED, ("reservation",), _same),
+    ("runtime", STATIC, (), ""),
+    ("scheduled_nodes", OWN, ("sched_nodes",), quote),
+    ("segment_size", SHARED, ("segment",), _same),
+    ("selinux_context", STATIC, (), ""),
+    ("shared", SHARED, ("oversubscribe", "exclusive"), _shared),
+    ("step_id", OWN, ("submit_us", "job_id"), _step_text),
+    ("sockets_per_board", STATIC, (), 0),
+    ("sockets_per_node", SHARED, ("sockets_per_node",), _wish),
+    ("start_time", OWN, _PLANNED, _start),
+    ("state_description", SHARED, ("reason_text",), _same),
+    ("state_reason", SHARED, ("reason",), _same),
+    ("standard_input", SHARED, ("std_in",), lambda name: name or "/dev/null"),
+    ("standard_output", OWN, ("std_out", "work_dir", "array_job_id"), _stdout),
+    ("standard_error", SHARED, ("std_err",), _same),
+    ("stdin_expanded", SHARED, ("std_in",), lambda name: name or "/dev/null"),
+    ("stdout_expanded", OWN, ("std_out", *_PATH), _expanded),
+    ("stderr_expanded", OWN, ("std_err", *_PATH), _expanded_error),
+    ("submit_time", OWN, ("submit_us",), _seconds_text),
+    ("submit_line", SHARED, ("submit_line",), _same),
+    ("suspend_time", OWN, ("suspend_us",), _seconds_text),
+    ("system_comment", SHARED, ("system_comment",), _same),
+    ("time_limit", SHARED, ("time_limit_min",), limit),
+    ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VALUE else n)),
+    ("threads_per_core", SHARED, ("threads_per_core",), _wish),
+    ("tres_bind", SHARED, ("tres_bind",), _same),
+    ("tres_freq", SHARED, ("tres_freq",), _same),
+    ("tres_per_job", SHARED, ("gpus",), _gpus),
+    ("tres_per_node", SHARED, ("gres", "gpus_per_node"), _per_node),
+    ("tres_per_socket", SHARED, ("gpus_per_socket",), _gpus),
+    ("tres_per_task", SHARED, ("cpus_per_task", "gpus_per_task", "tres_per_task"), _per_task),
+    ("tres_req_str", SHARED, ("tres_req",), _same),
+    ("tres_alloc_str", SHARED, ("tres_alloc",), _same),
+    ("user_id", SHARED, ("user_id",), _same),
+    ("user_name", SHARED, ("user_name",), _same),
+    ("maximum_switch_wait_time", SHARED, ("switches_wait_s",), _same),
+    ("wckey", SHARED, ("wckey",), _same),
+    ("current_working_directory", SHARED, ("work_dir",), _same),
+)  # fmt: skip
+
+
+def _pieces(table: Table, cluster: str) -> "list[Callable[[tuple[Any, ...]], str]]":
+    """Return functions from a row to the text of some keys, in order."""
+    pieces: list[Callable[[tuple[Any, ...]], str]] = []
+    run: list[Key] = []
+    for key in KEYS:
+        if key[1] == OWN:
+            if run:
+                pieces.append(_shared_piece(run, table, cluster))
+                run = []
+            pieces.append(_own_piece(key, table))
+        else:
+            run.append(key)
+    if run:
+        pieces.append(_shared_piece(run, table, cluster))
+    return pieces
+
+
+def _own_piece(key: Key, table: Table) -> "Callable[[tuple[Any, ...]], str]":
+    name, _, fields, make = key
+    places = [table.at[field] for field in fields]
+    lead = f'      "{name}": '
+    if len(places) == 1:
+        place = places[0]
+        return lambda row: lead + make(row[place])
+    pick = itemgetter(*places)
+    return lambda row: lead + make(*pick(row))
+
+
+def _shared_piece(
+    keys: "list[Key]", table: Table, cluster: str
+) -> "Callable[[tuple[Any, ...]], str]":
+    fields = dict.fromkeys(field for _, kind, names, _ in keys if kind == SHARED for field in names)
+    fields.pop("cluster", None)
+    places = [table.at[field] for field in fields]
+    known: dict[Any, str] = {}
+
+    def text_of(row: "tuple[Any, ...]") -> str:
+        lines = []
+        for name, kind, names, make in keys:
+            if kind == STATIC:
+                value = make
+            elif names == ("cluster",):
+                value = cluster
+            else:
+                value = make(*[row[table.at[field]] for field in names])
+            lines.append(f'      "{name}": {encode(value, 3)}')
+        return ",\n".join(lines)
+
+    if not places:
+        always = text_of(())
+        return lambda row: always
+    pick = itemgetter(*places)
+
+    def piece(row: "tuple[Any, ...]") -> str:
+        key = pick(row)
+        text = known.get(key)
+        if text is None:
+            if len(known) > 10_000:
+                known.clear()
+            text = known[key] = text_of(row)
+        return text
+
+    return piece
+
+
+_AT_ONCE = 200
+
+
+def encode_jobs(reply: "dict[str, Any]") -> "Iterator[str]":
+    """Yield the jobs' objects, some hundred at a time: a job is ten thousand characters."""
+    wanted = dict.fromkeys(field for _, kind, names, _ in KEYS if kind != STATIC for field in names)
+    wanted.pop("cluster")
+    table = Table(reply["fields"], reply["records"], list(wanted))
+    pieces = _pieces(table, reply["cluster_name"])
+    rows = table.rows
+    for first in range(0, len(rows), _AT_ONCE):
+        yield ",\n    ".join(
+            [
+                "{\n" + ",\n".join([piece(row) for piece in pieces]) + "\n    }"
+                for row in rows[first : first + _AT_ONCE]
+            ]
+        )
+
+
+def print_jobs(
+    argv: "list[str]", client: "Client", job_filter: "dict[str, Any]", show_all: bool
+) -> int:
+    """Ask for jobs and print them as JSON."""
+    if not argv:
+        fail("no command")
+    flags = SHOW_DETAIL | (SHOW_ALL if show_all else 0)
+    reply = client.call("ShowJobs", {"filter": job_filter, "flags": flags})
+    cluster = reply["cluster_name"]
+    more = {
+        "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),
+        **tail(argv, cluster, last_update_us=reply["last_update_us"]),
+    }
+    for part in document_parts("jobs", encode_jobs(reply), more):
+        write_bytes(part)
+    return 0

@@ -1,0 +1,96 @@
+"""Running steps as JSON, for squeue --steps and scontrol show step."""
+
+from pyslurm_ng.base.state_names import JOB_STATES
+from pyslurm_ng.cli.command import Table, write_bytes
+from pyslurm_ng.cli.file_names import expand
+from pyslurm_ng.cli.listing.fmt import (
+    NO_VALUE,
+    SECOND_US,
+    STEP_ID,
+    long_time,
+    sluid_text,
+    step_id_text,
+)
+from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+
+def print_steps(argv: "list[str]", reply: "dict[str, Any]", table: Table) -> int:
+    """Print the steps of a reply; return the exit code."""
+    cluster = reply["cluster_name"]
+    records = [encode(_object(row, cluster, reply["now_us"]), 2) for row in table.dicts()]
+    more = tail(argv, cluster, last_update_us=reply["last_update_us"])
+    write_bytes(document("steps", records, more))
+    return 0
+
+
+def _object(row: "Row", cluster: str, now_us: int) -> "dict[str, Any]":
+    start_us = row["start_us"]
+    run_s = max(0, now_us // SECOND_US - start_us // SECOND_US - row["suspended_us"] // SECOND_US)
+    unset = number(0, is_set=False)
+    task_id = row["array_task_id"]
+    streams = {name: row[f"std_{name[3:]}"] for name in ("stderr", "stdin", "stdout")}
+    return {
+        "array": {
+            "job_id": row["array_job_id"] or row["job_id"],
+            "task_id": task_id if task_id < NO_VALUE else NO_VALUE,
+        },
+        "cluster": cluster,
+        "container": row["container"],
+        "container_id": "",
+        "cpu": {"frequency": {"min": unset, "max": unset, "governor": unset}},
+        "tres": {
+            "per": {
+                "cpu": "",
+                "memory": "",
+                "step": "",
+                "node": row["tres_per_node"],
+                "socket": "",
+                "task": "",
+            },
+            "allocation": row["tres"],
+            "binding": "",
+            "frequency": "",
+        },
+        "name": row["name"],
+        "network": row["network"],
+        "nodes": row["nodes"],
+        "number_cpus": row["cpus"],
+        "number_tasks": row["tasks"],
+        "partition": row["partition"],
+        "reserved_ports": row["ports"],
+        "time": {
+            "running": number(run_s),
+            "start": seconds(start_us),
+            "limit": limit(row["time_limit_min"]),
+        },
+        "runtime": long_time(run_s),
+        "srun": {"host": row["srun_host"], "pid": row["srun_pid"]},
+        "state": [JOB_STATES[row["state"]][0]],
+        "sluid": sluid_text(row["job_submit_us"], row["job_id"]),
+        "id": step_id_text(*[row[name] for name in STEP_ID]),
+        **streams,
+        **{f"{name}_expanded": _expanded(text, row) for name, text in streams.items()},
+        "submit_line": row["submit_line"],
+        "task": {"distribution": row["distribution"]},
+        "user": row["user_name"],
+    }
+
+
+def _expanded(text: str, row: "Row") -> str:
+    """Return a file's name with the patterns filled in that are the same for the whole step."""
+    path = text.replace("%s", str(row["step_id"]))
+    return expand(
+        path,
+        row["job_id"],
+        row["array_job_id"],
+        row["array_task_id"],
+        row["user_name"],
+        row["name"],
+        row["nodes"],
+    )

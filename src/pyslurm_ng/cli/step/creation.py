@@ -1,0 +1,121 @@
+"""srun asks the controller for a step, and waits until there is room for it."""
+
+import os
+
+from pyslurm_ng.cli.command import say
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pyslurm_ng.cli.step.signals import Signals
+    from pyslurm_ng.wire.client import Client
+
+_UNKNOWN_JOB = (2017, 2021)
+"""ESLURM_INVALID_JOB_ID and _ALREADY_DONE."""
+_JOB_PENDING = 2024
+
+
+class NoStep(Exception):
+    """There is no step, and the user knows why."""
+
+
+class StepCreation:
+    """One request for a step.
+
+    Args:
+        info: prints a line unless srun is to be quiet.
+        take: is given what the controller says of the allocation meanwhile.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        signals: "Signals",
+        info: "Callable[[str], None]",
+        take: "Callable[[dict[str, Any], bool], None] | None",
+    ) -> None:
+        self._client = client
+        self._signals = signals
+        self._info = info
+        self._take = take
+
+    def run(self, fields: "dict[str, Any]") -> "dict[str, Any]":
+        """Create the step, waiting for other steps if need be; return what was granted.
+
+        Raises:
+            NoStep: the controller refused, or the user gave up.
+        """
+        job_id, step_id, was_told = fields["job_id"], -1, False
+        fields["request_id"] = os.urandom(16)
+        sequence = self._client.begin("CreateStep", fields)
+        while step_id < 0:
+            if self._interrupted_while_waiting():
+                self._info(f"Cancelled pending step for job {job_id}")
+                raise NoStep
+            try:
+                got, reply, is_last = self._next_answer()
+            except SlurmError as problem:
+                if problem.sequence:
+                    self._refused(job_id, problem)
+                sequence = self._asked_again(fields, problem)
+                continue
+            if got != sequence:
+                self._other_answer(reply, is_last)
+            elif "credential" in reply:
+                step_id = reply["step_id"]
+                if was_told:
+                    self._info(f"Step created for StepId={job_id}.{step_id}")
+                return reply
+            elif "code" in reply:
+                was_told = True
+                self._info(
+                    f"Job {job_id} step creation temporarily disabled, retrying ({reply['text']})"
+                )
+            elif is_last:
+                say(f"srun: error: Unable to create step for job {job_id}: Job/step already "
+                    "completing or completed")  # fmt: skip
+                raise NoStep
+        raise NoStep
+
+    def _asked_again(self, fields: "dict[str, Any]", problem: SlurmError) -> int:
+        """The controller went away: the same request id brings the same step."""
+        try:
+            return self._client.begin("CreateStep", fields)
+        except SlurmError:
+            self._refused(fields["job_id"], problem)
+            raise
+
+    def _next_answer(self) -> "tuple[int, dict[str, Any], bool]":
+        """Wait for an answer or a signal; nothing is (-1, {}, False)."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._client.fileno(), select.POLLIN)
+        poll.register(self._signals.descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        if self._client.fileno() in ready:
+            return self._client.receive(60.0)
+        return -1, {}, False
+
+    def _interrupted_while_waiting(self) -> bool:
+        return any(number in (1, 2, 3, 15) for number in self._signals.take())
+
+    def _other_answer(self, reply: "dict[str, Any]", is_last: bool) -> None:
+        if self._take is not None and reply:
+            self._take(reply, is_last)
+
+    def _refused(self, job_id: int, problem: SlurmError) -> None:
+        text = problem.text.split("\n")[-1]
+        if problem.code in (*_UNKNOWN_JOB, _JOB_PENDING):
+            say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
+            if problem.code in _UNKNOWN_JOB:
+                say(
+                    "srun: Check SLURM_JOB_ID environment variable. "
+                    f"Expired or invalid job {job_id}"
+                )
+        else:
+            say(f"srun: error: Unable to create step for job {job_id}: {text}")
+        raise NoStep

@@ -1,0 +1,248 @@
+"""srun over components: `--het-group=0,2`, and programs with `:` between them.
+
+Each component is a step of its own, run by a process of its own. They create their steps, tell how
+many tasks those have, and launch when all are known: ranks go on from one component to the next.
+"""
+
+import os
+
+from pyslurm_ng.cli.command import say
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.het_options import PASSED_ON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    Pairs: TypeAlias = list[tuple[str, str | None]]
+
+_OPTIONS = ("het-group", "pack-group")
+_MARKS = ("_HET_GROUP_", "_PACK_GROUP_")
+_FORWARDED = (1, 2, 3, 15)
+_FIELD_BYTES = 8
+
+
+class Component:
+    """One step to run: its words, its component of the job, and options of those before it."""
+
+    __slots__ = ("group", "inherited", "words")
+
+    def __init__(self, words: "list[str]", group: int, inherited: "Pairs") -> None:
+        self.words = words
+        self.group = group
+        self.inherited = inherited
+
+
+def parts(argv: "list[str]") -> "list[list[str]]":
+    """Return the words of each command between the colons."""
+    found: list[list[str]] = [[]]
+    for word in argv:
+        if word == ":":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def components(
+    argv: "list[str]", split: "Callable[[list[str]], Pairs]", environment: "Mapping[str, str]"
+) -> "list[Component]":
+    """Return the steps to run.
+
+    Args:
+        split: finds the options among a command's words.
+
+    Raises:
+        OptionError: groups that the job does not have, or one of them twice.
+    """
+    commands = parts(argv)
+    size_text = environment.get("SLURM_HET_SIZE", "")
+    last = int(size_text) - 1 if size_text.isdigit() else 0
+    found: list[Component] = []
+    inherited: Pairs = []
+    for place, words in enumerate(commands):
+        pairs = split(words)
+        text = next((value for name, value in reversed(pairs) if name in _OPTIONS), "")
+        # Without a heterogeneous job all programs run in the one there is.
+        default = [place if size_text and len(commands) > 1 else 0]
+        for group in parse_groups(text) if text else default:
+            if group > last:
+                raise OptionError(
+                    f"Attempt to run a job step with het group value of {group}, but the job "
+                    f"allocation has maximum value of {last}",
+                    1,
+                )
+            found.append(Component(words, group, inherited))
+        inherited = inherited + [pair for pair in pairs if pair[0] in PASSED_ON]
+    groups = [step.group for step in found]
+    if size_text and len(set(groups)) < len(groups):
+        raise OptionError("Duplicate het groups in single srun not supported", 1)
+    return found
+
+
+def check_allowed(scheduler_parameters: str) -> None:
+    """Refuse steps over several components where the site wants none.
+
+    Raises:
+        OptionError: SchedulerParameters has disable_hetjob_steps.
+    """
+    if "disable_hetjob_steps" in scheduler_parameters.lower().replace(" ", "").split(","):
+        raise OptionError(
+            "Job steps that span multiple components of a heterogeneous job are not currently "
+            "supported",
+            1,
+        )
+
+
+def parse_groups(text: str) -> "list[int]":
+    """Return the numbers of `0,2-3` in order.
+
+    Raises:
+        OptionError: it is no list of numbers.
+    """
+    found: set[int] = set()
+    for part in text.strip("[]").split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise OptionError(f"Invalid --het-group value: {text}", 1)
+        found.update(range(int(low), int(high or low) + 1))
+    return sorted(found)
+
+
+def component_environment(environment: "Mapping[str, str]", group: int) -> "dict[str, str]":
+    """Return the variables as they would be if the component were a job of its own."""
+    found = dict(environment)
+    own: dict[str, str] = {}
+    for name, value in environment.items():
+        for mark in _MARKS:
+            plain, _, number = name.partition(mark)
+            if number.isdigit():
+                if number == str(group):
+                    own[plain] = value
+                else:
+                    found.pop(plain, None)
+    for name in own:
+        found.pop(name, None)
+    found.update(own)
+    if "SLURM_JOB_ID" in own:
+        found["SLURM_JOBID"] = own["SLURM_JOB_ID"]
+    if "SLURM_JOB_NODELIST" in own:
+        found["SLURM_NODELIST"] = own["SLURM_JOB_NODELIST"]
+        found["SLURM_NNODES"] = own.get("SLURM_JOB_NUM_NODES", "1")
+    return found
+
+
+def become(group: int) -> None:
+    """Let this process's variables be those of one component."""
+    variables = component_environment(os.environ, group)
+    for name in list(os.environ):
+        if name not in variables:
+            del os.environ[name]
+    os.environ.update(variables)
+
+
+class Meeting:
+    """One component's end of the talk about how many tasks there are in all."""
+
+    def __init__(self, told: int, asked: int) -> None:
+        self._told = told
+        self._asked = asked
+
+    def ranks(self, count: int) -> "tuple[int, int]":
+        """Say how many tasks this step has; return its first rank and how many there are in all.
+
+        (-1, 0) when another component could not go on.
+        """
+        os.write(self._told, count.to_bytes(_FIELD_BYTES, "little"))
+        answer = b""
+        while len(answer) < 2 * _FIELD_BYTES:
+            more = os.read(self._asked, 2 * _FIELD_BYTES - len(answer))
+            if not more:
+                return -1, 0
+            answer += more
+        first = int.from_bytes(answer[:_FIELD_BYTES], "little")
+        return first, int.from_bytes(answer[_FIELD_BYTES:], "little")
+
+
+def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]") -> int:
+    """Run all steps at once, each in its own process; return the worst exit code."""
+    children: list[int] = []
+    reads: list[int] = []
+    writes: list[int] = []
+    for place, step in enumerate(steps):
+        counts, tell = os.pipe()
+        answers, answer = os.pipe()
+        child = os.fork()
+        if not child:
+            for descriptor in (counts, answer, *reads, *writes):
+                os.close(descriptor)
+            os._exit(_run_child(step, place, Meeting(tell, answers), run_one))
+        os.close(tell)
+        os.close(answers)
+        children.append(child)
+        reads.append(counts)
+        writes.append(answer)
+    _forward_signals(children)
+    _arrange(reads, writes)
+    codes = []
+    for child in children:
+        _, status = os.waitpid(child, 0)
+        codes.append(128 + (status & 0x7F) if status & 0x7F else status >> 8 & 0xFF)
+    return max(codes)
+
+
+def _run_child(
+    step: Component, place: int, meeting: Meeting, run_one: "Callable[[Component, Meeting], int]"
+) -> int:
+    become(step.group)
+    if place:
+        # Input goes to the first component.
+        empty = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(empty, 0)
+        os.close(empty)
+    try:
+        return run_one(step, meeting)
+    except OSError as problem:
+        say(f"srun: error: {problem.strerror}")
+        return 1
+    finally:
+        import sys
+
+        sys.stdout.flush()
+
+
+def _arrange(reads: "list[int]", writes: "list[int]") -> None:
+    """Tell each component where its ranks begin, once all have their step."""
+    counts = []
+    for descriptor in reads:
+        text = os.read(descriptor, _FIELD_BYTES)
+        counts.append(int.from_bytes(text, "little") if len(text) == _FIELD_BYTES else -1)
+        os.close(descriptor)
+    total = sum(counts)
+    first = 0
+    for descriptor, count in zip(writes, counts, strict=True):
+        if min(counts) >= 0:
+            try:
+                text = first.to_bytes(_FIELD_BYTES, "little")
+                os.write(descriptor, text + total.to_bytes(_FIELD_BYTES, "little"))
+            except BrokenPipeError:
+                pass  # it has been interrupted; its exit code says so
+        os.close(descriptor)
+        first += count
+
+
+def _forward_signals(children: "list[int]") -> None:
+    """Ctrl-C reaches all through the terminal; what is sent to us alone is passed on."""
+    import signal
+
+    def forward(number: int, _frame: object) -> None:
+        for child in children:
+            try:
+                os.kill(child, number)
+            except ProcessLookupError:
+                continue
+
+    for number in _FORWARDED:
+        is_shared = number == signal.SIGINT and os.isatty(0)
+        signal.signal(number, signal.SIG_IGN if is_shared else forward)

@@ -1,0 +1,204 @@
+"""Starting a step's tasks on its nodes: LaunchStep to each, all at once."""
+
+import os
+
+from pyslurm_ng.cli.file_names import current_directory
+from pyslurm_ng.cli.step.step_request import is_on
+from pyslurm_ng.cli.submit import binding_options, option_values as ov, submission
+from pyslurm_ng.wire.client import Client, SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from pyslurm_ng.cli.submit.options import Options
+
+_OUTSIDE_PATTERNS = "tnN"
+"""A file whose name has one of these is written by the nodes, any other by srun."""
+
+
+def is_per_node(pattern: str) -> bool:
+    """Return whether an output or input pattern names different files on different nodes."""
+    if "\\" in pattern:
+        return False
+    position = pattern.find("%")
+    while position >= 0:
+        end = position + 1
+        while pattern[end : end + 1].isdigit():
+            end += 1
+        if pattern[end : end + 1] in _OUTSIDE_PATTERNS and pattern[end : end + 1]:
+            return True
+        position = pattern.find("%", end + 1)
+    return False
+
+
+def task_environment(
+    options: "Options", variables: "Mapping[bytes, bytes]", granted: "Mapping[str, Any]"
+) -> bytes:
+    """Return the variables that the tasks get from us, each ended by NUL.
+
+    What the node knows better (ids, node lists, counts) it adds itself.
+    """
+    mode, named, assigned = submission.export_words(options.settings.get("export"))
+    found = {
+        name: value
+        for name, value in variables.items()
+        if mode == "ALL" or name in named or (mode != "NIL" and name.startswith(b"SLURM"))
+    }
+    found.update(assigned)
+    found.update(_own_variables(options, granted))
+    return b"".join(b"%b=%b\0" % pair for pair in found.items())
+
+
+def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[bytes, bytes]":
+    """Return what srun tells of itself and of its options."""
+    request, settings = options.request, options.settings
+    mask = os.umask(0o22)
+    os.umask(mask)
+    texts: dict[str, object] = {
+        "SLURM_UMASK": f"{mask:04o}",
+        "SLURM_PRIO_PROCESS": os.getpriority(os.PRIO_PROCESS, 0),
+    }
+    if "SLURM_SUBMIT_DIR" not in os.environ:
+        texts["SLURM_SUBMIT_DIR"] = current_directory()
+    if "SLURM_SUBMIT_HOST" not in os.environ:
+        texts["SLURM_SUBMIT_HOST"] = os.uname().nodename.partition(".")[0]
+    for name, variable in (
+        ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
+        ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
+        ("threads_per_core", "SLURM_THREADS_PER_CORE"),
+        ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
+        ("mem_per_cpu_mib", "SLURM_MEM_PER_CPU"),
+        ("gpus", "SLURM_GPUS"),
+        ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
+        ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
+        ("gpu_bind", "SLURM_GPU_BIND"),
+    ):
+        if request.get(name):
+            texts[variable] = request[name]
+    if request.get("distribution"):
+        texts["SLURM_DISTRIBUTION"] = granted["distribution"]
+    if "label" in settings:
+        texts["SLURM_LABELIO"] = 1
+    if "unbuffered" in settings:
+        texts["SLURM_UNBUFFEREDIO"] = 1
+    if is_on(options, "kill-on-bad-exit"):
+        texts["SLURM_KILL_BAD_EXIT"] = 1
+    if options.has_flag(ov.OVERCOMMIT):
+        texts["SLURM_OVERCOMMIT"] = 1
+    if options.has_flag(ov.OPEN_APPEND | ov.OPEN_TRUNCATE):
+        texts["SLURM_OPEN_MODE"] = "a" if options.has_flag(ov.OPEN_APPEND) else "t"
+    if "job-name" in options.given:
+        texts["SLURM_JOB_NAME"] = request["name"]
+    if "cpu-bind" in settings:
+        texts |= binding_options.cpu_bind_variables(options)
+    texts |= binding_options.mem_bind_variables(options)
+    return {name.encode(): os.fsencode(str(value)) for name, value in texts.items()}
+
+
+def step_variables(granted: "Mapping[str, Any]") -> "dict[str, str]":
+    """Return what programs beside srun find out about its step."""
+    from pyslurm_ng.base.hostlist import fold
+    from pyslurm_ng.sched.cons_tres.layout import counts_text
+
+    counts = [len(tasks) for tasks in granted["tasks"]]
+    nodes, names = str(len(granted["nodes"])), fold(granted["nodes"])
+    tasks, per_node = str(sum(counts)), counts_text(counts)
+    job_id, step_id = str(granted["job_id"]), str(granted["step_id"])
+    return {
+        "SLURM_JOB_ID": job_id, "SLURM_JOBID": job_id,
+        "SLURM_STEP_ID": step_id, "SLURM_STEPID": step_id,
+        "SLURM_STEP_NODELIST": names, "SLURM_NODELIST": names,
+        "SLURM_STEP_NUM_NODES": nodes, "SLURM_NNODES": nodes,
+        "SLURM_STEP_NUM_TASKS": tasks, "SLURM_NTASKS": tasks, "SLURM_NPROCS": tasks,
+        "SLURM_STEP_TASKS_PER_NODE": per_node, "SLURM_TASKS_PER_NODE": per_node,
+    }  # fmt: skip
+
+
+def launch_fields(
+    options: "Options",
+    conf: "dict[str, str]",
+    granted: "dict[str, Any]",
+    programs: "list[dict[str, Any]]",
+    std: "dict[str, Any]",
+) -> "dict[str, Any]":
+    """Return a LaunchStep but for the route: `std` has its std_* and *_task fields."""
+    request, settings = options.request, options.settings
+    mask = os.umask(0o22)
+    os.umask(mask)
+    fields: dict[str, Any] = {
+        "credential": granted["credential"],
+        "programs": programs,
+        "environment": task_environment(options, os.environb, granted),
+        "cwd": request.get("work_dir") or current_directory(),
+        "append": options.has_flag(ov.OPEN_APPEND),
+        "label": "label" in settings,
+        "pty": "pty" in settings,
+        "umask": mask,
+        "rlimits": submission.limits(settings.get("propagate", ""), conf),
+        "cpu_bind": binding_options.step_cpu_bind(options).text(),
+        "gpu_bind": request.get("gpu_bind", ""),
+        "mem_bind": settings.get("mem-bind", ""),
+        "task_prolog": settings.get("task-prolog", ""),
+        "task_epilog": settings.get("task-epilog", ""),
+        "tasks_per_socket": request.get("ntasks_per_socket", 0),
+        "oom_kill_step": request.get("oom_kill_step", -1),
+        "waits_for_children": "wait-for-children" in settings,
+        "threads_per_core": request.get("threads_per_core", 0),
+        "acctg_freq": request.get("acctg_freq", ""),
+        **std,
+    }
+    libraries = fields.pop("library_path", "")
+    if libraries:
+        before = os.environ.get("LD_LIBRARY_PATH", "")
+        path = f"{libraries}:{before}" if before else libraries
+        fields["environment"] += b"LD_LIBRARY_PATH=%b\0" % os.fsencode(path)
+    if "pty" in settings:
+        from pyslurm_ng.cli.step.terminal import window_size
+
+        fields["pty_rows"], fields["pty_columns"] = window_size()
+    return fields
+
+
+class Launch:
+    """LaunchStep to every node of a step; the answers are gathered after all were sent."""
+
+    def __init__(
+        self,
+        conf: "dict[str, str]",
+        granted: "dict[str, Any]",
+        fields: "dict[str, Any]",
+        limit_s: float,
+    ) -> None:
+        """Prepare; a node that has not answered after `limit_s` counts as failed."""
+        self._limit_s = limit_s
+        self._conf = conf
+        self._nodes: list[str] = granted["nodes"]
+        self._addresses: list[Any] = granted["addresses"]
+        self._fields = fields
+
+    def run(self, port: int, key: bytes) -> "dict[int, str]":
+        """Launch everywhere; return what went wrong, by node index."""
+        failed: dict[int, str] = {}
+        begun: list[tuple[int, Client]] = []
+        for index, (node, address) in enumerate(zip(self._nodes, self._addresses, strict=True)):
+            client = Client(
+                self._conf, f"slurmd:{node}", (str(address[0]), int(address[1])), wait_s=2.0
+            )
+            try:
+                host = client.local_host()
+                route = {"host": host, "port": port, "key": key}
+                client.begin("LaunchStep", {**self._fields, "route": route, "host_ip": host})
+            except SlurmError as problem:
+                failed[index] = problem.text
+                client.close()
+                continue
+            begun.append((index, client))
+        for index, client in begun:
+            try:
+                client.receive(self._limit_s)
+            except SlurmError as problem:
+                failed[index] = problem.text
+            client.close()
+        return failed

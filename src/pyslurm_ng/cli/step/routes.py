@@ -1,0 +1,120 @@
+"""Where the streams of a step go: which task has standard input, which files are opened here."""
+
+import os
+
+from pyslurm_ng.cli.file_names import current_directory
+from pyslurm_ng.cli.step.streams import Labels, Sink, open_input, open_local
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.step.streams import StepIo
+    from pyslurm_ng.cli.submit.options import Options
+
+_APPEND = 1 << 16  # of the request's flags
+
+
+class Routes:
+    """The streams of one step, by the options.
+
+    Args:
+        count: how many tasks there are.
+        ranks: the first one's, and how many there are in all if other components have some.
+    """
+
+    def __init__(
+        self, options: "Options", granted: "dict[str, Any]", count: int, ranks: "tuple[int, int]"
+    ) -> None:
+        self._options = options
+        self._granted = granted
+        self._count = count
+        self._ranks = ranks
+        self._std: dict[str, Any] = {}
+
+    def open(self, streams: "StepIo") -> "dict[str, Any]":
+        """Open local files; return what the nodes are to do with each stream.
+
+        Raises:
+            OSError: a local file cannot be opened.
+        """
+        options, request = self._options, self._options.request
+        streams.pty = "pty" in options.settings
+        self._route_input(request.get("std_in", ""), streams)
+        out = request.get("std_out", "")
+        streams.out_task, streams.out = self._route_output("stdout", out, streams.out)
+        err = request.get("std_err", "")
+        if not err and out and out not in ("all", "none"):
+            streams.err_task, streams.err = streams.out_task, streams.out
+            self._std["std_err"] = self._std.get("std_out", "")
+        else:
+            streams.err_task, streams.err = self._route_output("stderr", err, streams.err)
+        if "label" in options.settings and not streams.pty:
+            streams.labels = Labels(max(self._count, self._ranks[1]), self._ranks[0])
+        if streams.pty:
+            streams.in_task = 0
+        return self._std
+
+    def _route_input(self, text: str, streams: "StepIo") -> None:
+        from pyslurm_ng.cli.step.launch import is_per_node
+
+        if text in ("", "all"):
+            return
+        if text.isdigit() and int(text) < self._count:
+            streams.in_task = self._std["stdin_task"] = int(text)
+            return
+        streams.in_descriptor = -1
+        if text.lower() == "none" or text == "/dev/null":
+            self._std["std_in"] = "/dev/null"
+        elif is_per_node(text):
+            self._std["std_in"] = self._absolute(text)
+        else:
+            streams.in_descriptor = open_input(self._expanded(text, {}))
+
+    def _route_output(self, which: str, text: str, sink: Sink) -> "tuple[int, Sink]":
+        from pyslurm_ng.cli.step.launch import is_per_node
+
+        field = "std_out" if which == "stdout" else "std_err"
+        if text in ("", "all"):
+            return -1, sink
+        if text.isdigit() and int(text) < self._count:
+            self._std[f"{which}_task"] = int(text)
+            return int(text), sink
+        if text.lower() == "none" or text == "/dev/null":
+            self._std[field] = "/dev/null"
+            return -1, sink
+        if is_per_node(text):
+            self._std[field] = self._absolute(text)
+            return -1, sink
+        path = self._expanded(text, self._granted)
+        append = bool(self._options.request.get("flags", 0) & _APPEND)
+        return -1, Sink(open_local(path, append=append))
+
+    def _absolute(self, pattern: str) -> str:
+        if pattern.startswith("/"):
+            return pattern
+        work_dir = self._options.request.get("work_dir") or current_directory()
+        return f"{work_dir.rstrip('/')}/{pattern}"
+
+    def _expanded(self, pattern: str, granted: "dict[str, Any]") -> str:
+        """Return a local file's name: patterns that are the same on all nodes are filled in."""
+        from pyslurm_ng.cli.command import user_name
+        from pyslurm_ng.cli.file_names import expand
+
+        path = self._absolute(pattern)
+        if "%" not in path and "\\" not in path:
+            return path
+        job_id, step_id = granted.get("job_id", 0), granted.get("step_id", 0)
+        path = path.replace("%J", f"{job_id}.{step_id}").replace("%s", str(step_id))
+        array_job = os.environ.get("SLURM_ARRAY_JOB_ID", "")
+        array_task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
+        name = self._options.request.get("name") or os.environ.get("SLURM_JOB_NAME", "")
+        return expand(
+            path,
+            job_id,
+            int(array_job) if array_job.isdigit() else job_id,
+            int(array_task) if array_task.isdigit() else 4294967294,
+            user_name(os.getuid()),
+            name,
+            (granted.get("nodes") or [""])[0],
+        )

@@ -1,0 +1,195 @@
+"""From srun's options to a CreateStep, and what of them is for srun alone."""
+
+import os
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit.option_values import NO_HOSTS
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, ENVIRONMENT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.submit.options import Options
+
+# Bits of model.job.STEP_*; a test compares the two.
+OVERLAP, EXACT, NO_KILL, KILL_ON_BAD_EXIT, PTY, MEM_ZERO = 1, 2, 4, 8, 16, 32
+INFINITE = 4294967295
+
+MPI_TYPES = ("none",)
+_KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
+
+
+def check_settings(options: "Options") -> None:
+    """Refuse what is not implemented, and values that are wrong.
+
+    Raises:
+        OptionError: by name, with the exit code.
+    """
+    settings = options.settings
+    for name in ("preserve-env", "slurmd-debug"):
+        # The second is in every job's variables, where it must not keep srun from running.
+        if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
+            raise OptionError(f"--{name} is not implemented yet", 1)
+    if settings.get("pty") not in (None, ""):
+        raise OptionError("--pty with a file descriptor is not implemented yet", 1)
+    if "bcast" in settings and "multi-prog" in settings:
+        raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
+    _check_mpi(settings.get("mpi", "none"))
+    for name in ("relative", "wait", "msg-timeout", "threads"):
+        if name in settings:
+            ov.number(name, settings[name], 0)
+
+
+def _check_mpi(text: str) -> None:
+    if text in MPI_TYPES:
+        return
+    if text.partition("_v")[0] in _KNOWN_MPI:
+        raise OptionError(f"--mpi={text} is not implemented yet; --mpi=list shows what is", 1)
+    raise OptionError(
+        f"MPI: Cannot create context for mpi/{text}\nMPI: Unable to load any plugin\n"
+        f"Invalid MPI type '{text}', --mpi=list for acceptable types",
+        1,
+    )
+
+
+def mpi_list() -> str:
+    """Return what --mpi=list prints."""
+    return "MPI plugin types are...\n" + "".join(f"\t{name}\n" for name in MPI_TYPES)
+
+
+def is_on(options: "Options", name: str, default: bool = False) -> bool:
+    """Return whether a switch with an optional 0 or 1 is on."""
+    value = options.settings.get(name)
+    if value is None:
+        return default
+    if value not in ("", "0", "1"):
+        raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
+    return value != "0"
+
+
+def _came_from(options: "Options", name: str) -> int:
+    return options.given[name][0] if name in options.given else -1
+
+
+def step_flags(options: "Options") -> int:
+    """Return STEP_* bits."""
+    flags = 0
+    # A launcher of somebody else's starts the real tasks: its step has all and keeps none.
+    is_external = "external-launcher" in options.settings
+    if "overlap" in options.settings or is_external:
+        flags |= OVERLAP
+    cpus_given = _came_from(options, "cpus-per-task") == COMMAND_LINE
+    is_whole = "whole" in options.settings or is_external
+    if not is_whole and ("exact" in options.settings or "exclusive" in options.given or cpus_given):
+        flags |= EXACT
+    if options.has_flag(ov.NO_KILL):
+        flags |= NO_KILL
+    if "pty" in options.settings:
+        flags |= PTY
+    request = options.request
+    memory = ("mem_per_node_mib", "mem_per_cpu_mib", "mem_per_gpu_mib")
+    if options.has_flag(ov.MEM_SET) and not any(request.get(name) for name in memory):
+        flags |= MEM_ZERO
+    return flags
+
+
+def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[str, Any]":
+    """Return the map of a CreateStep in an allocation that exists, without its job."""
+    request = options.request
+    fields: dict[str, Any] = {
+        "name": step_name(options, program),
+        "flags": step_flags(options),
+        "overcommit": options.has_flag(ov.OVERCOMMIT),
+        "submit_line": " ".join(["srun", *argv])[:65535],
+        "srun_host": os.uname().nodename.partition(".")[0],
+        "srun_pid": os.getpid(),
+        "time_limit_min": request.get("time_limit_min", INFINITE),
+    }
+    for name in (
+        "ntasks", "ntasks_per_node", "ntasks_per_socket", "nodes_min", "nodes_max", "cpus_per_task",
+        "threads_per_core", "mem_per_node_mib", "mem_per_cpu_mib", "gpus", "gpus_per_node",
+        "gpus_per_task", "tres_per_task", "node_list", "exclude", "distribution", "plane_size",
+        "tres_bind",
+    ):  # fmt: skip
+        if request.get(name):
+            fields[name] = request[name]
+    if "resv_ports" in request:
+        fields["resv_ports"] = request["resv_ports"]
+    _settle_gres(options, fields)
+    _settle_sizes(options, fields)
+    if "relative" in options.settings:
+        fields["relative"] = int(options.settings["relative"])
+    if "immediate" in options.settings:
+        fields["no_wait"] = True
+    if request.get("distribution", "").lower().startswith("arbitrary"):
+        _arbitrary(fields)
+    return fields
+
+
+def _settle_gres(options: "Options", fields: "dict[str, Any]") -> None:
+    """Devices asked for of this step take the place of those that the job's variables name."""
+    if "gres" in options.given:
+        fields["gres"] = options.request.get("gres") or "none"
+    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
+    if any(_came_from(options, name) == COMMAND_LINE for name in names):
+        for name in names:
+            if _came_from(options, name) != COMMAND_LINE:
+                fields.pop(name.replace("-", "_"), None)
+    for name in ("gpus", "gpus_per_node", "gpus_per_task"):
+        if fields.get(name) == "0":
+            # No devices at all, not even those of the job.
+            del fields[name]
+            fields["gres"] = fields.get("gres") or "none"
+
+
+def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
+    """What the job's variables say yields to what is said of this step."""
+    from_job = ENVIRONMENT
+    nodes_from, tasks_from = _came_from(options, "nodes"), _came_from(options, "ntasks")
+    places = ("nodelist", "nodefile", "exclude")
+    chosen_place = "relative" in options.settings or any(
+        _came_from(options, name) == COMMAND_LINE for name in places
+    )
+    if nodes_from == from_job and chosen_place:
+        fields.pop("nodes_min", None)
+        fields.pop("nodes_max", None)
+    per_node = _came_from(options, "ntasks-per-node")
+    if tasks_from == COMMAND_LINE and per_node == from_job:
+        fields.pop("ntasks_per_node", None)
+    if nodes_from == COMMAND_LINE and tasks_from == from_job and "ntasks_per_node" in fields:
+        fields["ntasks"] = fields["ntasks_per_node"] * fields["nodes_min"]
+    if _came_from(options, "nodelist") == from_job:
+        fields.pop("node_list", None)
+
+
+def _arbitrary(fields: "dict[str, Any]") -> None:
+    """SLURM_HOSTFILE, or -w, names the node of each task."""
+    path = os.environ.get("SLURM_HOSTFILE", "")
+    names: list[str] = []
+    if path:
+        try:
+            with open(path) as stream:
+                names = stream.read().split()
+        except OSError as problem:
+            raise OptionError(f"SLURM_HOSTFILE {path}: {problem.strerror}", 1) from None
+    elif fields.get("node_list"):
+        from pyslurm_ng.base.hostlist import expand
+
+        names = expand(fields["node_list"])
+    if not names:
+        raise OptionError(NO_HOSTS, 1)
+    ntasks = fields.get("ntasks", len(names))
+    if ntasks > len(names):
+        raise OptionError(f"hostfile names {len(names)} tasks' nodes, {ntasks} are wanted", 1)
+    fields["task_nodes"] = names[:ntasks]
+    for name in ("nodes_min", "nodes_max", "node_list"):
+        fields.pop(name, None)
+
+
+def step_name(options: "Options", program: str) -> str:
+    """Return -J, else the program's name; the job's own name does not count."""
+    if _came_from(options, "job-name") == COMMAND_LINE:
+        return str(options.request["name"])
+    return program.rpartition("/")[2]

@@ -1,0 +1,285 @@
+"""salloc's and srun's own job: asked for, waited for, watched, given back."""
+
+import os
+import select
+from time import monotonic
+
+from pyslurm_ng.cli.command import say
+from pyslurm_ng.cli.file_names import current_directory
+from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from pyslurm_ng.cli.step.signals import Signals
+    from pyslurm_ng.cli.submit.options import Options
+    from pyslurm_ng.wire.client import Client
+
+TIMEOUT, DEADLINE, CANCELLED = 6, 10, 4
+"""JobState values."""
+SIGINT, SIGTERM, SIGHUP, SIGQUIT = 2, 15, 1, 3
+ALREADY_DONE, NODES_BUSY = 2021, 2016
+_OF_THE_WHOLE = frozenset(
+    "SLURM_CLUSTER_NAME SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_SUBMIT_DIR "
+    "SLURM_SUBMIT_HOST".split()
+)
+"""Variables without a copy for each component."""
+_SAY_QUEUED_AFTER_S = 0.3
+_RECONNECT_S = 1.0
+
+
+class Revoked(Exception):
+    """The job ended before it began; lines were printed."""
+
+
+class Allocation:
+    """One interactive job and the open request that tells about it.
+
+    Attributes:
+        job_id: 0 until the controller has given one.
+        granted: what the controller said of the allocation.
+        over: how it ended, None while it lasts.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        options: "Options",
+        signals: "Signals",
+        further: "Sequence[Options]" = (),
+    ) -> None:
+        self.job_id = 0
+        self.granted: dict[str, Any] = {}
+        self.over: dict[str, Any] | None = None
+        self._client = client
+        self._options = options
+        self._further = further  # of the components of a heterogeneous job but the first
+        self._signals = signals
+        self._command = options.command
+        self._fields: dict[str, Any] = {}
+        self._sequence = 0
+        self._was_queued = False
+        self._is_quiet = "quiet" in options.settings
+
+    def _info(self, text: str) -> None:
+        if not self._is_quiet:
+            say(f"{self._command}: {text}")
+
+    # Asking and waiting -------------------------------------------------------------------------
+
+    def ask(self, *, is_kept: bool = False) -> None:
+        """Send the request and wait until the job has its resources.
+
+        Raises:
+            SlurmError: refused.
+            Revoked: a signal came, or the job ended while it waited.
+        """
+        request = self._options.request
+        self._options.flag(ov.INTERACTIVE)
+        self._fields = {
+            "request": request,
+            "environment": b"",
+            "is_kept": is_kept,
+            "request_id": os.urandom(16),
+        }
+        for component in self._further:
+            component.flag(ov.INTERACTIVE)
+        if self._further:
+            self._fields["components"] = [component.request for component in self._further]
+        self._sequence = self._client.begin("AllocateJob", self._fields)
+        wait_s = self._immediate_s()
+        give_up = monotonic() + wait_s if wait_s else float("inf")
+        say_at = monotonic() + _SAY_QUEUED_AFTER_S
+        while not self.granted:
+            now = monotonic()
+            until = min(give_up, say_at if not self._was_queued else float("inf"))
+            self._wait(min(until - now, 3600.0))
+            if self.over is not None:
+                self._ended_while_waiting()
+            if self.granted:
+                break
+            if monotonic() >= give_up and self.job_id:
+                self.give_back(0)
+                raise SlurmError(NODES_BUSY, "Requested nodes are busy")
+            if monotonic() >= say_at and self.job_id and not self._was_queued:
+                self._was_queued = True
+                if self._command == "salloc":
+                    self._info(f"Pending job allocation {self.job_id}")
+                self._info(f"job {self.job_id} queued and waiting for resources")
+        if self._was_queued:
+            self._info(f"job {self.job_id} has been allocated resources")
+
+    def _immediate_s(self) -> float:
+        if "immediate" not in self._options.settings:
+            return 0.0
+        return float(ov.number("immediate", self._options.settings["immediate"] or "1", 0) or 1)
+
+    def _wait(self, timeout_s: float) -> None:
+        """Take an answer or a signal; lost connections are made again."""
+        poll = select.poll()
+        poll.register(self._signals.descriptor, select.POLLIN)
+        descriptor = self._client.fileno()
+        if descriptor < 0:
+            self._ask_again()
+            descriptor = self._client.fileno()
+        if descriptor >= 0:
+            poll.register(descriptor, select.POLLIN)
+        else:
+            timeout_s = min(timeout_s, _RECONNECT_S)
+        for ready, _ in poll.poll(max(0, int(timeout_s * 1000) + 1)):
+            if ready == descriptor:
+                self.receive()
+            else:
+                self._signalled()
+
+    def _ask_again(self) -> None:
+        """The controller went away: the same request brings the same job back."""
+        try:
+            self._sequence = self._client.begin("AllocateJob", self._fields)
+        except SlurmError:
+            return
+
+    def receive(self) -> None:
+        """Take one answer."""
+        try:
+            _, reply, is_last = self._client.receive(60.0)
+        except SlurmError as problem:
+            if problem.sequence and not self.job_id:
+                raise
+            return
+        self.take(reply, is_last)
+
+    def take(self, reply: "dict[str, Any]", is_last: bool) -> None:
+        """Note what an answer to our request says."""
+        if "notes" in reply:
+            for note in reply["notes"]:
+                say(f"{self._command}: {note}")
+            if not self.job_id and self._options.verbose:
+                self._info(f"JobId={reply['job_id']} returned by the controller")
+            self.job_id = reply["job_id"]
+        elif "cpus_per_node" in reply:
+            self.granted = reply
+        elif "text" in reply:
+            say(reply["text"])
+        elif is_last and "state" in reply:
+            self.over = reply
+
+    def _ended_while_waiting(self) -> None:
+        assert self.over is not None
+        if self.over["state"] == DEADLINE:
+            say(f"{self._command}: Force Terminated job {self.job_id}")
+        say(f"{self._command}: Job allocation {self.job_id} has been revoked")
+        raise Revoked
+
+    def _signalled(self) -> None:
+        for number in self._signals.take():
+            if number not in (SIGINT, SIGTERM, SIGHUP, SIGQUIT):
+                continue
+            if not self.job_id:
+                self._wait_for_id()
+            if self.job_id:
+                self.give_back(0)
+                say(f"{self._command}: Job allocation {self.job_id} has been revoked.")
+            say(f"{self._command}: Job aborted due to signal")
+            raise Revoked
+
+    def _wait_for_id(self) -> None:
+        """The job must not stay behind when the signal came between request and answer."""
+        try:
+            _, reply, is_last = self._client.receive(5.0)
+        except SlurmError:
+            return
+        self.take(reply, is_last)
+
+    # Using --------------------------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Return the descriptor on which news of the job comes; -1 when the connection is lost."""
+        return self._client.fileno()
+
+    def variables(self) -> "dict[str, str]":
+        """Return what salloc sets for its command."""
+        found = _variables(self.granted, self._options)
+        components = self.granted.get("components")
+        if not components:
+            return found
+        found["SLURM_HET_SIZE"] = found["SLURM_PACK_SIZE"] = str(len(components))
+        for offset, options in enumerate((self._options, *self._further)):
+            for name, value in _variables(components[offset], options).items():
+                if name not in _OF_THE_WHOLE:
+                    found[f"{name}_HET_GROUP_{offset}"] = value
+                    found[f"{name}_PACK_GROUP_{offset}"] = value
+        return found
+
+    def give_back(self, status: int) -> None:
+        """End the job with a wait status; nothing if it has ended already."""
+        if not self.job_id or self.over is not None:
+            return
+        try:
+            self._client.change("CompleteJob", {"job_id": self.job_id, "exit_code": status})
+        except SlurmError as problem:
+            if problem.code != ALREADY_DONE:
+                say(f"{self._command}: error: Unable to clean up job allocation {self.job_id}: "
+                    f"{problem.text}")  # fmt: skip
+
+
+def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]":
+    """Return the variables of one job, or of one component as if it were a job of its own."""
+    request = options.request
+    found = {
+        "SLURM_CLUSTER_NAME": granted["cluster"],
+        "SLURM_JOBID": granted["job_id"],
+        "SLURM_JOB_ACCOUNT": granted["account"],
+        "SLURM_JOB_CPUS_PER_NODE": granted["cpus_per_node"],
+        "SLURM_JOB_ID": granted["job_id"],
+        "SLURM_JOB_NAME": granted["name"],
+        "SLURM_JOB_NODELIST": granted["nodes"],
+        "SLURM_JOB_NUM_NODES": granted["node_count"],
+        "SLURM_JOB_PARTITION": granted["partition"],
+        "SLURM_JOB_QOS": granted["qos"],
+        "SLURM_NNODES": granted["node_count"],
+        "SLURM_NODELIST": granted["nodes"],
+        "SLURM_SUBMIT_DIR": current_directory(),
+        "SLURM_SUBMIT_HOST": os.uname().nodename.partition(".")[0],
+        "SLURM_TASKS_PER_NODE": granted["tasks_per_node"],
+    }
+    if options_ntasks(options):
+        found["SLURM_NPROCS"] = found["SLURM_NTASKS"] = granted["ntasks"]
+    for name, variable in (
+        ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
+        ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
+        ("ntasks_per_core", "SLURM_NTASKS_PER_CORE"),
+        ("ntasks_per_gpu", "SLURM_NTASKS_PER_GPU"),
+        ("threads_per_core", "SLURM_THREADS_PER_CORE"),
+        ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
+        ("mem_per_cpu_mib", "SLURM_MEM_PER_CPU"),
+        ("mem_per_gpu_mib", "SLURM_MEM_PER_GPU"),
+        ("gpus", "SLURM_GPUS"),
+        ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
+        ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
+        ("cpus_per_gpu", "SLURM_CPUS_PER_GPU"),
+        ("distribution", "SLURM_DISTRIBUTION"),
+        ("hint", "SLURM_HINT"),
+        ("reservation", "SLURM_JOB_RESERVATION"),
+        ("licenses", "SLURM_JOB_LICENSES"),
+    ):
+        if request.get(name):
+            found[variable] = request[name]
+    if options.has_flag(ov.OVERCOMMIT):
+        found["SLURM_OVERCOMMIT"] = 1
+    if request.get("hint"):
+        # It has set them, and srun takes only one of them from its variables.
+        found.pop("SLURM_THREADS_PER_CORE", None)
+    if "mem-bind" in options.settings:
+        from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
+
+        found |= mem_bind_variables(options)
+    return {name: str(value) for name, value in found.items() if value != ""}
+
+
+def options_ntasks(options: "Options") -> bool:
+    """Return whether the number of tasks was asked for, in one way or another."""
+    return any(options.request.get(name) for name in ("ntasks", "ntasks_per_node"))

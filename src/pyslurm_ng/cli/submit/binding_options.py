@@ -1,0 +1,124 @@
+"""--cpu-bind and --mem-bind of the commands: reading, help, and what a step's tasks get of them."""
+
+from pyslurm_ng.base import bind_words
+from pyslurm_ng.base.bind_words import BindWords, BindWordsError
+from pyslurm_ng.cli.option_words import OptionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.submit.options import Options
+
+_CPU_HELP = """\
+CPU bind options:
+    --cpu-bind=         Bind tasks to CPUs
+        q[uiet]         bind without a word (default)
+        v[erbose]       tell each task's CPUs before it begins
+        no[ne]          do not bind
+        rank            a task's number on its node is its CPU's
+        map_cpu:<list>  a CPU for each task: <cpu1>,<cpu2>,...
+        mask_cpu:<list> a mask of CPUs for each task: <mask1>,<mask2>,...
+        rank_ldom       a task's number on its node is its NUMA node's
+        map_ldom:<list> a NUMA node for each task: <node1>,<node2>,...
+        mask_ldom:<list>a mask of NUMA nodes for each task: <mask1>,<mask2>,...
+        sockets         to the sockets of the task's CPUs
+        cores           to the cores of the task's CPUs
+        threads         to the task's CPUs
+        ldoms           to the NUMA nodes of the task's CPUs
+        one_thread      with the four above: one thread of each core
+        help            show this
+"""
+_MEM_HELP = """\
+Memory bind options:
+    --mem-bind=         Bind memory to NUMA nodes
+        q[uiet]         bind without a word (default)
+        v[erbose]       tell each task's NUMA nodes before it begins
+        no[ne]          do not bind (default)
+        local           memory of the NUMA node that the task runs on
+        rank            a task's number on its node is its NUMA node's
+        map_mem:<list>  a NUMA node for each task: <node1>,<node2>,...
+        mask_mem:<list> a mask of NUMA nodes for each task: <mask1>,<mask2>,...
+        p[refer]        prefer the first of these nodes, others serve too
+        sort, nosort    whether free pages are sorted; without effect
+        help            show this
+"""
+_OF_HINTS = {
+    "compute_bound": "cores", "memory_bound": "cores", "multithread": "threads",
+    "nomultithread": "threads",
+}  # fmt: skip
+
+
+def read(options: "Options", name: str, value: str) -> None:
+    """Read one of the options as it is given.
+
+    Raises:
+        OptionError: a word that is none of it.
+        Told: help was asked for.
+    """
+    is_cpu = name.startswith("cpu")
+    try:
+        found = bind_words.cpu_bind(value) if is_cpu else bind_words.mem_bind(value)
+    except BindWordsError as error:
+        if is_cpu:
+            raise OptionError(f"{error}\nfatal: Failed to parse --cpu-bind= values.", 1) from None
+        raise OptionError(str(error)) from None
+    if found.is_help:
+        options.tell(_CPU_HELP if is_cpu else _MEM_HELP)
+    options.settings["cpu-bind" if is_cpu else "mem-bind"] = found.text()
+
+
+def without_found_masks(environment: "dict[str, str]") -> "dict[str, str]":
+    """Return the variables without a SLURM_CPU_BIND that a step's node has found out.
+
+    Those masks are for the tasks of that step; an srun started by one of them binds anew. What the
+    user said there stays.
+    """
+    name = "SLURM_CPU_BIND"
+    found = "".join(environment.get(f"{name}_{part}", "") for part in ("TYPE", "LIST"))
+    is_found = found.startswith("mask_cpu:0x") and environment.get(name, "").endswith(f",{found}")
+    if not is_found or "SLURM_STEP_ID" not in environment:
+        return environment
+    return {key: value for key, value in environment.items() if key != name}
+
+
+def step_cpu_bind(options: "Options") -> BindWords:
+    """Return how the tasks of a step are to be bound, from all options that say something of it."""
+    request = options.request
+    found = bind_words.cpu_bind(options.settings.get("cpu-bind", ""))
+    hint = request.get("hint", "")
+    if found.kind:
+        return found
+    if hint:
+        found.kind = _OF_HINTS[hint]
+        if hint == "nomultithread":
+            found.flags.add("one_thread")
+    elif request.get("threads_per_core"):
+        found.kind = "threads"
+    elif request.get("ntasks_per_core") or request.get("cores_per_socket"):
+        found.kind = "cores"
+    elif request.get("ntasks_per_socket") or request.get("sockets_per_node"):
+        found.kind = "sockets"
+    return found
+
+
+def cpu_bind_variables(options: "Options") -> "dict[str, str]":
+    """Return SLURM_CPU_BIND and its parts as srun tells them; nodes that bind tell more."""
+    return _variables("SLURM_CPU_BIND", bind_words.cpu_bind(options.settings.get("cpu-bind", "")))
+
+
+def mem_bind_variables(options: "Options") -> "dict[str, str]":
+    """Return SLURM_MEM_BIND and its parts, {} without --mem-bind."""
+    text = options.settings.get("mem-bind", "")
+    if not text:
+        return {}
+    words = bind_words.mem_bind(text)
+    found = _variables("SLURM_MEM_BIND", words)
+    return found | ({"SLURM_MEM_BIND_PREFER": "prefer"} if "prefer" in words.flags else {})
+
+
+def _variables(name: str, words: BindWords) -> "dict[str, str]":
+    return {
+        name: words.text(),
+        f"{name}_LIST": words.list_text,
+        f"{name}_TYPE": words.kind_text,
+        f"{name}_VERBOSE": words.loudness,
+    }

@@ -1,0 +1,284 @@
+"""Options inside a batch script: `#SBATCH`, and the usual ones of `#PBS` and `#BSUB`."""
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.options import SCRIPT, Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Pairs: TypeAlias = list[tuple[str, str | None]]
+
+_BLANKS = " \t\r\v\f"
+
+
+def apply_directives(
+    options: Options, script: bytes, shown: str, ignore_pbs: bool
+) -> "list[Pairs]":
+    """Read the options that a script's leading comments give.
+
+    Returns the options of each further component: those behind `#SBATCH hetjob`.
+
+    Args:
+        shown: the script's name in errors, `stdin` without one.
+        ignore_pbs: pass over the lines of other systems.
+
+    Raises:
+        OptionError: an option or its value is wrong; the text names the line where Slurm does.
+    """
+    further: list[Pairs] = []
+    for number, line in _comment_lines(script):
+        if line.startswith("#SBATCH"):
+            words = split_directive(line[7:], f"{shown}: line {number}")
+            if words in (["hetjob"], ["packjob"]):
+                further.append([])
+                continue
+            pairs, rest = options.split_words(words)
+            if rest:
+                raise OptionError(f"Invalid directive found in batch script: {rest[0]}")
+            if further:
+                further[-1] += pairs
+            else:
+                options.apply_all(pairs, SCRIPT)
+        elif further:
+            continue  # other systems have no components
+        elif not ignore_pbs and line.startswith(("#PBS", "#BSUB")):
+            prefix = "#PBS" if line.startswith("#PBS") else "#BSUB"
+            words = split_directive(line[len(prefix) :], f"{shown}: line {number}")
+            translate = _pbs if prefix == "#PBS" else _bsub
+            options.apply_all(translate(words), SCRIPT)
+    return further
+
+
+def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
+    """Return (number, text) of the lines up to the first that is neither blank nor a comment."""
+    found = []
+    number = 0
+    position = 0
+    while position < len(script):
+        end = script.find(b"\n", position)
+        end = len(script) if end < 0 else end
+        line = script[position:end]
+        number += 1
+        position = end + 1
+        if not line.strip():
+            continue
+        if line[:1] != b"#":
+            break
+        if line[:2] in (b"#S", b"#P", b"#B"):
+            found.append((number, line.decode("utf-8", "surrogateescape")))
+    return found
+
+
+def split_directive(text: str, where: str) -> "list[str]":
+    """Return the words of a line: blanks part them, quotes and backslashes keep them, # ends them.
+
+    Raises:
+        OptionError: a quotation mark has no partner.
+    """
+    words: list[str] = []
+    word: str | None = None
+    quote = ""
+    position = 0
+    body = text.strip(_BLANKS)
+    while position < len(body):
+        letter = body[position]
+        position += 1
+        if letter == "\\" and quote != "'" and position < len(body):
+            word = (word or "") + body[position]
+            position += 1
+        elif quote:
+            if letter == quote:
+                quote = ""
+            else:
+                word = (word or "") + letter
+        elif letter in "'\"":
+            quote = letter
+            word = word or ""
+        elif letter in _BLANKS:
+            if word is not None:
+                words.append(word)
+            word = None
+        elif letter == "#" and word is None:
+            break
+        else:
+            word = (word or "") + letter
+    if quote:
+        raise OptionError(f"{where}: Unmatched `{quote}` in [{body}]", 1, "fatal: ")
+    if word is not None:
+        words.append(word)
+    return words
+
+
+# PBS --------------------------------------------------------------------------------------------
+
+_PBS_TEXTS = {
+    "A": "account", "a": "begin", "e": "error", "o": "output", "M": "mail-user", "N": "job-name",
+    "q": "partition", "J": "array", "t": "array", "d": "chdir", "w": "chdir", "P": "wckey",
+}  # fmt: skip
+_PBS_MAIL = {"a": "FAIL", "b": "BEGIN", "e": "END", "n": "NONE"}
+_PBS_DEPENDENCIES = ("after", "afterok", "afternotok", "afterany")
+
+
+def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple[str, str]]":
+    """Return (letter or word behind the dash, value) of a line in another system's options."""
+    found = []
+    position = 0
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if word[:1] != "-" or len(word) < 2:
+            raise OptionError(f"Invalid directive found in batch script: {prefix} {word}")
+        name, value = word[1], word[2:]
+        if prefix == "#BSUB" and len(word) > 2 and word[1:].isalpha():
+            name, value = word[1:], ""
+        if name not in switches and not value:
+            if position == len(words):
+                raise OptionError(f"{prefix} -{name} requires an argument")
+            value = words[position]
+            position += 1
+        found.append((name, value))
+    return found
+
+
+def _pbs(words: "list[str]") -> "Pairs":
+    """Translate one line of #PBS.
+
+    Raises:
+        OptionError: an option that has no counterpart here.
+    """
+    pairs: Pairs = []
+    for letter, value in _letter_pairs(words, "#PBS", "hIVXz"):
+        if letter in _PBS_TEXTS:
+            pairs.append((_PBS_TEXTS[letter], value.partition("@")[0] if letter == "q" else value))
+        elif letter == "l":
+            pairs += _pbs_resources(value)
+        elif letter == "m":
+            events = [_PBS_MAIL[event] for event in value if event in _PBS_MAIL]
+            pairs.append(("mail-type", ",".join(events) or "NONE"))
+        elif letter == "r":
+            pairs.append(("requeue" if value[:1].lower() == "y" else "no-requeue", None))
+        elif letter == "h":
+            pairs.append(("hold", None))
+        elif letter == "V":
+            pairs.append(("export", "ALL"))
+        elif letter == "v":
+            pairs.append(("export", f"ALL,{value}"))
+        elif letter == "p":
+            pairs.append(("nice", str(-int(value)) if value.lstrip("+-").isdigit() else "0"))
+        elif letter == "W" and value.startswith("depend="):
+            kind = value[7:].partition(":")[0]
+            if kind not in _PBS_DEPENDENCIES:
+                raise OptionError(f"#PBS -W {value} is not implemented yet", 1)
+            pairs.append(("dependency", value[7:]))
+        elif letter in ("j", "S", "k"):
+            continue  # output is joined and the interpreter taken from the first line anyway
+        else:
+            raise OptionError(f"#PBS -{letter} is not implemented yet", 1)
+    return pairs
+
+
+def _pbs_resources(text: str) -> "Pairs":
+    """Translate the resource list `nodes=2:ppn=4,walltime=1:00:00,mem=4gb`."""
+    pairs: Pairs = []
+    for word in text.split(","):
+        name, _, value = word.partition("=")
+        if name in ("nodes", "select"):
+            pairs += _pbs_nodes(value)
+        elif name in ("walltime", "cput"):
+            pairs.append(("time", value))
+        elif name in ("mem", "pmem", "vmem", "pvmem"):
+            option = "mem-per-cpu" if name.startswith("p") else "mem"
+            pairs.append((option, _pbs_size(value)))
+        elif name in ("ncpus", "procs"):
+            pairs.append(("ntasks" if name == "procs" else "cpus-per-task", value))
+        elif name in ("ngpus", "gpus"):
+            pairs.append(("gpus", value))
+        elif name == "file":
+            pairs.append(("tmp", _pbs_size(value)))
+        elif name == "host":
+            pairs.append(("nodelist", value))
+        elif name == "nice":
+            pairs.append(("nice", value))
+        elif name not in ("place", "naccesspolicy"):
+            raise OptionError(f"#PBS -l {name} is not implemented yet", 1)
+    return pairs
+
+
+def _pbs_nodes(text: str) -> "Pairs":
+    count, *properties = text.split(":")
+    pairs: Pairs = [("nodes", count)] if count.isdigit() else [("nodelist", count)]
+    for word in properties:
+        name, equals, value = word.partition("=")
+        if name in ("ppn", "mpiprocs"):
+            pairs.append(("ntasks-per-node", value))
+        elif name == "ncpus":
+            pairs.append(("mincpus", value))
+        elif name in ("gpus", "ngpus"):
+            pairs.append(("gpus-per-node", value))
+        elif name == "mem":
+            pairs.append(("mem", _pbs_size(value)))
+        elif not equals:
+            pairs.append(("constraint", name))
+        else:
+            raise OptionError(f"#PBS -l nodes=...:{word} is not implemented yet", 1)
+    return pairs
+
+
+def _pbs_size(text: str) -> str:
+    """Return `4gb`, `4096b` or `100mw` in the form of --mem."""
+    lowered = text.lower()
+    if lowered.endswith(("b", "w")):
+        factor = 8 if lowered.endswith("w") else 1
+        lowered = lowered[:-1]
+        suffix = lowered[-1:] if lowered[-1:].isalpha() else ""
+        digits = lowered[: len(lowered) - len(suffix)]
+        if digits.isdigit():
+            amount = int(digits) * factor
+            return f"{amount}{suffix}" if suffix else f"{-(-amount >> 10)}k"
+    return text
+
+
+# LSF --------------------------------------------------------------------------------------------
+
+_BSUB_TEXTS = {
+    "J": "job-name", "q": "partition", "o": "output", "oo": "output", "e": "error",
+    "eo": "error", "i": "input", "P": "account", "cwd": "chdir", "u": "mail-user",
+    "n": "ntasks", "b": "begin", "m": "nodelist", "G": "account",
+}  # fmt: skip
+
+
+def _bsub(words: "list[str]") -> "Pairs":
+    """Translate one line of #BSUB.
+
+    Raises:
+        OptionError: an option that has no counterpart here.
+    """
+    pairs: Pairs = []
+    for name, value in _letter_pairs(words, "#BSUB", "xrHBNK"):
+        if name in _BSUB_TEXTS:
+            if name == "J" and "[" in value:
+                value, _, array = value.rstrip("]").partition("[")
+                pairs.append(("array", array))
+            pairs.append((_BSUB_TEXTS[name], value.replace("%J", "%j").replace("%I", "%a")))
+        elif name == "W":
+            hours, colon, minutes = value.partition(":")
+            pairs.append(("time", f"{hours}:{minutes}:00" if colon else hours))
+        elif name == "M":
+            pairs.append(("mem-per-cpu", _bsub_size(value)))
+        elif name == "x":
+            pairs.append(("exclusive", None))
+        elif name == "H":
+            pairs.append(("hold", None))
+        elif name == "r":
+            pairs.append(("requeue", None))
+        elif name in ("B", "N"):
+            pairs.append(("mail-type", "BEGIN" if name == "B" else "END"))
+        else:
+            raise OptionError(f"#BSUB -{name} is not implemented yet", 1)
+    return pairs
+
+
+def _bsub_size(text: str) -> str:
+    """Return a memory limit, in KiB unless it has a suffix, in the form of --mem."""
+    return f"{text}K" if text.isdigit() else text.lower().removesuffix("b")

@@ -1,0 +1,85 @@
+"""Options of heterogeneous jobs: `:` between the components on a command line.
+
+Every component has options of its own. Some say something about the job rather than its resources;
+those hold for all components behind the one they were given to, until another value is given.
+"""
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, SCRIPT, Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Pairs: TypeAlias = list[tuple[str, str | None]]
+
+MOST_COMPONENTS = 128
+PASSED_ON = frozenset(
+    "account acctg-freq begin chdir clusters cluster-constraint comment deadline delay-boot "
+    "dependency distribution epilog error exclude export export-file get-user-env gid hold "
+    "ignore-pbs immediate input job-name kill-on-bad-exit kill-on-invalid-dep label mail-type "
+    "mail-user mcs-label mpi msg-timeout nice no-kill no-requeue open-mode output parsable "
+    "priority profile prolog propagate qos quiet quit-on-interrupt reboot requeue reservation "
+    "signal slurmd-debug task-epilog task-prolog test-only time time-min uid unbuffered verbose "
+    "wait wait-all-nodes wckey wrap".split()
+)
+
+
+def split_groups(options: Options, operands: "list[str]") -> "tuple[list[Pairs], list[str]]":
+    """Return the options of each further component and the operands behind the last of them.
+
+    Raises:
+        OptionError: as `Options.split_words`.
+    """
+    groups: list[Pairs] = []
+    while operands[:1] == [":"]:
+        pairs, operands = options.split_words(operands[1:])
+        groups.append(pairs)
+    return groups, operands
+
+
+def next_component(
+    before: Options,
+    directives: "Pairs",
+    pairs: "Pairs",
+    environment: "dict[str, str]",
+) -> Options:
+    """Return the options of the component behind `before`, weakest source first.
+
+    Args:
+        directives: what the script says of this component.
+        pairs: what the command line says of it.
+
+    Raises:
+        OptionError: a value is wrong.
+    """
+    options = Options(before.command)
+    for name, (_, value) in before.given.items():
+        if name in PASSED_ON:
+            options.apply(name, value, SCRIPT)
+    options.apply_all(directives, SCRIPT)
+    options.apply_environment(environment)
+    options.apply_all(pairs, COMMAND_LINE)
+    return options
+
+
+def further_components(
+    first: Options,
+    directives: "list[Pairs]",
+    groups: "list[Pairs]",
+    environment: "dict[str, str]",
+) -> "list[Options]":
+    """Return the options of all components but the first.
+
+    Raises:
+        OptionError: a value is wrong, or there are too many of them.
+    """
+    count = max(len(directives), len(groups))
+    if count >= MOST_COMPONENTS:
+        raise OptionError(f"too many components; {MOST_COMPONENTS} are allowed", 1)
+    found = [first]
+    for place in range(count):
+        script = directives[place] if place < len(directives) else []
+        line = groups[place] if place < len(groups) else []
+        found.append(next_component(found[-1], script, line, environment))
+    return found[1:]

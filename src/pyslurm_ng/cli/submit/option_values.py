@@ -1,0 +1,550 @@
+"""Values of submission options: each function reads one text and says what is wrong as Slurm does.
+
+They write into an `Options` (see `options`): fields of the job request, bits of its flags, or
+settings that only the command itself needs.
+"""
+
+from pyslurm_ng.base import units
+from pyslurm_ng.cli.option_words import OptionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.submit.options import Options
+
+# Bits of JobRequest.flags and mail_type; `model.job` has them too, but imports msgspec. A test
+# compares the two.
+HOLD, REQUEUE, NO_REQUEUE, NO_KILL = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+OVERSUBSCRIBE, EXCLUSIVE = 1 << 4, 1 << 5
+EXCLUSIVE_USER, EXCLUSIVE_MCS, EXCLUSIVE_TOPO = 1 << 6, 1 << 7, 1 << 8
+OVERCOMMIT, CONTIGUOUS, SPREAD, USE_MIN_NODES = 1 << 9, 1 << 10, 1 << 11, 1 << 12
+KILL_INVALID_DEP, KEEP_INVALID_DEP = 1 << 14, 1 << 15
+OPEN_APPEND, OPEN_TRUNCATE = 1 << 16, 1 << 17
+WAIT_ALL_NODES, GET_USER_ENV = 1 << 18, 1 << 19
+GRES_DISABLE_BIND, GRES_ENFORCE_BIND = 1 << 20, 1 << 21
+GRES_ONE_TASK_SHARING, GRES_MANY_TASKS_SHARING = 1 << 22, 1 << 35
+NICE_SET, IMMEDIATE, INTERACTIVE = 1 << 23, 1 << 24, 1 << 25
+EXPORT_NONE, NTASKS_SET, MEM_SET = 1 << 26, 1 << 27, 1 << 28
+NODES_SET, SIGNAL_BATCH, SIGNAL_RESV = 1 << 30, 1 << 31, 1 << 32
+CONSOLIDATE_SEGMENTS, SPREAD_SEGMENTS = 1 << 33, 1 << 34
+
+MAIL_WORDS = {
+    "NONE": 0, "BEGIN": 1, "END": 2, "FAIL": 4, "REQUEUE": 8, "TIME_LIMIT": 16,
+    "TIME_LIMIT_90": 32, "TIME_LIMIT_80": 64, "TIME_LIMIT_50": 128, "STAGE_OUT": 256,
+    "ARRAY_TASKS": 512, "INVALID_DEPEND": 1024, "ALL": 1 | 2 | 4 | 8 | 256 | 1024,
+}  # fmt: skip
+SIGNAL_NAMES = {
+    "HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "KILL": 9, "USR1": 10, "SEGV": 11, "USR2": 12,
+    "PIPE": 13, "ALRM": 14, "TERM": 15, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21,
+    "TTOU": 22, "URG": 23, "XCPU": 24, "XFSZ": 25, "VTALRM": 26, "PROF": 27, "WINCH": 28,
+}  # fmt: skip
+RLIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
+HINTS = ("compute_bound", "memory_bound", "multithread", "nomultithread")
+_NICE_LIMIT = 2147483645
+_COUNT_LIMIT = 2147483647
+
+
+NO_HOSTS = (
+    "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option"
+)
+NO_SOCKETS = (
+    "--gpus-per-socket option requires --sockets-per-node specification\n"
+    "Invalid generic resource (gres) specification"
+)
+_LARGEST_PRIORITY = 4294967294
+
+
+def invalid(name: str) -> OptionError:
+    """Return Slurm's error for a value of the wrong form."""
+    return OptionError(f"Invalid --{name} specification")
+
+
+def number(name: str, value: str, least: int = 1) -> int:
+    """Return a count with an optional suffix k or m."""
+    try:
+        found = units.parse_count(value)
+    except units.UnitError:
+        found = -1
+    if not least <= found <= _COUNT_LIMIT:
+        raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
+    return found
+
+
+# Size -----------------------------------------------------------------------------------------
+
+
+def nodes(options: "Options", name: str, value: str) -> None:
+    """`4`, `2-4`, `1k`, and lists of sizes: `1,2,4`, `2-10:2`."""
+    options.request.pop("node_sizes", None)
+    if "," in value or ":" in value:
+        low, high = _node_sizes(value)
+        options.request["node_sizes"] = value
+        options.request["nodes_min"], options.request["nodes_max"] = low, high
+        options.flag(NODES_SET)
+        return
+    low_text, dash, high_text = value.partition("-")
+    try:
+        low = units.parse_count(low_text)
+        high = units.parse_count(high_text) if dash else low
+    except units.UnitError:
+        raise OptionError(f'"{value}" is not a valid node count') from None
+    if high > _COUNT_LIMIT:
+        raise OptionError(f'"{value}" is not a valid node count')
+    if high < low:
+        raise OptionError(f"Maximum node count {high} is less than minimum node count {low}")
+    options.request["nodes_min"], options.request["nodes_max"] = low, high
+    options.flag(NODES_SET)
+
+
+def _node_sizes(value: str) -> tuple[int, int]:
+    """Return the least and the largest of a list of node counts."""
+    ends: list[int] = []
+    for part in value.split(","):
+        span, colon, step = part.partition(":")
+        low, dash, high = span.partition("-")
+        words = [low, *([high] if dash else []), *([step] if colon else [])]
+        if not all(word.isascii() and word.isdigit() and len(word) < 8 for word in words):
+            raise OptionError(f'"{value}" is not a valid node count')
+        first, last = int(low), int(high) if dash else int(low)
+        if (colon and (not dash or not int(step))) or not 0 < first <= last <= _COUNT_LIMIT:
+            raise OptionError(f'"{value}" is not a valid node count')
+        ends += (first, last - (last - first) % int(step) if colon else last)
+    return min(ends), max(ends)
+
+
+def ntasks(options: "Options", name: str, value: str) -> None:
+    """`-n 8`."""
+    options.request["ntasks"] = number(name, value)
+    options.flag(NTASKS_SET)
+
+
+def memory(options: "Options", name: str, value: str) -> None:
+    """The three memory options exclude one another; which of them counts is settled at the end."""
+    try:
+        options.memory[name] = units.parse_mem_mib(value)
+    except units.UnitError:
+        raise invalid(name) from None
+
+
+def mebibytes(options: "Options", name: str, value: str) -> None:
+    """`--tmp`."""
+    try:
+        options.request["tmp_mib"] = units.parse_mem_mib(value)
+    except units.UnitError:
+        raise invalid(name) from None
+
+
+def gpus(options: "Options", name: str, value: str) -> None:
+    """`2`, `a100:2`, `a100:1,v100:3`; a type alone is one of it."""
+    words = []
+    for word in value.split(","):
+        kind, _, count = word.rpartition(":")
+        if not (count.isascii() and count.isdigit()):
+            if kind or not count or not count.replace("_", "").replace("-", "").isalnum():
+                raise invalid(name)
+            kind, count = count, "1"
+        words.append(f"{kind}:{int(count)}" if kind else str(int(count)))
+    options.request[name.replace("-", "_")] = ",".join(words)
+    options.resources.append("gpu")
+
+
+def gres_flags(options: "Options", name: str, value: str) -> None:
+    """How devices and cores belong together."""
+    for word in value.lower().split(","):
+        if word == "enforce-binding":
+            options.flag(GRES_ENFORCE_BIND, GRES_DISABLE_BIND)
+        elif word == "disable-binding":
+            options.flag(GRES_DISABLE_BIND, GRES_ENFORCE_BIND)
+        elif word == "one-task-per-sharing":
+            options.flag(GRES_ONE_TASK_SHARING, GRES_MANY_TASKS_SHARING)
+        elif word == "multiple-tasks-per-sharing":
+            options.flag(GRES_MANY_TASKS_SHARING, GRES_ONE_TASK_SHARING)
+        elif word == "allow-task-sharing" and options.command == "srun":
+            options.request.setdefault("gpu_bind", "none")
+        else:
+            raise invalid(name)
+
+
+def extra_node_info(options: "Options", name: str, value: str) -> None:
+    """`-B sockets[:cores[:threads]]`, least counts; `*` for any."""
+    words = value.split(":")
+    fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
+    if len(words) > len(fields):
+        raise invalid(name)
+    for word, field in zip(words, fields, strict=False):
+        if word == "*":
+            continue
+        if not (word.isascii() and word.isdigit() and 0 < int(word) <= 65535):
+            raise invalid(name)
+        options.request[field] = int(word)
+
+
+def gres(options: "Options", name: str, value: str) -> None:
+    """Generic resources per node; `none` and `help` are words of their own."""
+    from pyslurm_ng.base.tres import TresError, parse_gres
+
+    if value == "help":
+        options.tell("Valid gres options are:\nname[[:type]:count]\n")
+    try:
+        found = parse_gres(value)
+    except TresError:
+        raise OptionError("Invalid Trackable RESource (TRES) specification", 1) from None
+    options.resources += [item.name for item in found]
+    options.request["gres"] = value if found else ""
+
+
+def tres_per_task(options: "Options", name: str, value: str) -> None:
+    """`cpu=2,gres/gpu:a100=1`: the CPUs and GPUs of it are those of the plain options."""
+    from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
+
+    try:
+        found = parse_tres_per_task(value)
+        others = parse_gres(found.gres)
+    except TresError as error:
+        if "implemented" in str(error):
+            raise OptionError(f"--tres-per-task={error}", 1) from None
+        raise OptionError("Invalid Trackable RESource (TRES) specification", 1) from None
+    if found.cpus:
+        options.request["cpus_per_task"] = number(name, str(found.cpus))
+    if found.gpus:
+        options.request["gpus_per_task"] = found.gpus
+        options.resources.append("gpu")
+    if found.gres:
+        options.request["tres_per_task"] = found.gres
+    options.resources += [item.name for item in others]
+
+
+# Time -----------------------------------------------------------------------------------------
+
+
+def time_limit(options: "Options", name: str, value: str) -> None:
+    """`--time` and `--time-min`; 0 is no limit."""
+    try:
+        minutes = units.parse_time_limit_min(value)
+    except units.UnitError:
+        raise invalid(name) from None
+    field = "time_limit_min" if name == "time" else "time_min_min"
+    options.request[field] = minutes or units.INFINITE
+
+
+def moment(options: "Options", name: str, value: str) -> None:
+    """`--begin` and `--deadline`."""
+    from time import time
+
+    from pyslurm_ng.base.dates import DateError, parse_date
+
+    try:
+        options.request[f"{name}_us"] = parse_date(value, int(time())) * 1_000_000
+    except DateError as problem:
+        options.complain(str(problem))
+        raise invalid(name) from None
+
+
+def nice(options: "Options", name: str, value: "str | None") -> None:
+    """`--nice` is 100; text that is no number counts as 0, as in Slurm."""
+    found = 100
+    if value is not None:
+        sign = value[:1] if value[:1] in ("+", "-") else ""
+        rest = value[len(sign) :]
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+        found = int(digits or "0") * (-1 if sign == "-" else 1)
+    if abs(found) > _NICE_LIMIT:
+        raise OptionError(f"Nice value out of range (+/- {_NICE_LIMIT})", 1)
+    options.request["nice"] = found
+    options.flag(NICE_SET)
+
+
+def priority(options: "Options", name: str, value: str) -> None:
+    """A fixed priority, for operators."""
+    if value.lower() == "top":
+        raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
+    wanted = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
+    if wanted >= _LARGEST_PRIORITY:
+        raise OptionError(f"Priority must be < {_LARGEST_PRIORITY}", 1)
+    options.request["priority"] = wanted
+
+
+def signal(options: "Options", name: str, value: str) -> None:
+    """`[R][B]:signal[@seconds]`."""
+    head, colon, rest = value.partition(":")
+    bits = 0
+    if colon:
+        if not head or head.strip("RBrb"):
+            raise invalid(name)
+        bits = SIGNAL_BATCH * ("B" in head.upper()) | SIGNAL_RESV * ("R" in head.upper())
+    else:
+        rest = head
+    word, at, seconds = rest.partition("@")
+    if at and not (seconds.isdigit() and int(seconds) <= 65535):
+        raise invalid(name)
+    found = signal_number(word)
+    if not found:
+        raise invalid(name)
+    options.flag(bits, SIGNAL_BATCH | SIGNAL_RESV)
+    options.request["signal"] = found
+    options.request["signal_before_s"] = int(seconds) if at else 60
+
+
+def signal_number(word: str) -> int:
+    """Return the number of a signal by name, with or without SIG, or by number; 0 for neither."""
+    if word.isdigit():
+        return int(word) if 0 < int(word) < 65 else 0
+    return SIGNAL_NAMES.get(word.upper().removeprefix("SIG"), 0)
+
+
+# Switches and choices -------------------------------------------------------------------------
+
+
+def switches(options: "Options", name: str, value: str) -> None:
+    """`count[@time]`: leaf switches at most, and how long to wait for so few of them."""
+    count, at, wait = value.partition("@")
+    if count or not at:
+        options.request["switches"] = number(name, count, 1)
+        options.request.setdefault(
+            "switches_wait_s", units.INFINITE
+        )  # SchedulerParameters bound it
+    if at:
+        try:
+            wait_s = units.parse_time_limit_s(wait)
+        except units.UnitError:
+            raise invalid(name) from None
+        options.request["switches_wait_s"] = wait_s
+
+
+def exclusive(options: "Options", name: str, value: "str | None") -> None:
+    """Whole nodes, or nodes shared with some only."""
+    kinds = {"user": EXCLUSIVE_USER, "mcs": EXCLUSIVE_MCS, "topo": EXCLUSIVE_TOPO}
+    if value is None or value.lower() in ("exclusive", "node"):
+        options.flag(EXCLUSIVE, OVERSUBSCRIBE)
+    elif value.lower() in kinds:
+        options.flag(kinds[value.lower()], OVERSUBSCRIBE)
+    else:
+        raise invalid(name)
+
+
+def oversubscribe(options: "Options", name: str, value: "str | None") -> None:
+    """Shared nodes where the partition lets the job choose."""
+    options.flag(OVERSUBSCRIBE, EXCLUSIVE)
+
+
+def requeue(options: "Options", name: str, value: "str | None") -> None:
+    """`--requeue`."""
+    if value is not None:
+        if value.lower() == "expedite":
+            raise OptionError("--requeue=expedite is not implemented yet", 1)
+        raise invalid(name)
+    options.flag(REQUEUE, NO_REQUEUE)
+
+
+def no_requeue(options: "Options", name: str, value: "str | None") -> None:
+    """`--no-requeue`."""
+    options.flag(NO_REQUEUE, REQUEUE)
+
+
+def no_kill(options: "Options", name: str, value: "str | None") -> None:
+    """`--no-kill[=off]`."""
+    if value is None or value == "set":
+        options.flag(NO_KILL)
+    elif value.lower() in ("off", "no"):
+        options.flag(0, NO_KILL)
+    else:
+        raise invalid(name)
+
+
+def open_mode(options: "Options", name: str, value: str) -> None:
+    """`append` or `truncate`, by their first letter."""
+    if value[:1].lower() not in ("a", "t"):
+        raise invalid(name)
+    append = value[0].lower() == "a"
+    options.flag(OPEN_APPEND if append else OPEN_TRUNCATE, OPEN_TRUNCATE if append else OPEN_APPEND)
+
+
+def kill_on_invalid_dep(options: "Options", name: str, value: str) -> None:
+    """`yes` or `no`."""
+    if value.lower() not in ("yes", "no"):
+        raise invalid(name)
+    yes = value.lower() == "yes"
+    options.flag(
+        KILL_INVALID_DEP if yes else KEEP_INVALID_DEP, KEEP_INVALID_DEP if yes else KILL_INVALID_DEP
+    )
+
+
+def wait_all_nodes(options: "Options", name: str, value: str) -> None:
+    """0 or 1; our jobs always start when all their nodes are ready."""
+    if value not in ("0", "1"):
+        raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
+    options.request["wait_all_nodes"] = int(value)
+
+
+def mail_type(options: "Options", name: str, value: str) -> None:
+    """A list of events."""
+    bits = 0
+    for word in value.split(","):
+        if word.strip().upper() not in MAIL_WORDS:
+            raise invalid(name)
+        bits |= MAIL_WORDS[word.strip().upper()]
+    options.request["mail_type"] = bits
+
+
+def distribution(options: "Options", name: str, value: str) -> None:
+    """`block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`."""
+    layout, comma, pack = value.partition(",")
+    if comma and pack.lower() not in ("pack", "nopack"):
+        raise invalid(name)
+    levels = layout.lower().split(":")
+    first = levels[0]
+    if first.startswith("plane"):
+        size = first.removeprefix("plane").lstrip("=")
+        if not size.isdigit() or not int(size):
+            refused = invalid(name)
+            text = f"Invalid plane size or size not specified\n{refused.text}"
+            raise OptionError(text, refused.code)
+        options.request["plane_size"] = int(size)
+    elif first not in ("block", "cyclic", "arbitrary", "*"):
+        raise invalid(name)
+    if len(levels) > 3 or any(
+        level not in ("block", "cyclic", "fcyclic", "*") for level in levels[1:]
+    ):
+        raise invalid(name)
+    options.request["distribution"] = value
+
+
+def hint(options: "Options", name: str, value: str) -> None:
+    """A preset for threads and memory."""
+    if value == "help":
+        options.tell("Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n")
+    if value.lower() not in HINTS:
+        raise OptionError(f'unrecognized --hint argument "{value}", see --hint=help', 1)
+    options.request["hint"] = value.lower()
+    if value.lower() != "multithread":
+        options.request["threads_per_core"] = 1
+    if value.lower() == "memory_bound":
+        options.request["cores_per_socket"] = 1
+
+
+def binding(options: "Options", name: str, value: str) -> None:
+    """What tasks are bound to."""
+    from pyslurm_ng.cli.submit.binding_options import read
+
+    read(options, name, value)
+
+
+def oom_kill_step(options: "Options", name: str, value: "str | None") -> None:
+    """Whether a task that runs out of memory takes its step along."""
+    if value not in (None, "", "0", "1"):
+        raise OptionError(f"Invalid --{name} specification: {value}; 0 or 1 is allowed", 1)
+    options.request["oom_kill_step"] = int(value or 1)
+
+
+def resv_ports(options: "Options", name: str, value: "str | None") -> None:
+    """How many ports a step is to have; by default as its tasks need them."""
+    options.request["resv_ports"] = number(name, value, 1) if value else 0
+
+
+def signals(options: "Options", name: str, value: str) -> None:
+    """A list of signals, by name or number."""
+    from pyslurm_ng.base.signal_names import parse_signal
+
+    numbers = [parse_signal(word) for word in value.split(",")]
+    if 0 in numbers:
+        word = value.split(",")[numbers.index(0)]
+        raise OptionError(f"Invalid --{name} specification: {word} is no signal", 1)
+    options.settings[name] = ",".join(map(str, numbers))
+
+
+def propagate(options: "Options", name: str, value: "str | None") -> None:
+    """Which limits travel: ALL, NONE or a list."""
+    words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
+    if any(word not in (*RLIMITS, "ALL", "NONE") for word in words):
+        raise invalid(name)
+    options.settings["propagate"] = ",".join(words)
+
+
+# Names and files ------------------------------------------------------------------------------
+
+
+def account(options: "Options", name: str, value: str) -> None:
+    """Accounts are lower case everywhere."""
+    options.request["account"] = value.lower()
+
+
+def node_list(options: "Options", name: str, value: str) -> None:
+    """Names, or with a slash the file that holds them."""
+    if "/" in value:
+        value = _names_in(name, value)
+    if "," in value:
+        value = _folded(value)
+    options.request["node_list" if name != "exclude" else "exclude"] = value
+
+
+def _folded(names: str) -> str:
+    """Return a list of nodes as Slurm shows it; one that cannot be read is refused later."""
+    from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+
+    try:
+        return fold(expand(names))
+    except HostlistError:
+        return names
+
+
+def node_file(options: "Options", name: str, value: str) -> None:
+    """`--nodefile`."""
+    options.request["node_list"] = _names_in(name, value)
+
+
+def _names_in(name: str, path: str) -> str:
+    try:
+        with open(path) as stream:
+            return ",".join(stream.read().split())
+    except OSError as problem:
+        raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
+
+
+def burst_buffer_file(options: "Options", name: str, value: str) -> None:
+    """`--bbf`: what the file says counts as `--bb`."""
+    try:
+        with open(value) as stream:
+            options.request["burst_buffer"] = stream.read().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        raise OptionError("Invalid --bbf specification", 1) from None
+
+
+def directory(options: "Options", name: str, value: str) -> None:
+    """`--chdir`."""
+    from pyslurm_ng.cli.file_names import current_directory
+
+    options.request["work_dir"] = (
+        value if value.startswith("/") else f"{current_directory()}/{value}"
+    )
+
+
+def cluster(options: "Options", name: str, value: str) -> None:
+    """Other clusters; whether ours is meant is known when slurm.conf has been read."""
+    options.settings["clusters"] = value
+
+
+def user(options: "Options", name: str, value: str) -> None:
+    """`--uid`: root submits for somebody else."""
+    from posix import getuid
+    from pwd import getpwnam, getpwuid
+
+    if getuid() != 0:
+        raise OptionError("--uid only permitted by root user")
+    try:
+        found = getpwuid(int(value)) if value.isdigit() else getpwnam(value)
+    except KeyError:
+        raise invalid(name) from None
+    options.settings["uid"] = str(found.pw_uid)
+
+
+def group(options: "Options", name: str, value: str) -> None:
+    """`--gid`."""
+    from grp import getgrgid, getgrnam
+    from posix import getuid
+
+    if getuid() != 0:
+        raise OptionError("--gid only permitted by root user")
+    try:
+        found = getgrgid(int(value)) if value.isdigit() else getgrnam(value)
+    except KeyError:
+        raise invalid(name) from None
+    options.settings["gid"] = str(found.gr_gid)

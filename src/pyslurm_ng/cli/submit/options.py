@@ -1,0 +1,408 @@
+"""Options of sbatch, salloc and srun: one table for command line, `#SBATCH` and environment.
+
+The first word that is no option ends them. Values are checked as they are read, with Slurm's texts.
+What comes of it is the map of a `model.job.JobRequest` and, apart from it, the settings that only
+the command needs.
+"""
+
+import os
+
+from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
+from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit.option_table import OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
+
+    Row: TypeAlias = tuple[Any, ...]
+    Reader: TypeAlias = Callable[["Options", str, Any], None]
+
+SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
+"""Where an option comes from, weakest first."""
+COMMANDS = ("sbatch", "salloc", "srun")
+
+TEXTS = {
+    "acctg-freq": "acctg_freq", "array": "array", "bb": "burst_buffer", "comment": "comment",
+    "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
+    "error": "std_err", "extra": "extra",
+    "gpu-bind": "gpu_bind", "input": "std_in", "job-name": "name", "licenses": "licenses",
+    "mail-user": "mail_user", "mcs-label": "mcs_label", "output": "std_out",
+    "partition": "partition", "prefer": "prefer", "qos": "qos", "reservation": "reservation",
+    "wckey": "wckey",
+    "tres-bind": "tres_bind",
+}  # fmt: skip
+"""Options whose value goes into a field of the request as it is."""
+
+NUMBERS = {
+    "cpus-per-gpu": ("cpus_per_gpu", 1), "cpus-per-task": ("cpus_per_task", 1),
+    "mincpus": ("mincpus", 1), "ntasks-per-core": ("ntasks_per_core", 1),
+    "ntasks-per-gpu": ("ntasks_per_gpu", 1), "ntasks-per-node": ("ntasks_per_node", 1),
+    "ntasks-per-tres": ("ntasks_per_gpu", 1), "tasks-per-node": ("ntasks_per_node", 1),
+    "segment": ("segment", 1), "threads-per-core": ("threads_per_core", 1),
+    "sockets-per-node": ("sockets_per_node", 1), "cores-per-socket": ("cores_per_socket", 1),
+    "ntasks-per-socket": ("ntasks_per_socket", 1), "core-spec": ("core_spec", 0),
+    "thread-spec": ("thread_spec", 0),
+}  # fmt: skip
+"""Options that are a count: field and least value."""
+
+FLAGS = {
+    "hold": ov.HOLD, "overcommit": ov.OVERCOMMIT, "get-user-env": ov.GET_USER_ENV,
+    "contiguous": ov.CONTIGUOUS, "spread-job": ov.SPREAD, "use-min-nodes": ov.USE_MIN_NODES,
+    "consolidate-segments": ov.CONSOLIDATE_SEGMENTS, "spread-segments": ov.SPREAD_SEGMENTS,
+}  # fmt: skip
+"""Options that set a bit."""
+
+READERS: "dict[str, Reader]" = {
+    "account": ov.account, "bbf": ov.burst_buffer_file, "begin": ov.moment,
+    "chdir": ov.directory, "cluster": ov.cluster,
+    "clusters": ov.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
+    "deadline": ov.moment, "distribution": ov.distribution,
+    "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
+    "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
+    "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
+    "ignore-signals": ov.signals,
+    "extra-node-info": ov.extra_node_info,
+    "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
+    "mem-bind": ov.binding,
+    "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
+    "no-requeue": ov.no_requeue, "nodefile": ov.node_file, "nodelist": ov.node_list,
+    "nodes": ov.nodes, "ntasks": ov.ntasks, "oom-kill-step": ov.oom_kill_step,
+    "open-mode": ov.open_mode,
+    "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
+    "requeue": ov.requeue, "resv-ports": ov.resv_ports, "signal": ov.signal,
+    "switches": ov.switches, "time": ov.time_limit,
+    "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-per-task": ov.tres_per_task,
+    "uid": ov.user, "wait-all-nodes": ov.wait_all_nodes,
+}  # fmt: skip
+"""Options with a grammar of their own."""
+
+SETTINGS = frozenset(
+    "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
+    "version wait wrap "
+    # Of salloc and srun alone; their commands read them.
+    "bcast bcast-exclude compress external-launcher send-libs wait-for-children "
+    "bell no-bell no-shell immediate kill-command disable-status epilog exact "
+    "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
+    "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
+    "pack-group treewidth whole".split()
+)
+"""Options for the command itself: kept as text in `Options.settings`, its commands read them."""
+
+RECORDED = frozenset(("bb", "bbf", "mcs-label", "wckey"))
+"""Options that are kept with the job and shown, before all of their effect exists.
+
+Burst buffers are so in Slurm, too, where BurstBufferType is not set.
+"""
+
+CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
+"""Not implemented, but a value that is no number is what is complained about first, as in Slurm."""
+
+
+def is_implemented(name: str) -> bool:
+    """Return whether an option does something; every other one is refused by name."""
+    known = (TEXTS, NUMBERS, FLAGS, READERS, SETTINGS)
+    return any(name in names for names in known)
+
+
+class Told(Exception):
+    """An option asked for a text (`--gres=help`): print it and leave with 0."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Options:
+    """What all sources say, the strongest last.
+
+    request: fields of JobRequest.
+    settings: long name -> text, for what the command itself needs; "" for a switch that is set.
+    given: long name -> (source, value), for `-v` and for rules about who overrides whom.
+    """
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        bit = 1 << COMMANDS.index(command)
+        self._variables = 4 + COMMANDS.index(command)
+        self.by_name: dict[str, Row] = {row[0]: row for row in OPTIONS if row[3] & bit}
+        self.by_letter: dict[str, Row] = {row[1]: row for row in OPTIONS if row[1] and row[3] & bit}
+        self.request: dict[str, Any] = {}
+        self.settings: dict[str, str] = {}
+        self.given: dict[str, tuple[int, str | None]] = {}
+        self.memory: dict[str, int] = {}
+        self.resources: list[str] = []
+        self.verbose = 0
+        self.lines: list[str] = []
+
+    def flag(self, bits: int, clear: int = 0) -> None:
+        """Set and clear bits of the request's flags."""
+        self.request["flags"] = self.request.get("flags", 0) & ~clear | bits
+
+    def has_flag(self, bit: int) -> bool:
+        """Return whether a bit of the request's flags is set."""
+        return bool(self.request.get("flags", 0) & bit)
+
+    def complain(self, text: str) -> None:
+        """Keep a bare line for stderr, to be printed before the error that follows."""
+        self.lines.append(text)
+
+    def tell(self, text: str) -> None:
+        """End with a text for stdout."""
+        raise Told(text)
+
+    # One option ---------------------------------------------------------------------------------
+
+    def apply(self, name: str, value: "str | None", source: int) -> None:
+        """Read one option; the value is None where none was given.
+
+        Raises:
+            OptionError: its value is wrong, or it is not implemented.
+        """
+        self.given[name] = (source, value)
+        if name in TEXTS:
+            self.request[TEXTS[name]] = value
+        elif name in NUMBERS:
+            field, least = NUMBERS[name]
+            self.request[field] = ov.number(name, value or "", least)
+        elif name in READERS:
+            READERS[name](self, name, value)
+        elif name in FLAGS:
+            self.flag(FLAGS[name])
+        elif name == "verbose":
+            self.verbose += int(value) if value and value.isdigit() else 1
+        elif name in SETTINGS:
+            self.settings[name] = value or ""
+        else:
+            if name in CHECKED_THEN_REFUSED:
+                ov.number(name, (value or "").partition("@")[0], 0)
+            raise OptionError(f"--{name} is not implemented yet", 1)
+
+    # Words --------------------------------------------------------------------------------------
+
+    def split_words(self, words: "list[str]") -> "tuple[list[tuple[str, str | None]], list[str]]":
+        """Return (name, value) pairs in order and the operands that follow them.
+
+        Raises:
+            OptionError: getopt's texts, for unknown and ambiguous names and missing arguments.
+        """
+        try:
+            return split_words(words, self.by_name, self.by_letter)
+        except UsageError as problem:
+            text = f'{problem}\nTry "{self.command} --help" for more information'
+            raise OptionError(text, 255, "") from None
+
+    def apply_all(self, pairs: "Iterable[tuple[str, str | None]]", source: int) -> None:
+        """Read options of one source in order."""
+        for name, value in pairs:
+            self.apply(name, value, source)
+
+    # The environment ----------------------------------------------------------------------------
+
+    def apply_environment(self, environment: "dict[str, str]") -> None:
+        """Read the command's input variables.
+
+        A switch is set by its variable unless that says no; an option with an optional argument
+        takes `set`, `yes` or nothing as none.
+        """
+        for name, row in self.by_name.items():
+            for variable in row[self._variables]:
+                value = environment.get(variable)
+                if value is None:
+                    continue
+                # The time of --switches has a variable of its own.
+                own = "@" + value if variable.endswith("_WAIT4SWITCH") else value
+                self._apply_variable(name, row[2], own)
+
+    def _apply_variable(self, name: str, argument: int, value: str) -> None:
+        if argument == REQUIRED or name == "verbose":
+            self.apply(name, value, ENVIRONMENT)
+        elif value.lower() in ("no", "0", "false"):
+            return
+        elif argument == OPTIONAL and value.lower() not in ("", "set", "yes", "1", "true"):
+            self.apply(name, value, ENVIRONMENT)
+        else:
+            self.apply(name, None, ENVIRONMENT)
+
+    # All together -------------------------------------------------------------------------------
+
+    def finish(self) -> "list[str]":
+        """Settle what the options mean together; return lines about what is odd, with their level.
+
+        Raises:
+            OptionError: options that exclude one another.
+        """
+        self._settle_memory()
+        if self.command == "srun" and "parsable" in self.given:
+            raise OptionError("--parsable requires --async", 1)
+        self._check_hint()
+        self._settle_gpus()
+        self._settle_tasks()
+        self._check_hosts()
+        odd: list[str] = []
+        request = self.request
+        tasks = request.get("ntasks", 0)
+        low = request.get("nodes_min", 0) or self._named_nodes(tasks)
+        if tasks and low > tasks:
+            odd.append(
+                f"warning: can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
+            )
+            request["nodes_min"] = tasks
+            request["nodes_max"] = tasks
+        elif "nodes" in self.given:
+            odd += self._settle_names()
+        if self.command != "srun":
+            self._check_plane()
+        return odd
+
+    def _settle_names(self) -> "list[str]":
+        """Refuse more names than nodes; srun does without the last of them, and says so."""
+        most, named = self.request.get("nodes_max", 0), self._named_nodes(1)
+        if not 0 < most < named:
+            return []
+        if self.command != "srun":
+            raise OptionError(f"invalid number of nodes (-N {named}-{most})", 1)
+        from pyslurm_ng.base.hostlist import expand_unique, fold
+
+        names = expand_unique(self.request["node_list"])
+        self.request["node_list"] = fold(names[:most])
+        return [
+            "error: Required nodelist includes more nodes than permitted by max-node count "
+            f"({named} > {most}). Eliminating nodes from the nodelist."
+        ]
+
+    def _check_plane(self) -> None:
+        """Planes fill one node after another: there have to be tasks for the last one."""
+        request = self.request
+        nodes = request.get("nodes_min", 0) or self._named_nodes(1)
+        tasks = request.get("ntasks") or request.get("ntasks_per_node", 1) * max(1, nodes)
+        if "plane_size" in request and tasks <= (nodes - 1) * request["plane_size"]:
+            text = "Too few processes for the requested {plane,node} distribution"
+            raise OptionError(text, 1)
+
+    def _check_hosts(self) -> None:
+        """An arbitrary distribution is a list of hosts; a step may have its job's."""
+        layout = self.request.get("distribution", "").lower()
+        if not layout.startswith("arbitrary") or self._is_step():
+            return
+        if not self.request.get("node_list") and not os.environ.get("SLURM_HOSTFILE"):
+            raise OptionError(ov.NO_HOSTS, 1)
+
+    def _named_nodes(self, tasks: int) -> int:
+        """Return how many nodes --nodelist names, for a job whose tasks may be fewer."""
+        names = self.request.get("node_list", "")
+        if not tasks or not names or "arbitrary" in self.request.get("distribution", "").lower():
+            return 0
+        from pyslurm_ng.base.hostlist import HostlistError, expand
+
+        try:
+            return len(set(expand(names)))
+        except HostlistError:
+            return 0  # refused later
+
+    def _settle_memory(self) -> None:
+        """Of --mem, --mem-per-cpu and --mem-per-gpu the strongest source's one counts."""
+        if not self.memory:
+            return
+        strongest = max(self.given[name][0] for name in self.memory)
+        names = [name for name in self.memory if self.given[name][0] == strongest]
+        if len(names) > 1:
+            text = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
+            raise OptionError(text, 1, "fatal: ")
+        fields = {"mem": "mem_per_node_mib", "mem-per-cpu": "mem_per_cpu_mib"}
+        self.request[fields.get(names[0], "mem_per_gpu_mib")] = self.memory[names[0]]
+        self.flag(ov.MEM_SET)
+
+    def _check_hint(self) -> None:
+        if "hint" not in self.given:
+            return
+        source = self.given["hint"][0]
+        others = ("ntasks-per-core", "threads-per-core", "extra-node-info", "cpu-bind")
+        if any(name in self.given and self.given[name][0] == source for name in others):
+            where = ("script", "environment variables", "command line arguments")[source]
+            raise OptionError(
+                "Following options are mutually exclusive with --hint: --ntasks-per-core, "
+                "--threads-per-core, -B and --cpu-bind, but more than one set by "
+                f"{where}.",
+                1,
+                "fatal: ",
+            )
+
+    def _settle_gpus(self) -> None:
+        """Derive the GPUs of --ntasks-per-gpu, and refuse sums that cannot be right."""
+        request = self.request
+        per_gpu = request.get("ntasks_per_gpu", 0)
+        totals = ("gpus", "gpus_per_node", "gpus_per_task")
+        if request.get("gpus_per_socket") and not request.get("sockets_per_node"):
+            raise OptionError(ov.NO_SOCKETS, 1)
+        if request.get("core_spec") and request.get("thread_spec"):
+            raise OptionError("--core-spec and --thread-spec are mutually exclusive", 1)
+        if per_gpu and request.get("ntasks") and not any(request.get(name) for name in totals):
+            request["gpus"] = str(-(-request["ntasks"] // per_gpu))
+            self.resources.append("gpu")
+        if per_gpu and request.get("gpus_per_task"):
+            text = "--gpus-per-task is mutually exclusive with --ntasks-per-gpu"
+            raise OptionError(text, 1, "fatal: ")
+        if request.get("cpus_per_gpu") and request.get("cpus_per_task"):
+            of_gpu, of_task = self._source("cpus-per-gpu"), self._source("cpus-per-task")
+            if of_gpu == of_task:
+                text = "--cpus-per-task is mutually exclusive with --cpus-per-gpu"
+                raise OptionError(text, 1, "fatal: ")
+            del request["cpus_per_task" if of_gpu > of_task else "cpus_per_gpu"]
+        if self._is_step() or not any("gpu" in name for name in (*request, *self.resources)):
+            return
+        from pyslurm_ng.cli.submit import gpu_sums
+
+        gpu_sums.check(request)
+
+    def _settle_tasks(self) -> None:
+        """With -B and a count of nodes every thread, core or socket it names has a task."""
+        request = self.request
+        low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+        is_told = request.get("ntasks") or request.get("ntasks_per_node")
+        if "extra-node-info" not in self.given or is_told or high not in (0, low):
+            return
+        tasks = max(1, low)
+        for name in ("sockets_per_node", "cores_per_socket", "threads_per_core"):
+            tasks *= request.get(name, 1)
+        request["ntasks"] = tasks
+        self.flag(ov.NTASKS_SET)
+
+    def _is_step(self) -> bool:
+        return self.command == "srun" and "SLURM_JOB_ID" in os.environ
+
+    def _source(self, name: str) -> int:
+        return self.given[name][0] if name in self.given else SCRIPT
+
+    def check_resources(self, gres_types: str) -> None:
+        """Refuse generic resources that slurm.conf's GresTypes does not name."""
+        known = [word.strip() for word in gres_types.split(",")]
+        if any(name not in known for name in self.resources):
+            raise OptionError("Invalid generic resource (gres) specification", 1)
+
+    def verbose_lines(self) -> "list[str]":
+        """Return what -v prints: the options in force."""
+        ruler = f"{'-' * 20} {'-' * 20}"
+        lines = ["defined options", ruler]
+        for name in sorted(self.given):
+            value = self.given[name][1]
+            shown = str(self.verbose) if name == "verbose" else _shown(name, value)
+            lines.append(f"{name:<20}: {shown}")
+        return [*lines, ruler, "end of defined options"]
+
+
+def _shown(name: str, value: "str | None") -> str:
+    """Return an option's value as -v prints it: times and sizes in one form."""
+    if value is None:
+        return "set"
+    from pyslurm_ng.base import units
+
+    if name in ("time", "time-min"):
+        from pyslurm_ng.cli.listing.fmt import long_time
+
+        seconds = units.parse_time_limit_s(value)
+        return "UNLIMITED" if seconds == units.INFINITE else long_time(seconds)
+    if name == "mem" or name.startswith("mem-per-"):
+        return units.format_mem_mib(units.parse_mem_mib(value))
+    return value

@@ -1,0 +1,300 @@
+"""What sbatch, salloc and srun tell of a job's origin: directory, host, limits, variables."""
+
+import os
+import sys
+
+from pyslurm_ng.cli.command import fail, say, version_line
+from pyslurm_ng.cli.file_names import current_directory
+from pyslurm_ng.cli.option_words import OptionError, suggestions
+from pyslurm_ng.cli.program import cluster_unknown, foreign_cluster
+from pyslurm_ng.cli.submit import option_values as ov
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyslurm_ng.cli.submit.options import Options, Told
+    from pyslurm_ng.wire.client import SlurmError
+
+CONF_KEYS = (
+    "AllowSpecResourcesUsage",
+    "GresTypes",
+    "PropagateResourceLimits",
+    "PropagateResourceLimitsExcept",
+)
+"""What these commands read of slurm.conf beside what every command needs."""
+
+_OUTER_JOB = frozenset(
+    "SLURM_JOBID SLURM_NODELIST SLURM_NNODES SLURM_NTASKS SLURM_NPROCS SLURM_NODEID SLURM_PROCID "
+    "SLURM_LOCALID SLURM_GTIDS SLURM_TASK_PID SLURM_TASKS_PER_NODE SLURM_CPUS_ON_NODE "
+    "SLURM_CPUS_PER_TASK SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_GPUS "
+    "SLURM_GPUS_ON_NODE SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_NODE "
+    "SLURM_PRIO_PROCESS SLURM_RESTART_COUNT SLURM_SCRIPT_CONTEXT SLURM_STEPID SLURM_UMASK "
+    "SLURM_TRES_PER_TASK SLURM_THREADS_PER_CORE SLURM_OOM_KILL_STEP SLURM_DISTRIBUTION "
+    "SLURM_EXPORT_ENV SLURM_GET_USER_ENV SLURM_OPEN_MODE SLURM_OVERCOMMIT SLURMD_NODENAME "
+    "SLURM_SHARDS_ON_NODE SLURM_CLUSTER_NAME".split()
+)
+_OUTER_JOB_STARTS = (
+    "SLURM_JOB_", "SLURM_STEP_", "SLURM_ARRAY_", "SLURM_HET_", "SLURM_SRUN_", "SLURM_LAUNCH_",
+    "SLURM_CPU_BIND_", "SLURM_MEM_BIND_", "SLURM_TOPOLOGY_", "SLURM_RLIMIT_", "SLURM_SUBMIT_",
+)  # fmt: skip
+
+
+def is_of_outer_job(name: str) -> bool:
+    """Return whether a variable describes the job a command runs in, not the one it asks for."""
+    return name in _OUTER_JOB or name.startswith(_OUTER_JOB_STARTS)
+
+
+def describe_origin(options: "Options", argv: "list[str]") -> None:
+    """Fill in directory, host, session, umask and command line."""
+    request = options.request
+    request.setdefault("work_dir", current_directory())
+    request["alloc_node"] = os.uname().nodename.partition(".")[0]
+    request["alloc_sid"] = os.getsid(0)
+    mask = os.umask(0o22)
+    os.umask(mask)
+    request["umask"] = mask
+    request["origin"] = options.command
+    request["submit_line"] = " ".join([options.command, *argv])
+    for name in list(request):
+        # The text of a request must be UTF-8 without NUL; a file name need not be.
+        value = request[name]
+        if isinstance(value, str):
+            request[name] = plain_text(value)
+
+
+def plain_text(text: str) -> str:
+    """Return text that can travel: bytes that are no UTF-8 become question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
+_LIMIT_ROWS = {
+    "AS": "Max address space", "CORE": "Max core file size", "CPU": "Max cpu time",
+    "DATA": "Max data size", "FSIZE": "Max file size", "MEMLOCK": "Max locked memory",
+    "NOFILE": "Max open files", "NPROC": "Max processes", "RSS": "Max resident set",
+    "STACK": "Max stack size",
+}  # fmt: skip
+"""How the kernel calls them in /proc."""
+
+
+def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
+    """Return (name, soft, hard) of the limits that go along; -1 is no limit."""
+    names = _limit_names(wanted, conf)
+    if not names:
+        return []
+    # Python's own module for limits lies in a file whose search and load take 0.35 ms.
+    fd = os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        lines = os.read(fd, 65536).decode().splitlines()
+    finally:
+        os.close(fd)
+    shown = {line[:26].strip(): line[26:].split() for line in lines}
+    found = []
+    for name in names:
+        soft, hard = shown[_LIMIT_ROWS[name]][:2]
+        found.append((name, _limit(soft), _limit(hard)))
+    return found
+
+
+def _limit(word: str) -> int:
+    return -1 if word == "unlimited" else int(word)
+
+
+def _limit_names(wanted: str, conf: "dict[str, str]") -> "list[str]":
+    """Return which limits: --propagate, else PropagateResourceLimits, else all."""
+    excepted: list[str] = []
+    if not wanted:
+        wanted = conf.get("PropagateResourceLimits", "")
+        if not wanted:
+            excepted = _limit_words(conf.get("PropagateResourceLimitsExcept", ""))
+            wanted = "ALL"
+    words = _limit_words(wanted)
+    if "NONE" in words:
+        return []
+    return [
+        name for name in ov.RLIMITS if ("ALL" in words or name in words) and name not in excepted
+    ]
+
+
+def _limit_words(text: str) -> "list[str]":
+    return [word.strip().upper().removeprefix("RLIMIT_") for word in text.split(",") if word]
+
+
+def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> bytes:
+    """Return the variables that --export lets through, each ended by NUL.
+
+    Raises:
+        OptionError: --export-file cannot be read.
+    """
+    export = options.settings.get("export")
+    mode, named, assigned = export_words(export)
+    found = (
+        _export_file(options.settings["export-file"]) if "export-file" in options.settings else {}
+    )
+    for name, value in variables.items():
+        is_ours = name.startswith((b"SLURM_", b"SPANK_", b"SLUID"))
+        if mode != "ALL" and not is_ours and name not in named:
+            continue
+        if name.startswith(b"SLURM") and is_of_outer_job(name.decode("utf-8", "replace")):
+            continue
+        if mode == "NIL" and is_ours:
+            continue
+        found[name] = value
+    found.update(assigned)
+    if export is not None:
+        found[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
+        if export.upper() != "ALL":
+            options.flag(ov.GET_USER_ENV)
+        if mode in ("NONE", "NIL"):
+            options.flag(ov.EXPORT_NONE)
+    if options.has_flag(ov.GET_USER_ENV):
+        found[b"SLURM_GET_USER_ENV"] = b"1"
+    if options.has_flag(ov.OPEN_APPEND | ov.OPEN_TRUNCATE):
+        found[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(ov.OPEN_APPEND) else b"t"
+    if "mem-bind" in options.settings:
+        from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
+
+        words = mem_bind_variables(options).items()
+        found.update({name.encode(): value.encode() for name, value in words})
+    found[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
+    found[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
+    found[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
+    return b"".join(b"%b=%b\0" % pair for pair in found.items())
+
+
+def export_words(
+    export: "str | None",
+) -> "tuple[str, frozenset[bytes], dict[bytes, bytes]]":
+    """Return the mode (ALL NONE NIL or SOME), names let through, and variables set."""
+    if export is None:
+        return "ALL", frozenset(), {}
+    if export.upper() in ("ALL", "NONE", "NIL"):
+        return export.upper(), frozenset(), {}
+    mode = "SOME"
+    named: list[bytes] = []
+    assigned: dict[bytes, bytes] = {}
+    for word in _split_outside_quotes(export):
+        name, equals, value = os.fsencode(word).partition(b"=")
+        if word.upper() == "ALL":
+            mode = "ALL"
+        elif equals:
+            assigned[name] = value
+        else:
+            named.append(name)
+    return mode, frozenset(named), assigned
+
+
+def _split_outside_quotes(text: str) -> "list[str]":
+    """Return the words of a comma list in which single quotes protect commas."""
+    words = [""]
+    quoted = False
+    for letter in text:
+        if letter == "'":
+            quoted = not quoted
+        elif letter == "," and not quoted:
+            words.append("")
+        else:
+            words[-1] += letter
+    return [word for word in words if word]
+
+
+def _export_file(name: str) -> "dict[bytes, bytes]":
+    try:
+        if name.isdigit():
+            with os.fdopen(int(name), "rb") as stream:
+                content = stream.read()
+        else:
+            with open(name, "rb") as stream:
+                content = stream.read()
+    except OSError:
+        raise OptionError(f"Could not open user environment file {name}", 1) from None
+    entries = (entry.partition(b"=") for entry in content.split(b"\0") if b"=" in entry)
+    return {variable: value for variable, _, value in entries if variable}
+
+
+def become(options: "Options") -> None:
+    """Turn into the user and group of --uid and --gid, so that the kernel vouches for them."""
+    uid, gid = options.settings.get("uid"), options.settings.get("gid")
+    if gid is not None:
+        os.setgroups([int(gid)])
+        os.setgid(int(gid))
+    if uid is not None:
+        from pwd import getpwuid
+
+        person = getpwuid(int(uid))
+        if gid is None:
+            os.initgroups(person.pw_name, person.pw_gid)
+            os.setgid(person.pw_gid)
+        os.setuid(person.pw_uid)
+
+
+def check_cluster(options: "Options", cluster_name: str) -> None:
+    """Let -M name only the cluster that slurm.conf describes; leave with Slurm's text otherwise."""
+    foreign = foreign_cluster(options.settings.get("clusters", ""), cluster_name)
+    if foreign:
+        fail(cluster_unknown(options.command, foreign))
+
+
+def check_configured(options: "Options", conf: "dict[str, str]") -> None:
+    """Hold the options against slurm.conf: GRES it does not name, cores that are not for jobs."""
+    options.check_resources(conf.get("GresTypes", ""))
+    if conf.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1", "true", "y"):
+        return
+    for field, option in (("core_spec", "-S"), ("thread_spec", "--thread-spec")):
+        if options.request.pop(field, 0):
+            say(
+                f"{options.command}: error: Ignoring {option} since it's not allowed by "
+                "configuration (AllowSpecResourcesUsage = No)"
+            )
+
+
+def announce(options: "Options", pairs: "list[tuple[str, str | None]]") -> bool:
+    """Print what --help and its like ask for; return whether there was one."""
+    for name, value in pairs:
+        if name == "version":
+            print(version_line())
+        elif name == "autocomplete":
+            sys.stdout.write(suggestions(value or "", options.by_name))
+        elif name == "help":
+            from pyslurm_ng.cli.submit.option_texts import help_text
+
+            sys.stdout.write(help_text(options))
+        elif name == "usage":
+            from pyslurm_ng.cli.submit.option_texts import usage_text
+
+            sys.stdout.write(usage_text(options))
+        else:
+            continue
+        return True
+    return False
+
+
+def option_failure(options: "Options", problem: OptionError) -> int:
+    """Print what is wrong with an option as Slurm does; return the exit code."""
+    for line in options.lines:
+        say(line)
+    if problem.level:
+        lines = problem.text.split("\n")
+        say("\n".join(f"{options.command}: {problem.level}{line}" for line in lines))
+    else:
+        say(f"{options.command}: {problem.text}")
+    return problem.code
+
+
+def told(problem: "Told") -> int:
+    """Print a text that an option asked for."""
+    sys.stdout.write(problem.text)
+    return 0
+
+
+def refusal(command: str, problem: "SlurmError", lead: str, *, is_plain: bool = False) -> int:
+    """Print why the controller refused: its details, then the error behind `lead`.
+
+    Args:
+        is_plain: the last line is without the command's name, as tests of requests print it.
+    """
+    *details, last = problem.text.split("\n")
+    for line in details:
+        say(f"{command}: error: {line}")
+    say(f"{lead}: {last}" if is_plain else f"{command}: error: {lead}: {last}")
+    return 1

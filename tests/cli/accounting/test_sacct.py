@@ -1,0 +1,335 @@
+"""sacct prints what Slurm's printed for the same jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, layout_text
+from pyslurm_ng.cli.accounting.sacct_fields import FIELDS
+from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import Step, Usage
+from tests.cli.accounting_commands import Commands, recorded
+from tests.dbd.accounting_room import (
+    SECOND,
+    Room,
+    at,
+    configured,
+    finished,
+    on,
+    record,
+    register,
+    serving,
+    started,
+    submitted,
+)
+
+DAY = ("-S", "2026-11-20", "-E", "2026-11-21")
+T = at("12:08:08")
+RUN = at("12:08:09")
+
+TIMEOUT_USAGE = Usage(
+    user_us=3000, system_us=1000, max_rss_kib=4920, max_rss_node="n4", ave_rss_kib=4920,
+    max_vmsize_kib=7280, max_vmsize_node="n4", ave_vmsize_kib=7280, max_pages_node="n4",
+    min_cpu_node="n4", max_disk_read=21971, max_disk_read_node="n4", ave_disk_read=21971,
+    max_disk_write=10, max_disk_write_node="n4", ave_disk_write=10, ntasks=1,
+)  # fmt: skip
+HOSTNAME_USAGE = Usage(
+    user_us=6252, max_rss_kib=1244, max_rss_node="n4", max_rss_task=3, ave_rss_kib=311,
+    max_vmsize_kib=2480, max_vmsize_node="n4", max_vmsize_task=3, ave_vmsize_kib=620,
+    max_pages_node="n4", max_pages_task=3, min_cpu_node="n4", min_cpu_task=3, max_disk_read=3981,
+    max_disk_read_node="n4", max_disk_read_task=3, ave_disk_read=995, max_disk_write=4,
+    max_disk_write_node="n4", max_disk_write_task=3, ave_disk_write=1, ntasks=4,
+)  # fmt: skip
+
+
+def step(job_id: int, number: int, name: str, end_us: int, status: int, state: int,
+         *nodes: object, **more: object) -> list[ev.AnyEvent]:  # fmt: skip
+    """A step that srun made, from its job's start to `end_us`."""
+    usage = more.pop("usage", None)
+    cpus = sum(node.cpus for node in nodes)  # type: ignore[attr-defined]
+    tasks = more.pop("tasks", 1)
+    made = Step(number, name, 1001, tasks, cpus, nodes, RUN, **more)  # type: ignore[arg-type]
+    return [
+        ev.StepCreated(RUN, job_id, made),
+        ev.StepEnded(end_us, job_id, number, state, status, usage),  # type: ignore[arg-type]
+    ]
+
+
+def story() -> Iterator[list[ev.AnyEvent]]:
+    """The first jobs of the recorded scenario, as far as accounting is concerned."""
+    yield [configured(T)]
+    line = "sbatch --parsable -J timeout -t 1 -o timeout.out -x n3"
+    yield [submitted(T, 1, name="timeout", std_out="timeout.out", submit_line=line,
+                     time_limit_min=1, priority=232)]  # fmt: skip
+    yield started(RUN, 1, on(4))
+    yield [ev.JobCompleting(at("12:09:30"), 1, 6, 0, 0, 1, (3,))]
+    yield [ev.StepEnded(at("12:09:34"), 1, 4294967291, 4, 9, TIMEOUT_USAGE)]
+    yield [ev.JobEnded(at("12:09:34"), 1, 6)]
+    line = "sbatch --parsable -J steps -n4 -N2 -o steps.out --comment=a comment -x n3"
+    yield [submitted(T, 2, name="steps", ntasks=4, nodes_min=2, std_out="steps.out",
+                     comment="a comment", submit_line=line)]  # fmt: skip
+    yield started(RUN, 2, on(1), on(4, 3, 3000))
+    yield step(2, 0, "hostname", RUN, 0, 3, on(1), on(4, 3, 3000), tasks=4, distribution="Block",
+               submit_line="srun hostname", usage=HOSTNAME_USAGE)  # fmt: skip
+    yield step(2, 1, "two", at("12:08:11"), 0, 3, on(4, 3, 3000), distribution="Cyclic",
+               submit_line="srun -n1 -J two sleep 2", usage=Usage(user_us=1971))  # fmt: skip
+    yield finished(at("12:08:12"), 2, 3, 0, Usage(user_us=6051, system_us=17699))
+    yield [submitted(T, 3, name="fail3")]
+    yield started(RUN, 3, on(4))
+    yield finished(RUN, 3, 5, 3 << 8)
+    yield [submitted(T, 4, name="segv")]
+    yield started(RUN, 4, on(4))
+    yield [ev.JobCompleting(RUN, 4, 5, 11, 0, 1, ()), ev.StepEnded(RUN, 4, 4294967291, 4, 11),
+           ev.JobEnded(RUN, 4, 5)]  # fmt: skip
+    yield [submitted(T, 5, name="stepfail", ntasks=2)]
+    yield started(RUN, 5, on(4, 2, 2000))
+    yield step(5, 0, "bash", RUN, 5 << 8, 5, on(4, 2, 2000), tasks=2)
+    yield step(5, 1, "bash", RUN, 9, 4, on(4, 2, 2000))
+    yield finished(RUN, 5, 3, 0)
+    yield [submitted(T, 6, name="cancelrun")]
+    yield started(RUN, 6, on(4))
+    yield step(6, 0, "sleep", at("12:08:16"), 15, 4, on(4))
+    yield [ev.JobCompleting(at("12:08:16"), 6, 4, 0, 0, 1, (), cancelled_by=1001),
+           ev.StepEnded(at("12:08:16"), 6, 4294967291, 4, 15),
+           ev.JobEnded(at("12:08:16"), 6, 4)]  # fmt: skip
+    yield [submitted(T, 7, name="cancelpend"), ev.JobEnded(RUN, 7, 4, cancelled_by=1001)]
+    yield [submitted(T, 12, name="arr", array_pending=((1, 3, 1),), eligible_us=RUN)]
+    for task, job_id, status in ((1, 15, 0), (2, 16, 1 << 8), (3, 12, 2 << 8)):
+        yield [ev.ArrayTaskSplit(RUN, 12, task, job_id)]
+        yield started(RUN, job_id, on(4))
+        yield finished(RUN, job_id, 5 if status else 3, status)
+    yield [submitted(at("12:08:09"), 19, name="nodefail")]
+    yield started(at("12:08:12"), 19, on(3))
+    yield [ev.JobCompleting(at("12:08:18"), 19, 7, 1 << 8, 0, 1, ()),
+           ev.StepEnded(at("12:08:18"), 19, 4294967291, 4, -1),
+           ev.JobEnded(at("12:08:18"), 19, 7)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """A slurmdbd with the jobs of `story`."""
+    place = tmp_path_factory.mktemp("d")
+    database = Database(sqlite_url(f"{place}/a.sqlite"))
+    database.open()
+    register(database)
+    for events in story():
+        record(database, *events)
+    with serving(database, place) as found:
+        yield found
+    database.close()
+
+
+@pytest.fixture
+def sacct(
+    room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Commands:
+    return Commands(room, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["array", "cancel_pend", "cancel_run", "completed", "failed3", "nodefail", "segv", "step_fail",
+     "timeout"],
+)  # fmt: skip
+def test_ends_are_as_recorded(sacct: Commands, name: str) -> None:
+    """States, exit codes, derived ones, reasons, nodes and times of jobs that ended each way."""
+    expected = recorded(f"jobend/{name}")
+    assert sacct.run(*expected.words) == expected.printed
+
+
+NOT_COMPARED = {
+    "DBIndex", "SLUID", "OriginalSLUID",  # made from milliseconds that the recording lost
+    "Priority", "AveCPUFreq",  # soft: not in the journal
+    "TRESUsageInTot",  # the mean of the recording is rounded
+    "TotalCPU", "UserCPU", "SystemCPU",  # the recording rounds its parts by themselves
+}  # fmt: skip
+
+
+def test_all_fields_are_as_recorded(sacct: Commands) -> None:
+    """Every field of the job that timed out and of one with steps; exceptions are named above."""
+    lines = recorded("sacct/ALL_P").printed.stdout.splitlines()
+    names = lines[0].split("|")
+    printed = sacct.run("sacct", "-j", "1,2", "--format=ALL", "-P").stdout.splitlines()
+    assert printed[0] == lines[0]
+    for ours, theirs in zip(printed[1:], lines[1:7], strict=True):
+        found = dict(zip(names, ours.split("|"), strict=True))
+        expected = dict(zip(names, theirs.split("|"), strict=True))
+        # Slurm took the limit's SIGKILL of the batch step for the job's own exit code there.
+        if expected["JobID"] == "1":
+            expected["ExitCode"] = "0:0"
+        for name in names:
+            if name in NOT_COMPARED or (name.startswith("ConsumedEnergy") and not expected[name]):
+                continue
+            assert found[name] == expected[name], (expected["JobID"], name)
+
+
+def test_json_is_as_recorded(sacct: Commands) -> None:
+    """The same keys in the same order, and the values that the journal has."""
+    expected = recorded("sacct/json")
+    printed = sacct.run(*expected.words)
+    ours, theirs = json.loads(printed.stdout), json.loads(expected.printed.stdout)
+    assert _shape(ours) == _shape(theirs)
+    job, recorded_job = ours["jobs"][0], theirs["jobs"][0]
+    for key in ("sluid", "original_sluid", "priority", "steps", "time", "flags"):
+        recorded_job.pop(key)
+        job.pop(key)
+    assert job == recorded_job
+
+
+def _shape(value: object, path: str = "") -> list[str]:
+    if isinstance(value, dict):
+        return [one for key, inner in value.items() for one in _shape(inner, f"{path}/{key}")]
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [one for inner in value for one in _shape(inner, path + "[]")]
+    return [path]
+
+
+@pytest.mark.parametrize(
+    "name", ["bad_field", "bad_state", "bad_time", "helpformat", "unknown_job"]
+)
+def test_errors_are_as_recorded(sacct: Commands, name: str) -> None:
+    """Texts, streams, exit codes."""
+    expected = recorded(f"sacct/sacct_{name}")
+    assert sacct.run(*expected.words) == expected.printed
+
+
+def ids(printed: str) -> list[str]:
+    return [line.split("|")[0] for line in printed.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("-j 2", ["2", "2.batch", "2.0", "2.1"]),
+        ("-j 2.0", ["2.0"]),
+        ("-j 2.batch,5.1", ["2.batch", "5.1"]),
+        ("-j 2,5.0", ["2", "2.batch", "2.0", "2.1", "5.0"]),
+        ("-X -j 12", ["12_1", "12_2", "12_3"]),
+        ("-X -j 12_2", ["12_2"]),
+        ("-X -j 12_[1-2]", ["12_1", "12_2"]),
+        ("-X -s F", ["3", "4", "12_2", "12_3"]),
+        ("-X -s TO,NF", ["1", "19"]),
+        ("-X -N n3", ["19"]),
+        ("-X -N n[1,3]", ["2", "19"]),
+        ("-X --name=segv,oom", ["4"]),
+        ("-X -A chem", []),
+        ("-X -r gpu", []),
+        ("-X -k 1", ["1"]),
+        ("-X -i 2", ["2"]),
+        ("-X -I 2-3", ["5"]),
+        ("-X -q normal --name=fail3", ["3"]),
+        ("-X -u alice --name=fail3", ["3"]),
+        ("-X -u bob", []),
+        ("-X -g 1001 --name=fail3", ["3"]),
+        ("-X -F SchedBackfill", []),
+    ],
+)
+def test_selection(sacct: Commands, words: str, found: list[str]) -> None:
+    """Each option of the table."""
+    window = () if "-j" in words else DAY
+    printed = sacct.run("sacct", "-a", "-n", "-P", "-o", "jobid", *window, *words.split())
+    assert printed.code == 0
+    assert ids(printed.stdout) == found
+
+
+def test_without_window_only_today(sacct: Commands) -> None:
+    """The jobs are of another day."""
+    assert sacct.run("sacct", "-a", "-n").stdout == ""
+
+
+def test_states_with_a_start_alone_ask_about_that_moment(sacct: Commands) -> None:
+    """--endtime is then --starttime, not now: the day of the jobs began without any."""
+    words = ("sacct", "-a", "-X", "-n", "-P", "-o", "jobid", "-s", "F,CD", "-S", "2026-11-20")
+    assert sacct.run(*words).stdout == ""
+    assert sacct.run(*words, "-E", "2026-11-21").stdout != ""
+
+
+def test_truncated_times(sacct: Commands) -> None:
+    """-T cuts to the window, and the elapsed time with it."""
+    printed = sacct.run(
+        "sacct", "-a", "-X", "-n", "-P", "-T", "--name=timeout", "-S", "2026-11-20T12:08:30", "-E",
+        "2026-11-20T12:09:00", "-o", "start,elapsed",
+    )  # fmt: skip
+    assert printed.stdout == "2026-11-20T12:08:30|00:00:30\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("-o jobid%5,jobname%4", "    2 ste+ "),
+        ("-o jobname%-8,state%4", "steps    COM+ "),
+        ("-p -o jobid,jobname", "2|steps|"),
+        ("-P --delimiter=; -o jobid,jobname", "2;steps"),
+        ("-b", "2             COMPLETED      0:0 "),
+        ("-P -o job,alloct", "2|billing=4,cpu=4,mem=4000M,node=2"),
+        ("-P --units=G -o reqmem", "3.91G"),
+        ("-P --noconvert -o reqmem", "4000M"),
+    ],
+)
+def test_formats(sacct: Commands, words: str, line: str) -> None:
+    """Widths, marks of truncation, separators, units."""
+    assert sacct.run("sacct", "-X", "-n", "-j", "2", *words.split()).stdout == line + "\n"
+
+
+def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SACCT_FORMAT and SLURM_TIME_FORMAT are respected."""
+    monkeypatch.setenv("SACCT_FORMAT", "jobid,start")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
+    printed = sacct.run("sacct", "-X", "-n", "-P", "-j", "2")
+    assert printed.stdout == f"2|{RUN // SECOND}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--frob", "sacct: unrecognized option '--frob'"),
+        ("-E 2020-01-01", "sacct: error: Start time ("),
+        ("-j x", "sacct: fatal: Bad job/step specified: x"),
+        ("-u nobody-of-that-name", "sacct: fatal: Invalid user id: nobody-of-that-name"),
+        ("-g nogroup-of-that-name", "sacct: fatal: Invalid group id: nogroup-of-that-name"),
+        ("-N n[1-", "sacct: error: Invalid node list"),
+        ("-M other", "sacct: error: --clusters=other: other clusters are not supported yet"),
+        ("--units=X -j 1", "sacct: fatal: Invalid unit type 'X'"),
+        ("word", "sacct: error: Unknown arguments:"),
+        ("-o jobid%x", 'sacct: error: Invalid field requested: "jobid%x"'),
+        ("-i x", "sacct: error: Invalid value for --nnodes: 'x'"),
+        ("-K soon", "sacct: fatal: Invalid time limit specification: soon"),
+        ("-B", "sacct: fatal: --batch-script requires job ids"),
+    ],
+)
+def test_bad_input_is_one_clear_line(sacct: Commands, words: str, text: str) -> None:
+    """On stderr, exit 1, never a traceback."""
+    printed = sacct.run("sacct", *words.split())
+    assert printed.code == 1
+    assert printed.stderr.startswith(text)
+
+
+def test_accounting_switched_off(
+    sacct: Commands, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """accounting_storage/none."""
+    other = room.conf_path.with_name("none.conf")
+    other.write_text("ClusterName=demo\n")
+    monkeypatch.setenv("SLURM_CONF", str(other))
+    printed = sacct.run("sacct")
+    assert (printed.stderr, printed.code) == ("Slurm accounting storage is disabled\n", 1)
+
+
+def test_every_field_has_a_text() -> None:
+    """The table of fields and the table of texts name the same fields."""
+    assert {name for name, _, _ in FIELDS} == set(TEXTS)
+    assert expand("n[1-2]") == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [("block", "Block"), ("cyclic", "Cyclic"), ("cyclic:block", "Cyclic:Block"), ("", "")],
+)
+def test_layouts_are_spelled_with_capitals(kept: str, shown: str) -> None:
+    """As accounting has always shown them."""
+    assert layout_text(kept) == shown

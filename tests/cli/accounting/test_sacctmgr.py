@@ -1,0 +1,231 @@
+"""sacctmgr prints what Slurm's printed in the recorded scenario, in the same order of commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.dbd.database import Database, sqlite_url
+from tests.cli.accounting_commands import Commands, recorded
+from tests.dbd.accounting_room import Room, at, configured, record, register, serving
+
+ACCOUNTS = (
+    ("add", "account", "physics", "description=Physics dept", "organization=science",
+     "fairshare=60"),
+    ("add", "account", "chem", "description=Chemistry dept", "organization=science",
+     "fairshare=40"),
+    ("add", "user", "alice", "account=physics", "fairshare=10"),
+    ("add", "user", "bob", "account=physics", "fairshare=5"),
+    ("add", "user", "bob", "account=chem", "fairshare=5"),
+    ("add", "user", "carol", "account=chem", "fairshare=10"),
+    ("add", "qos", "high", "priority=100", "description=high"),
+    ("add", "qos", "low", "priority=0", "description=low"),
+    ("modify", "qos", "high", "set", "maxtresperuser=cpu=8", "maxwall=02:00:00"),
+    ("modify", "user", "alice", "carol", "set", "qos=normal,high", "defaultqos=normal"),
+    ("modify", "user", "bob", "set", "qos+=low"),
+)  # fmt: skip
+SHOWN = (
+    "account", "account_withassoc", "assoc", "assoc_p", "assoc_tree", "bad_entity", "cluster",
+    "cluster_p", "coordinator_none", "problem", "qos", "qos_p", "resource", "runawayjobs", "user",
+    "user_s", "user_withassoc", "wckey",
+)  # fmt: skip
+CHANGED = (
+    "add_account_new", "add_account_dup", "add_user_multi", "add_user_noacct", "modify_user",
+    "bad_option", "modify_qos", "delete_user", "delete_account", "delete_missing",
+)  # fmt: skip
+
+
+@pytest.fixture
+def room() -> Iterator[Room]:
+    """A slurmdbd that cluster demo has registered with."""
+    # Not below pytest's directory, which every session closes to other users.
+    place = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
+    place.chmod(0o755)
+    database = Database(sqlite_url(f"{place}/a.sqlite"))
+    database.open()
+    register(database)
+    record(database, configured(at("12:08:00")))
+    with serving(database, place) as found:
+        yield found
+    database.close()
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def commands(
+    room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Commands:
+    """Commands against `room`, with the scenario's accounts made."""
+    found = Commands(room, monkeypatch, capfd)
+    for words in ACCOUNTS:
+        assert found.run("sacctmgr", "-i", *words).code == 0, words
+    return found
+
+
+def test_a_dump_is_as_recorded(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QOS, then accounts and users below their parents, with what each was given itself."""
+    monkeypatch.chdir(tmp_path)
+    assert commands.run("sacctmgr", "dump", "demo", "File=demo.dump").code == 0
+    lines = (tmp_path / "demo.dump").read_text().splitlines(keepends=True)
+    found = "".join(line for line in lines if not line.startswith("#"))
+    golden = Path(__file__).resolve().parents[2] / "golden" / "cli" / "sacctmgr" / "dump.txt"
+    assert found == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
+
+
+def test_lists_are_as_recorded(commands: Commands) -> None:
+    """Headers, widths, order, inherited QOS."""
+    for name in SHOWN:
+        expected = recorded(f"sacctmgr/{name}")
+        assert commands.run(*expected.words) == expected.printed, name
+
+
+def test_changes_are_as_recorded(commands: Commands) -> None:
+    """Texts and exit codes, one change after the other."""
+    for name in CHANGED:
+        expected = recorded(f"sacctmgr/{name}")
+        assert commands.run(*expected.words) == expected.printed, name
+
+
+@pytest.mark.parametrize("name", ["assoc_json", "qos_json"])
+def test_json_is_as_recorded(commands: Commands, name: str) -> None:
+    """Every key and value but who asked and which version."""
+    expected = recorded(f"sacctmgr/{name}")
+    printed = commands.run(*expected.words)
+    ours, theirs = json.loads(printed.stdout), json.loads(expected.printed.stdout)
+    for document in (ours, theirs):
+        document["meta"]["slurm"]["release"] = ""
+        document["meta"]["client"] = {}
+        document["meta"]["slurm"]["version"]["micro"] = ""
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("entity", ["user", "account", "cluster", "tres"])
+def test_json_of_other_entities_holds_their_names(commands: Commands, entity: str) -> None:
+    """Payload keys as spec'd: users, accounts, clusters, TRES."""
+    document = json.loads(commands.run("sacctmgr", "show", entity, "--json").stdout)
+    key = {"tres": "TRES"}.get(entity, entity + "s")
+    assert list(document) == [key, "meta", "errors", "warnings"]
+    assert len(document[key]) >= 1
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_users_are_refused_as_recorded(commands: Commands) -> None:
+    """Identity comes from the socket, not from the command."""
+    expected = recorded("sacctmgr/not_admin")
+    assert commands.run_as(1001, *expected.words) == expected.printed
+
+
+@pytest.mark.parametrize(("answer", "code", "is_there"), [
+    ("y\n", 0, True), ("n\n", 0, False), ("\n", 0, False), ("", 0, False), ("yes\n", 0, True),
+])  # fmt: skip
+def test_changes_are_asked_for(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int,
+    is_there: bool,
+) -> None:  # fmt: skip
+    """No answer is a no; a no leaves everything as it was and exits 0."""
+    (tmp_path / "answer").write_text(answer)
+    with (tmp_path / "answer").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        printed = commands.run("sacctmgr", "add", "account", "bio")
+    assert printed.code == code
+    assert "Would you like to commit changes? (You have 30 seconds to decide)\n(N/y): " in (
+        printed.stdout
+    )
+    assert (" Changes Discarded" in printed.stdout) is not is_there
+    found = commands.run("sacctmgr", "-n", "-P", "list", "account", "bio").stdout
+    assert found == ("bio|bio|bio\n" if is_there else "")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("format=acct,desc%5,org", "   Account Descr                  Org \n"),
+        ("format=account%-12", "Account      \n"),
+        ("-P format=Account,Org", "Account|Org\n"),
+        ("-p format=Account", "Account|\n"),
+    ],
+)
+def test_formats(commands: Commands, words: str, expected: str) -> None:
+    """Abbreviated names, widths, alignment; headers name fields, too."""
+    printed = commands.run("sacctmgr", "list", "account", *words.split())
+    assert printed.stdout.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("frobnicate", "sacctmgr: error: invalid keyword: frobnicate"),
+        ("list account format=frob", " Unknown field 'frob'"),
+        ("list account frob=1", " Unknown condition: frob=1"),
+        ("add frob", "No valid entity in add command"),
+        ("--frob", "sacctmgr: unrecognized option '--frob'"),
+        ("list federation", " list federation is not implemented yet"),
+        ("dump", " We need a cluster to dump."),
+        ("dump mars", " No cluster by name 'mars' found."),
+        ("dump demo file=/no/such/dir/x", "sacctmgr: error: Can't write /no/such/dir/x: No such"),
+        ("load x", "sacctmgr: error: load is not implemented yet"),
+        ("-r -i add account x", "sacctmgr: error: Can't run this command in readonly mode."),
+    ],
+)
+def test_bad_input_is_one_clear_line(commands: Commands, words: str, text: str) -> None:
+    """On stderr, exit 1, never a traceback."""
+    printed = commands.run("sacctmgr", *words.split())
+    assert printed.code == 1
+    assert printed.stderr.startswith(text)
+    assert printed.stdout == ""
+
+
+def test_abbreviated_commands(commands: Commands) -> None:
+    """Verbs and entities may be shortened and in the plural."""
+    full = commands.run("sacctmgr", "-nP", "list", "association").stdout
+    for words in ("show assoc", "list associations", "sho asso"):
+        assert commands.run("sacctmgr", "-nP", *words.split()).stdout == full
+
+
+def test_ping_and_statistics(commands: Commands) -> None:
+    """What drivers poll."""
+    assert commands.run("sacctmgr", "ping").stdout == "slurmdbd(primary) at ctl is UP\n"
+    stats = commands.run("sacctmgr", "show", "stats").stdout
+    assert "ChangeEntities" in stats
+    assert commands.run("sacctmgr", "clear", "stats").code == 0
+    assert "ChangeEntities" not in commands.run("sacctmgr", "show", "stats").stdout
+    assert commands.run("sacctmgr", "show", "configuration").code == 0
+
+
+def test_without_slurmdbd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One line says what is wrong, when it does not answer and when there is none."""
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("ClusterName=demo\nAccountingStorageType=accounting_storage/slurmdbd\n"
+                    f"SlurmctldPidFile={tmp_path}/x.pid\nAccountingStoragePort=9\n")  # fmt: skip
+    room = Room(None, conf, "", None, None)  # type: ignore[arg-type]
+    commands = Commands(room, monkeypatch, capfd)
+    printed = commands.run("sacctmgr", "show", "user")
+    assert printed.code == 1
+    assert printed.stderr.startswith("sacctmgr: error: Problem talking to the database: ")
+    assert commands.run("sacctmgr", "ping").stdout == "slurmdbd(primary) at localhost is DOWN\n"
+    conf.write_text("ClusterName=demo\n")
+    printed = commands.run("sacctmgr", "show", "user")
+    assert printed.stderr.startswith("You are not running a supported accounting_storage plugin")
+    assert printed.code == 1
+
+
+def test_interactive_words(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of commands until exit; quotes keep blanks together."""
+    lines = 'parsable\nlist account where description="physics dept"\nexit\nlist user\n'
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    printed = commands.run("sacctmgr", "-n")
+    assert "physics|physics dept|science|\n" in printed.stdout
+    assert "alice" not in printed.stdout

@@ -1,0 +1,92 @@
+"""scontrol show prints what Slurm printed on the reference cluster."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pyslurm_ng.cli.control import show_jobs
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.states import JobFlag, JobState
+from tests.cli.reference_cluster import cases, queue
+from tests.cli.run_command import run_command
+
+SHOWN = [
+    case
+    for case in cases("scontrol")
+    if case[2][1:2] == ["show"] or case[2][2:3] == ["show"] or case[0] in ("version", "bad_command")
+]
+# Other times of the recording (idle nodes, a node down, a job requeued), other parts (json, assoc),
+# or made by the daemon's edges (config, topology).
+ELSEWHERE = {
+    "assoc_mgr",
+    "config",
+    "daemons",
+    "job_json",
+    "job_toobig_qos",
+    "node",
+    "node_down",
+    "node_json",
+    "node_n1_d",
+    "node_oneliner",
+    "partition_json",
+    "reservation",
+    "reservation_oneliner",
+    "show_job_requeued",
+    "topology",
+    "topology_conf",
+    "topology_n1",
+    "version",
+}
+CASES = [case for case in SHOWN if case[0] not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_prints_as_recorded(
+    case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same lines, same messages, same exit code."""
+    name, user, words, stdout, stderr, code = case
+    printed = run_command(monkeypatch, queue(), user, words)
+    assert printed.stderr == stderr
+    assert without_history(printed.stdout, name) == without_history(stdout, name)
+    assert printed.code == code
+
+
+# Values that tell of what the recorded cluster went through before (scheduling passes that looked
+# at a job, jobs that ended on a node), of the second it was asked in, or of a random choice.
+HISTORY = re.compile(r"\b(LastSchedEval|LastBusyTime|BootTime|SLUID|RunTime|Scheduler)=\S+")
+# A step that asked for GPUs itself; a start was expected a second later.
+UNLIKE = {
+    "step_all": "TresPer",
+    "job_het": "StartTime=2026-11-20T12:10:5",
+}
+
+
+def without_history(text: str, name: str) -> list[str]:
+    """Leave out what tells of earlier events, which this cluster has not had."""
+    lines = HISTORY.sub(r"\1=*", text).splitlines()
+    return [line for line in lines if name not in UNLIKE or UNLIKE[name] not in line]
+
+
+def test_the_tasks_of_an_array_begin_with_its_own_record() -> None:
+    """Then the youngest first; jobs beside it stay in order of their ids."""
+    rows = [{"job_id": job_id, "array_job_id": array_id}
+            for job_id, array_id in ((12, 12), (15, 12), (16, 12), (11, 0), (13, 0))]  # fmt: skip
+    rows.sort(key=show_jobs._array_order)
+    assert [row["job_id"] for row in rows] == [11, 12, 16, 15, 13]
+
+
+def test_a_requeued_job_shows_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AllocTRES tells of the run before until the next one starts."""
+    reference = queue()
+    cluster, now_us = reference.cluster, reference.now_us
+    flags = int(JobFlag.REQUEUED)
+    cluster.jobs[21].steps.clear()
+    apply_all(cluster, [ev.JobCompleting(now_us, 21, int(JobState.NODE_FAIL), 0, 0, 1, (), flags)])
+    apply_all(cluster, [ev.JobRequeued(now_us, 21, 1, 0)])
+    printed = run_command(monkeypatch, reference, "alice", ["scontrol", "show", "job", "21"])
+    assert "JobState=PENDING" in printed.stdout
+    assert "AllocTRES=cpu=4,mem=4000M,node=1,billing=4" in printed.stdout

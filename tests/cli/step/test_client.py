@@ -1,0 +1,424 @@
+"""srun while its step runs: streams, exit codes, signals, lost nodes. The nodes are the test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
+from pyslurm_ng.cli.step.streams import Labels
+from pyslurm_ng.cli.step.tasks import StepTasks, exit_code, exit_text
+from pyslurm_ng.wire import step_io
+from tests.cli.step_room import LIMIT_S, Node, StepRoom
+
+CODE_4 = 4 << 8
+
+
+@pytest.fixture(name="make")
+def _make() -> Iterator[Any]:
+    rooms: list[StepRoom] = []
+
+    def make(nodes: list[str], tasks: list[list[int]], **settings: Any) -> StepRoom:
+        room = StepRoom(nodes, tasks, **settings)
+        rooms.append(room)
+        return room
+
+    yield make
+    for room in rooms:
+        room.close()
+
+
+def test_output_and_success(make: Any) -> None:
+    """Both streams arrive where they belong, byte for byte."""
+    room = make(["n1"], [[0]])
+    node = room.node()
+    node.started()
+    data = bytes(range(256)) * 4096
+    node.out(0, data)
+    node.out(0, b"oops\n", step_io.STDERR)
+    node.finish()
+    assert room.end() == (data, "oops\n", 0)
+
+
+def test_labels_wait_for_whole_lines(make: Any) -> None:
+    """A line of two pieces gets one label, and other tasks' lines do not cut it."""
+    room = make(["n1", "n2"], [list(range(10)), [10]], label=True)
+    first, second = room.node(0), room.node(1)
+    first.out(0, b"he")
+    first.out(1, b"other\n")
+    first.out(0, b"llo\nrest")
+    first.out(0, b"")
+    first.finish()
+    second.out(10, b"x\n")
+    second.finish()
+    out, err, code = room.end()
+    assert sorted(out.splitlines()) == [b" 0: hello", b" 0: rest", b" 1: other", b"10: x"]
+    assert (err, code) == ("", 0)
+
+
+def test_tasks_that_end_alike_share_a_line(make: Any) -> None:
+    """The exit code is the highest."""
+    room = make(["n1", "n2"], [[0, 1, 2], [3]])
+    first, second = room.node(0), room.node(1)
+    for task in (0, 1, 2):
+        first.exit(task, CODE_4)
+    first.done()
+    second.exit(3, 5 << 8)
+    second.done()
+    _, err, code = room.end()
+    assert sorted(err.splitlines()) == [
+        "srun: error: n1: tasks 0-2: Exited with exit code 4",
+        "srun: error: n2: task 3: Exited with exit code 5",
+    ]
+    assert code == 5
+
+
+def test_task_killed_by_a_signal(make: Any) -> None:
+    """128 and the signal's number; Slurm adds a line about the step."""
+    room = make(["n3"], [[0]])
+    room.node().finish(int(signal.SIGTERM))
+    assert room.end() == (
+        b"",
+        "srun: error: n3: task 0: Terminated\nsrun: Force Terminated StepId=5.0\n",
+        143,
+    )
+
+
+def test_kill_on_bad_exit(make: Any) -> None:
+    """-K: the others are terminated, and why is said on the way."""
+    room = make(["n3"], [[0, 1]], kill_on_bad_exit=True)
+    node = room.node()
+    node.exit(0, CODE_4)
+    assert node.wait_for(step_io.TERMINATE)[1] == b"TASK FAILURE"
+    node.send(step_io.pack(step_io.NOTICE, 0, b"[now] error: *** STEP 5.0 ON n3 CANCELLED ***"))
+    node.exit(1, int(signal.SIGTERM))
+    node.done()
+    _, err, code = room.end()
+    assert err.splitlines() == [
+        "srun: error: n3: task 0: Exited with exit code 4",
+        "srun: Terminating StepId=5.0",
+        "[now] error: *** STEP 5.0 ON n3 CANCELLED ***",
+        "srun: error: n3: task 1: Terminated",
+        "srun: Force Terminated StepId=5.0",
+    ]
+    assert code == 143
+
+
+def test_a_task_out_of_memory_may_end_the_step(make: Any) -> None:
+    """--oom-kill-step: its node says so, and the others are terminated."""
+    room = make(["n1", "n2"], [[0], [1]])
+    first, second = room.node(0), room.node(1)
+    flags = step_io.EXIT_OUT_OF_MEMORY | step_io.EXIT_ENDS_STEP
+    first.exit(0, 125, flags)
+    assert second.wait_for(step_io.TERMINATE)[1] == b"OUT OF MEMORY"
+    second.exit(1, int(signal.SIGKILL))
+    first.done()
+    second.done()
+    _, err, _ = room.end()
+    assert "srun: error: n1: task 0: Out Of Memory" in err.splitlines()
+
+
+def test_notice_of_others_says_aborted(make: Any) -> None:
+    """scancel: srun says that it waits, and not "Force Terminated"."""
+    room = make(["n1"], [[0]], kill_wait_s=5)
+    node = room.node()
+    node.send(step_io.pack(step_io.NOTICE, 0, b"[t] error: *** STEP 5.0 ON n1 CANCELLED AT t ***"))
+    node.finish(int(signal.SIGTERM))
+    _, err, code = room.end()
+    assert err.splitlines()[0] == (
+        "srun: Job step aborted: Waiting up to 7 seconds for job step to finish."
+    )
+    assert "Force" not in err
+    assert code == 143
+
+
+def test_wait_limits_the_stragglers(make: Any) -> None:
+    """-W 1: one second after the first end the others are killed."""
+    room = make(["n1"], [[0, 1, 2]], wait_s=1)
+    node = room.node()
+    node.started()
+    node.exit(1, 0)
+    assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (9,)
+    node.exit(0, 9)
+    node.exit(2, 9)
+    node.done()
+    _, err, code = room.end()
+    assert err.splitlines()[:5] == [
+        "srun: First task exited 1s ago",
+        "srun: StepId=5.0 tasks 0,2: running",
+        "srun: StepId=5.0 task 1: exited",
+        "srun: Terminating StepId=5.0",
+        "srun: error: n1: tasks 0,2: Killed",
+    ]
+    assert code == 137
+
+
+def test_stdin_goes_to_all_nodes_within_their_credit(make: Any) -> None:
+    """More than a window waits for the slowest node; nothing is lost, and the end comes."""
+    room = make(["n1", "n2"], [[0], [1]], stdin=subprocess.PIPE)
+    nodes = [room.node(0), room.node(1)]
+    data = os.urandom(3 * step_io.STDIN_WINDOW)
+    assert room.process.stdin is not None
+    writer = os.fork()
+    if not writer:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(room.process.stdin.fileno(), rest) :]
+        os._exit(0)
+    room.process.stdin.close()
+    room.process.stdin = None
+    got = [b"", b""]
+    for index, node in enumerate(nodes):
+        while True:
+            task, body = node.wait_for(step_io.STDIN)
+            assert task == step_io.ALL
+            if not body:
+                break
+            got[index] += body
+            assert len(got[index]) <= len(data)
+            # The other has not been read yet: give both their credit, as their tasks would.
+            for one in nodes:
+                one.send(step_io.pack_number(step_io.CREDIT, 0, len(body)) if index == 0 else b"")
+    assert got == [data, data]
+    os.waitpid(writer, 0)
+    for node in nodes:
+        node.finish()
+    assert room.end()[2] == 0
+
+
+def test_stdin_stops_without_credit(make: Any) -> None:
+    """A task that does not read makes srun wait, with at most a window under way."""
+    room = make(["n1"], [[0]], stdin=subprocess.PIPE)
+    node = room.node()
+    assert room.process.stdin is not None
+    os.set_blocking(room.process.stdin.fileno(), False)
+    sent = 0
+    received = 0
+    while received < step_io.STDIN_WINDOW:
+        try:
+            sent += os.write(room.process.stdin.fileno(), bytes(65536))
+        except BlockingIOError:
+            pass
+        received += len(node.wait_for(step_io.STDIN)[1])
+    assert received == step_io.STDIN_WINDOW
+    node.finish()
+    assert room.end()[2] == 0
+
+
+def test_stdin_for_one_task(make: Any) -> None:
+    """-i 1: only the node of that task gets it."""
+    room = make(["n1", "n2"], [[0], [1]], stdin=subprocess.PIPE, in_task=1)
+    first, second = room.node(0), room.node(1)
+    assert room.process.stdin is not None
+    room.process.stdin.write(b"a\n")
+    room.process.stdin.close()
+    room.process.stdin = None
+    assert second.wait_for(step_io.STDIN) == (1, b"a\n")
+    assert second.wait_for(step_io.STDIN) == (1, b"")
+    first.finish()
+    second.finish()
+    assert room.end()[2] == 0
+
+
+def test_slow_reader_loses_nothing(make: Any) -> None:
+    """Megabytes into a pipe that nobody reads at first; the node is slowed down meanwhile."""
+    room = make(["n1"], [[0]])
+    node = room.node()
+    node.connection.setblocking(False)
+    chunk = os.urandom(65536)
+    sent = b""
+    frame = step_io.pack(step_io.STDOUT, 0, chunk)
+    pending = b""
+    stalled = 0
+    while stalled < 50:
+        pending = pending or frame
+        try:
+            count = node.connection.send(pending)
+            stalled = 0
+        except BlockingIOError:
+            stalled += 1
+            time.sleep(0.001)
+            continue
+        pending = pending[count:]
+        if not pending:
+            sent += chunk
+        assert len(sent) < 64 << 20
+    node.connection.settimeout(LIMIT_S)
+    # Signals are served even now.
+    os.kill(room.process.pid, signal.SIGUSR1)
+    assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (10,)
+    child = os.fork()
+    if not child:
+        node.send(pending)
+        node.finish()
+        os._exit(0)
+    out, err, code = room.end()
+    os.waitpid(child, 0)
+    if pending:
+        sent += chunk
+    assert out == sent
+    assert (err, code) == ("", 0)
+
+
+def test_closed_stdout_becomes_sigpipe(make: Any) -> None:
+    """`srun yes | head`: the tasks learn that nobody reads."""
+    room = make(["n1"], [[0]])
+    node = room.node()
+    assert room.process.stdout is not None
+    room.process.stdout.close()
+    room.process.stdout = None
+    node.out(0, b"y\n" * 1000)
+    assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (13,)
+    node.finish(13)
+    assert room.process.wait(LIMIT_S) == 141
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT])
+def test_signals_are_forwarded(make: Any, number: signal.Signals) -> None:
+    """Once each."""
+    room = make(["n1"], [[0]])
+    node = room.node()
+    node.started()
+    os.kill(room.process.pid, number)
+    task, body = node.wait_for(step_io.SIGNAL)
+    assert (task, step_io.numbers(body)) == (step_io.ALL, (int(number),))
+    node.finish()
+    assert room.end()[2] == 0
+
+
+def test_interrupts_escalate(make: Any) -> None:
+    """Ctrl-C: state, then the signal, then the end."""
+    room = make(["n1"], [[0, 1]], abort_window_s=60.0)
+    node = room.node()
+    node.started()
+    assert _after_interrupt(room) == "srun: interrupt (one more within 1 sec to abort)"
+    assert room.line() == "srun: StepId=5.0 tasks 0-1: running"
+    assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
+    assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (2,)
+    assert _after_interrupt(room) == "srun: forcing job termination"
+    node.wait_for(step_io.TERMINATE)
+    node.finish(2)
+    assert room.end()[2] == 130
+
+
+def _after_interrupt(room: StepRoom) -> str:
+    os.kill(room.process.pid, signal.SIGINT)
+    return room.line()
+
+
+def test_quit_on_interrupt(make: Any) -> None:
+    """One Ctrl-C is enough."""
+    room = make(["n1"], [[0]], quit_on_interrupt=True, abort_window_s=60.0)
+    node = room.node()
+    node.started()
+    assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
+    node.finish(2)
+    assert room.end()[2] == 130
+
+
+def test_lost_node_ends_the_others(make: Any) -> None:
+    """A node that vanishes is an error; the rest of the step is not left running."""
+    room = make(["n1", "n2"], [[0], [1]])
+    first, second = room.node(0), room.node(1)
+    second.connection.close()
+    assert first.wait_for(step_io.TERMINATE)[1] == b"NODE FAILURE"
+    first.finish(int(signal.SIGTERM))
+    _, err, code = room.end()
+    assert err.splitlines()[0] == "srun: error: Node failure on n2"
+    assert code == 143
+
+
+def test_strangers_are_hung_up_on(make: Any) -> None:
+    """Neither a wrong key nor rubbish disturbs the step."""
+    room = make(["n1"], [[0]])
+    stranger = Node(room, 0, [0], key=bytes(32))
+    with pytest.raises((EOFError, ConnectionError)):
+        stranger.receive()
+    rubbish = Node(room, 0, [0], key=bytes(32))
+    try:
+        rubbish.send(b"\xff" * 64)
+    except ConnectionError:
+        pass
+    room.node().finish()
+    assert room.end()[2] == 0
+
+
+# Pure parts -------------------------------------------------------------------------------------
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_folded_ids_name_each_once(ids: set[int]) -> None:
+    """Ranges are read back to the same set."""
+    back: set[int] = set()
+    for part in filter(None, fold_numbers(ids).split(",")):
+        first, _, last = part.partition("-")
+        back.update(range(int(first), int(last or first) + 1))
+    assert back == ids
+
+
+@pytest.mark.parametrize(
+    ("status", "flags", "text", "code"),
+    [
+        (0, 0, "Completed", 0),
+        (9 << 8, 0, "Exited with exit code 9", 9),
+        (9, 0, "Killed", 137),
+        (11 | 0x80, 0, "Segmentation fault (core dumped)", 139),
+        (9, 1, "Out Of Memory", 1),
+    ],
+)
+def test_exit_words(status: int, flags: int, text: str, code: int) -> None:
+    """As Slurm words them."""
+    assert (exit_text(status, flags), exit_code(status, flags)) == (text, code)
+
+
+def test_verbose_tells_good_ends_too() -> None:
+    """-v."""
+    tasks = StepTasks("StepId=96.0", ["n3"], [[0]])
+    tasks.exited(0, 0, 0)
+    assert tasks.end_lines(1) == [
+        "Received task exit notification for 1 task of StepId=96.0 (status=0x0000).",
+        "n3: task 0: Completed",
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=20)), max_size=30))
+def test_labels_lose_nothing(pieces: list[tuple[int, bytes]]) -> None:
+    """Without its label each task's output is what it wrote, but for a missing last newline."""
+    labels = Labels(4)
+    out = b"".join(labels.put(step_io.STDOUT, task, data) for task, data in pieces if data)
+    out += b"".join(labels.put(step_io.STDOUT, task, b"") for task in range(4))
+    for task in range(4):
+        mark = b"%d: " % task
+        lines = [line[3:] for line in out.split(b"\n")[:-1] if line.startswith(mark)]
+        written = b"".join(data for one, data in pieces if one == task)
+        wanted = written if written.endswith(b"\n") or not written else written + b"\n"
+        assert b"".join(line + b"\n" for line in lines) == wanted
+
+
+def test_programs_of_tasks(tmp_path: Any) -> None:
+    """The example of the recorded run, and quotes."""
+    path = tmp_path / "mp.conf"
+    path.write_text("0 echo zero %t %o\n# none\n1-2 echo 'more words' %t \\\n%o\n* sleep 1\n")
+    assert read_programs(str(path), 5) == [
+        {"argv": ["echo", "zero", "0", "0"], "tasks": [0]},
+        {"argv": ["echo", "more words", "1", "0"], "tasks": [1]},
+        {"argv": ["echo", "more words", "2", "1"], "tasks": [2]},
+        {"argv": ["sleep", "1"], "tasks": [3, 4]},
+    ]
+
+
+@pytest.mark.parametrize("text", ["0 a\n", "0 a\n0-1 b\n", "x a\n", "0\n1 a\n", "0-99999999999 a"])
+def test_bad_programs_are_refused(tmp_path: Any, text: str) -> None:
+    """Unassigned, doubled and unreadable tasks."""
+    path = tmp_path / "mp.conf"
+    path.write_text(text)
+    with pytest.raises(MultiProgError):
+        read_programs(str(path), 2)

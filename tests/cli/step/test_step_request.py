@@ -1,0 +1,126 @@
+"""From srun's options to a CreateStep: what the job's variables say yields to the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.step import step_request
+from pyslurm_ng.cli.step.launch import is_per_node
+from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options
+from pyslurm_ng.model import job as mj
+
+JOB = {
+    "SLURM_JOB_ID": "5",
+    "SLURM_JOB_NAME": "outer",
+    "SLURM_JOB_NUM_NODES": "4",
+    "SLURM_NTASKS": "8",
+    "SLURM_NTASKS_PER_NODE": "2",
+    "SLURM_MEM_PER_CPU": "1000",
+}
+
+
+def options_of(words: list[str], variables: dict[str, str]) -> Options:
+    """Read a command line as srun does."""
+    options = Options("srun")
+    pairs, _ = options.split_words(words)
+    options.apply_environment(variables)
+    options.apply_all(pairs, COMMAND_LINE)
+    options.finish()
+    step_request.check_settings(options)
+    return options
+
+
+def fields_of(*words: str, variables: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return the step that a command line asks for."""
+    options = options_of([*words, "prog"], JOB if variables is None else variables)
+    return step_request.step_fields(options, [*words, "prog"], "/opt/prog")
+
+
+def test_flags_are_those_of_the_model() -> None:
+    """The command repeats them because importing the model would take too long."""
+    for name in ("OVERLAP", "EXACT", "NO_KILL", "KILL_ON_BAD_EXIT", "PTY", "MEM_ZERO"):
+        assert getattr(step_request, name) == getattr(mj, f"STEP_{name}")
+
+
+def test_a_launcher_of_somebody_elses_has_all_and_keeps_none() -> None:
+    """--external-launcher: beside any other step, with all CPUs of its nodes."""
+    fields = fields_of("--external-launcher", "-c2", "-N4", "-n4")
+    assert fields["flags"] == step_request.OVERLAP
+
+
+def test_step_inherits_the_jobs_size() -> None:
+    """srun alone uses all of the job; the step is named by its program."""
+    fields = fields_of()
+    assert (fields["ntasks"], fields["nodes_min"], fields["name"]) == (8, 4, "prog")
+    assert (fields["mem_per_cpu_mib"], fields["flags"]) == (1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["-n", "1"], {"ntasks": 1, "nodes_min": 1, "ntasks_per_node": None}),
+        (["-N", "2"], {"ntasks": 4, "nodes_min": 2, "nodes_max": 2}),
+        (["-w", "n3", "-n1"], {"node_list": "n3", "nodes_min": None}),
+        (["-r", "1", "-n1"], {"relative": 1, "nodes_min": None}),
+        (["-J", "mine"], {"name": "mine"}),
+        (["-c", "2"], {"cpus_per_task": 2, "flags": step_request.EXACT}),
+        (["-c", "2", "--whole"], {"flags": 0}),
+        (["--exclusive"], {"flags": step_request.EXACT}),
+        (["--exact", "--mem=0"], {"flags": step_request.EXACT | step_request.MEM_ZERO}),
+        (["--overlap"], {"flags": step_request.OVERLAP}),
+        (["--pty"], {"flags": step_request.PTY}),
+        (["--gres=none"], {"gres": "none"}),
+        (["--gpus=0"], {"gres": "none", "gpus": None}),
+        (["-I"], {"no_wait": True}),
+    ],
+)
+def test_command_line_wins(words: list[str], wanted: dict[str, Any]) -> None:
+    """None: the field is left to the controller."""
+    fields = fields_of(*words)
+    assert {name: fields.get(name) for name in wanted} == wanted
+
+
+def test_cpus_of_the_job_do_not_make_a_step_exact() -> None:
+    """Only -c on srun's own command line does."""
+    fields = fields_of(variables={**JOB, "SLURM_CPUS_PER_TASK": "2"})
+    assert (fields["cpus_per_task"], fields["flags"]) == (2, 0)
+
+
+def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLURM_HOSTFILE with -m arbitrary."""
+    (tmp_path / "hosts").write_text("n2\nn1\nn2\n")
+    monkeypatch.setenv("SLURM_HOSTFILE", str(tmp_path / "hosts"))
+    fields = fields_of("-m", "arbitrary", "-n", "3")
+    assert fields["task_nodes"] == ["n2", "n1", "n2"]
+    assert "nodes_min" not in fields
+    with pytest.raises(OptionError):
+        fields_of("-m", "arbitrary", "-n", "4")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--x11"], ["--async"],
+        ["--preserve-env"], ["--mpi=pmix"], ["--mpi=frob"], ["-r", "x"], ["--pty=3"], ["-Z"],
+    ],
+)  # fmt: skip
+def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
+    """Never silently ignored."""
+    with pytest.raises(OptionError) as refused:
+        options_of(words, {})
+    assert refused.value.code == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("a_%t", True), ("a_%5t", True), ("%N/x", True), ("%n", True), ("%j.%J.out", False),
+        ("%%t", False), (r"a\%t", False), ("plain", False), ("%", False),
+    ],
+)  # fmt: skip
+def test_who_writes_a_file(pattern: str, wanted: bool) -> None:
+    """Nodes write what differs between nodes or tasks, srun the rest."""
+    assert is_per_node(pattern) is wanted

@@ -1,0 +1,445 @@
+"""The option table, getopt's rules and the values of options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit import option_values as ov, options as op, submission
+from pyslurm_ng.cli.submit.directives import split_directive
+from pyslurm_ng.cli.submit.option_help import HELP
+from pyslurm_ng.cli.submit.option_table import OPTIONS
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.job import JobRequest
+
+COMMANDS = ("sbatch", "salloc", "srun")
+FIELDS = set(JobRequest.__struct_fields__)
+
+
+def parsed(*words: str, command: str = "sbatch") -> op.Options:
+    """Read words as the command line of a command."""
+    options = op.Options(command)
+    pairs, _ = options.split_words(list(words))
+    options.apply_all(pairs, op.COMMAND_LINE)
+    options.finish()
+    return options
+
+
+def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
+    """`-n2 -w n[1-3]`: two of the three, with a warning; -N says otherwise."""
+    options = op.Options("sbatch")
+    pairs, _ = options.split_words(["-n2", "-w", "n[1-3]"])
+    options.apply_all(pairs, op.COMMAND_LINE)
+    assert options.finish() == ["warning: can't run 2 processes on 3 nodes, setting nnodes to 2"]
+    assert (options.request["nodes_min"], options.request["nodes_max"]) == (2, 2)
+    assert "nodes_min" not in parsed("-n3", "-w", "n[1-3]").request
+    assert "nodes_min" not in parsed("-n2", "-w", "n[1-3]", "-m", "arbitrary").request
+
+
+def test_an_arbitrary_distribution_needs_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In -w or a file; a step of a job has the job's."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.delenv("SLURM_HOSTFILE", raising=False)
+    for command in COMMANDS:
+        with pytest.raises(op.OptionError, match="you need to specify a nodelist or hostfile"):
+            parsed("-m", "arbitrary", "-n2", command=command)
+    assert parsed("-m", "arbitrary", "-w", "n[1-2]").request["distribution"] == "arbitrary"
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert parsed("-m", "arbitrary", command="srun").request["distribution"] == "arbitrary"
+
+
+def test_a_priority_ends_below_the_one_that_means_unset() -> None:
+    """As Slurm 22.05 refuses it."""
+    assert parsed("--priority=4294967293").request["priority"] == 4294967293
+    for value in ("4294967294", "5000000000"):
+        with pytest.raises(op.OptionError, match=r"^Priority must be < 4294967294$"):
+            parsed(f"--priority={value}")
+
+
+def test_a_burst_buffer_is_kept_as_asked_for(tmp_path: Path) -> None:
+    """In words or in a file."""
+    path = tmp_path / "bb"
+    path.write_text("#DW jobdw capacity=1GB\n#DW stage_in\n")
+    for command in COMMANDS:
+        given = parsed("--bb=capacity=10G", command=command)
+        assert given.request["burst_buffer"] == "capacity=10G"
+        given = parsed(f"--bbf={path}", command=command)
+        assert given.request["burst_buffer"] == "#DW jobdw capacity=1GB\n#DW stage_in"
+        with pytest.raises(OptionError, match=r"^Invalid --bbf specification$"):
+            parsed(f"--bbf={path}.none", command=command)
+
+
+# The table --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_documented_option_works_or_is_refused_by_name(command: str) -> None:
+    """Nothing that Slurm knows is unknown here, and nothing is silently ignored."""
+    options = op.Options(command)
+    for name, row in options.by_name.items():
+        if op.is_implemented(name):
+            continue
+        with pytest.raises(OptionError, match=f"--{name} is not implemented yet"):
+            options.apply(name, "1" if row[2] else None, op.COMMAND_LINE)
+
+
+def test_every_reader_belongs_to_an_option() -> None:
+    """A typing error in a table would switch an option off."""
+    names = {row[0] for row in OPTIONS}
+    known = {*op.TEXTS, *op.NUMBERS, *op.FLAGS, *op.READERS, *op.SETTINGS, *op.RECORDED}
+    assert known | op.CHECKED_THEN_REFUSED <= names
+    assert not [name for name in op.CHECKED_THEN_REFUSED if op.is_implemented(name)]
+
+
+def test_tables_name_fields_of_the_request() -> None:
+    """What a command sends is refused by the controller if a field's name is wrong."""
+    assert set(op.TEXTS.values()) | {field for field, _ in op.NUMBERS.values()} <= FIELDS
+
+
+def test_each_option_has_one_row_with_help() -> None:
+    """Rows are sorted as getopt lists them when a name is ambiguous."""
+    names = [row[0] for row in OPTIONS]
+    assert names == sorted(names)
+    assert set(names) == set(HELP)
+    for bit in (1, 2, 4):
+        of_command = [row[0] for row in OPTIONS if row[3] & bit]
+        assert len(of_command) == len(set(of_command))
+
+
+def test_bits_are_those_of_the_model() -> None:
+    """Commands repeat the model's bits because importing them would take too long."""
+    renamed = {"HOLD": "REQ_HOLD"}
+    for name, value in vars(ov).items():
+        model_name = renamed.get(name, f"REQ_{name}")
+        if name.isupper() and isinstance(value, int) and hasattr(mj, model_name):
+            assert getattr(mj, model_name) == value, name
+    mail = {name: bit for name, bit in ov.MAIL_WORDS.items() if name in ("BEGIN", "END", "FAIL")}
+    assert mail == {"BEGIN": mj.MAIL_BEGIN, "END": mj.MAIL_END, "FAIL": mj.MAIL_FAIL}
+    assert ov.MAIL_WORDS["TIME_LIMIT_80"] == mj.MAIL_TIME_80
+    assert ov.MAIL_WORDS["INVALID_DEPEND"] == mj.MAIL_INVALID_DEPEND
+
+
+# getopt_long ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "pairs", "operands"),
+    [
+        (["-N2", "a.sh", "-n4"], [("nodes", "2")], ["a.sh", "-n4"]),
+        (["--ntasks-per-n=3"], [("ntasks-per-node", "3")], []),
+        (["-HQn", "4", "x"], [("hold", None), ("quiet", None), ("ntasks", "4")], ["x"]),
+        (["--exclusive", "user"], [("exclusive", None)], ["user"]),
+        (["--exclusive=user"], [("exclusive", "user")], []),
+        (["-k", "-koff"], [("no-kill", None), ("no-kill", "off")], []),
+        (["--wrap", "-x", "--", "-y"], [("wrap", "-x")], ["-y"]),
+        (["-"], [], ["-"]),
+    ],
+)
+def test_words_are_read_as_getopt_long_does(
+    words: list[str], pairs: list[tuple[str, str | None]], operands: list[str]
+) -> None:
+    assert op.Options("sbatch").split_words(words) == (pairs, operands)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--hold=1"], "option '--hold' doesn't allow an argument"),
+        (["--time"], "option '--time' requires an argument"),
+        (["--frob=1"], "unrecognized option '--frob=1'"),
+        (["-N"], "option requires an argument -- 'N'"),
+        (["-Hz"], "invalid option -- 'z'"),
+        (["--array"], "unrecognized option '--array'"),
+    ],
+)
+def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
+    command = "salloc" if words == ["--array"] else "sbatch"
+    with pytest.raises(OptionError) as caught:
+        op.Options(command).split_words(words)
+    assert caught.value.text == f'{text}\nTry "{command} --help" for more information'
+    assert (caught.value.code, caught.value.level) == (255, "")
+
+
+# Values -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-N", "2-4"], {"nodes_min": 2, "nodes_max": 4}),
+        (["-N1k"], {"nodes_min": 1024, "nodes_max": 1024}),
+        (["-N", "4,1-2"], {"node_sizes": "4,1-2", "nodes_min": 1, "nodes_max": 4}),
+        (["-N2-9:2"], {"node_sizes": "2-9:2", "nodes_min": 2, "nodes_max": 8}),
+        (["-n", "2k"], {"ntasks": 2048}),
+        (["--mem=0"], {"mem_per_node_mib": 0}),
+        (["--mem=4G"], {"mem_per_node_mib": 4096}),
+        (["--gpus=a100:2,v100:1"], {"gpus": "a100:2,v100:1"}),
+        (["--gpus=a100"], {"gpus": "a100:1"}),
+        (["-n2", "--gpus-per-task=2"], {"gpus_per_task": "2"}),
+        (["-n8", "--ntasks-per-gpu=4"], {"gpus": "2"}),
+        (["--gres=gpu:a100:2,fpga"], {"gres": "gpu:a100:2,fpga"}),
+        (["--gres=none"], {"gres": ""}),
+        (["-n2", "--tres-per-task=cpu=3,gres/gpu:a100=1"],
+         {"cpus_per_task": 3, "gpus_per_task": "a100:1"}),
+        (["--tres-per-task=gres:shard:2"], {"tres_per_task": "gres/shard=2"}),
+        (["--gres-flags=one-task-per-sharing"], {"flags": 1 << 22}),
+        (["-t", "1-2"], {"time_limit_min": 1560}),
+        (["-t0"], {"time_limit_min": 4294967295}),
+        (["--nice"], {"nice": 100}),
+        (["--nice=-5"], {"nice": -5}),
+        (["--signal=B:USR1@60"], {"signal": 10, "signal_before_s": 60}),
+        (["--signal=15"], {"signal": 15, "signal_before_s": 60}),
+        (["--mail-type=END,FAIL"], {"mail_type": 6}),
+        (["-m", "plane=4"], {"distribution": "plane=4", "plane_size": 4}),
+        (["-A", "Physics"], {"account": "physics"}),
+        (["--hint=nomultithread"], {"hint": "nomultithread", "threads_per_core": 1}),
+        (["--hint=compute_bound"], {"threads_per_core": 1, "cores_per_socket": None}),
+        (["--hint=memory_bound"], {"threads_per_core": 1, "cores_per_socket": 1}),
+        (["--hint=multithread"], {"threads_per_core": None}),
+        # Every thread that -B names has a task, where the count of nodes is told.
+        (["-B", "2:4:2"], {"ntasks": 16}),
+        (["-B", "2", "-N2"], {"ntasks": 4, "nodes_min": 2}),
+        (["-B", "2", "-N1-2"], {"ntasks": None}),
+        (["-B", "2", "-n3"], {"ntasks": 3}),
+        (["-B", "2", "--ntasks-per-node=2"], {"ntasks": None}),
+        (["--sockets-per-node=2"], {"ntasks": None}),
+        (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
+    ],
+)  # fmt: skip
+def test_values_become_fields(words: list[str], expected: dict[str, object]) -> None:
+    request = parsed(*words).request
+    assert {name: request.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["-H"], mj.REQ_HOLD),
+        (["--exclusive"], mj.REQ_EXCLUSIVE),
+        (["--exclusive", "-s"], mj.REQ_OVERSUBSCRIBE),
+        (["--requeue", "--no-requeue"], mj.REQ_NO_REQUEUE),
+        (["--open-mode=append"], mj.REQ_OPEN_APPEND),
+        (["--kill-on-invalid-dep=yes"], mj.REQ_KILL_INVALID_DEP),
+        (["--signal=B:15"], mj.REQ_SIGNAL_BATCH),
+        (["-n1"], mj.REQ_NTASKS_SET),
+        (["--mem-per-cpu=1"], mj.REQ_MEM_SET),
+        (["-k"], mj.REQ_NO_KILL),
+    ],
+)
+def test_switches_become_flags(words: list[str], flags: int) -> None:
+    assert parsed(*words).request["flags"] == flags
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        (["--signal=B"], "Invalid --signal specification", 255),
+        (["--open-mode=x"], "Invalid --open-mode specification", 255),
+        (["--gpus=1:2:x!"], "Invalid --gpus specification", 255),
+        (["--ntasks-per-node=x"], 'Invalid numeric value "x" for --ntasks-per-node.', 1),
+        (["--cpus-per-gpu=2", "-c2"],
+         "--cpus-per-task is mutually exclusive with --cpus-per-gpu", 1),
+        (["-w", "n[1-3]", "-N2"], "invalid number of nodes (-N 3-2)", 1),
+        (["-w", "n[1-3]", "-N2", "-n4"], "invalid number of nodes (-N 3-2)", 1),
+        (["--hint=foo"], 'unrecognized --hint argument "foo", see --hint=help', 1),
+        (["-m", "plane"],
+         "Invalid plane size or size not specified\nInvalid --distribution specification", 255),
+        (["-m", "plane=4", "-N2", "-n4"],
+         "Too few processes for the requested {plane,node} distribution", 1),
+        (["-m", "plane=2", "-N3"],
+         "Too few processes for the requested {plane,node} distribution", 1),
+        (["-m", "plane=4", "-w", "n[1-2]", "-n4"],
+         "Too few processes for the requested {plane,node} distribution", 1),
+        (["--gpus-per-socket=1"],
+         "--gpus-per-socket option requires --sockets-per-node specification\n"
+         "Invalid generic resource (gres) specification", 1),
+        (["-N1,x"], '"1,x" is not a valid node count', 255),
+        (["-N2:3"], '"2:3" is not a valid node count', 255),
+        (["-N2-10:0"], '"2-10:0" is not a valid node count', 255),
+        (["-N0,2"], '"0,2" is not a valid node count', 255),
+    ],
+)  # fmt: skip
+def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
+    with pytest.raises(OptionError) as caught:
+        parsed(*words)
+    assert (caught.value.text, caught.value.code) == (text, code)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--gpus=2 -N3", "Failed to validate job spec, --gpus < -N"),
+        ("--gpus=2 --gpus-per-node=3",
+         "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"),
+        ("--gres=gpu:1 --gpus-per-socket=2 --sockets-per-node=1",
+         "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"),
+        ("--gpus=3 --gpus-per-task=2 -n2",
+         "Failed to validate job spec, --gpus not multiple of --gpus-per-task"),
+        ("--gpus=4 -N3 --gpus-per-node=2",
+         "Failed to validate job spec. Based on --gpu and --gres=gpu/--gpus-per-node required "
+         "nodes (2) doesn't fall between min_nodes (3) and max_nodes (3) boundaries."),
+        ("--gpus-per-node=2 --gpus-per-socket=1 --sockets-per-node=1",
+         "Failed to validate job spec. Based on --gres=gpu/--gpus-per-node and --gpus-per-socket "
+         "required number of sockets differ from --sockets-per-node."),
+        ("--gres=gpu:2 --gpus-per-task=1",
+         "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks "
+         "is not allowed."),
+        ("-N1-3 --gpus-per-task=1",
+         "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks "
+         "is not allowed."),
+        ("--mem-per-gpu=1G",
+         "Requested mem_per_tres=gres/gpu:1024 but did not request any GPU."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["sbatch", "srun"])
+def test_gpus_that_do_not_add_up_are_named(words: str, text: str, command: str) -> None:
+    """As Slurm 22.05 says it, line by line."""
+    with pytest.raises(OptionError) as caught:
+        parsed(*words.split(), command=command)
+    lines = f"{text}\nInvalid generic resource (gres) specification"
+    assert (caught.value.text, caught.value.code) == (lines, 1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--gpus=4 -N1-2 --gpus-per-node=2", "-N2 --gpus-per-task=1", "--gpus=7 -N2-3",
+     "--gpus=4 --gpus-per-task=1", "--mem-per-gpu=1G --gres=gpu:1",
+     "--mem-per-gpu=1G -n1 --tres-per-task=gres/gpu=1"],
+)  # fmt: skip
+def test_gpus_that_add_up_are_taken(words: str) -> None:
+    assert parsed(*words.split()).request
+
+
+@pytest.mark.parametrize(
+    "words", ["-m plane=4 -N2 -n5", "-m plane=4 -n2", "-m plane=4 -N2 --ntasks-per-node=4"]
+)
+def test_planes_with_tasks_for_the_last_node_are_taken(words: str) -> None:
+    assert parsed(*words.split()).request["plane_size"] == 4
+
+
+def test_srun_does_without_names_beyond_its_nodes() -> None:
+    """It says which limit it keeps to, and goes on."""
+    options = op.Options("srun")
+    pairs, _ = options.split_words(["-N1", "-w", "n[1-2]"])
+    options.apply_all(pairs, op.COMMAND_LINE)
+    assert options.finish() == [
+        "error: Required nodelist includes more nodes than permitted by max-node count (2 > 1). "
+        "Eliminating nodes from the nodelist."
+    ]
+    assert options.request["node_list"] == "n1"
+
+
+def test_hint_excludes_what_it_decides() -> None:
+    with pytest.raises(OptionError, match="mutually exclusive"):
+        parsed("--hint=multithread", "--threads-per-core=2")
+
+
+@pytest.mark.parametrize(
+    ("value", "flags"), [("1", mj.REQ_OVERCOMMIT), ("yes", mj.REQ_OVERCOMMIT), ("no", 0)]
+)
+def test_switches_of_the_environment_can_say_no(value: str, flags: int) -> None:
+    options = op.Options("sbatch")
+    options.apply_environment({"SBATCH_OVERCOMMIT": value})
+    assert options.request.get("flags", 0) == flags
+
+
+@given(
+    words=st.lists(
+        st.one_of(
+            st.text(max_size=12),
+            st.builds(
+                lambda row, value: f"--{row[0]}={value}",
+                st.sampled_from([row for row in OPTIONS if row[0] not in ("uid", "gid")]),
+                st.text(alphabet="0123456789abcgpuGKM:-,=@%*|/", max_size=10),
+            ),
+        ),
+        max_size=4,
+    ),
+    command=st.sampled_from(COMMANDS),
+)
+def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
+    """Whatever is typed, the answer is a request of known fields or one error."""
+    options = op.Options(command)
+    said, code = "", 0
+    try:
+        pairs, _ = options.split_words(words)
+        options.apply_all(pairs, op.COMMAND_LINE)
+        options.finish()
+    except OptionError as problem:
+        said, code = problem.text, problem.code
+    except op.Told as told:
+        said = told.text
+    assert bool(said) or not code
+    assert code in (0, 1, 255)
+    assert set(options.request) <= FIELDS
+
+
+# Directives -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" -n 2 # two", ["-n", "2"]),
+        (" --comment='x y' -o \"a#b\"", ["--comment=x y", "-o", "a#b"]),
+        (r" -o a\ b", ["-o", "a b"]),
+        (" --comment=''", ["--comment="]),
+        (" ", []),
+    ],
+)
+def test_directive_is_split_as_a_shell_would(text: str, words: list[str]) -> None:
+    assert split_directive(text, "stdin: line 2") == words
+
+
+@given(text=st.text(max_size=40))
+def test_any_directive_is_split_or_refused(text: str) -> None:
+    said = ""
+    try:
+        split_directive(text, "stdin: line 2")
+    except OptionError as problem:
+        said = problem.text
+    assert not said or "Unmatched" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "count", "wait_s"),
+    [
+        (["--switches=2"], 2, 2**32 - 1),
+        (["--switches=1@10"], 1, 600),
+        (["--switches=1@1-0"], 1, 86400),
+    ],
+)
+def test_leaf_switches_and_how_long_to_wait(words: list[str], count: int, wait_s: int) -> None:
+    """No time given: as long as the configuration allows."""
+    options = op.Options("sbatch")
+    pairs, _ = options.split_words(words)
+    options.apply_all(pairs, op.COMMAND_LINE)
+    assert (options.request["switches"], options.request["switches_wait_s"]) == (count, wait_s)
+
+
+def test_leaf_switches_of_the_environment() -> None:
+    """The count and the time have a variable each."""
+    options = op.Options("sbatch")
+    options.apply_environment({"SBATCH_REQ_SWITCH": "1", "SBATCH_WAIT4SWITCH": "5:30"})
+    assert options.request == {"switches": 1, "switches_wait_s": 330}
+
+
+@pytest.mark.parametrize(("words", "option"), [("-S2", "-S"), ("--thread-spec=2", "--thread-spec")])
+def test_cores_for_the_system_are_the_administrators(
+    words: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without AllowSpecResourcesUsage the option is named and passed over."""
+    options = parsed(words)
+    submission.check_configured(options, {"AllowSpecResourcesUsage": "yes"})
+    assert options.request.get("core_spec") or options.request.get("thread_spec")
+    assert not capsys.readouterr().err
+    submission.check_configured(options, {})
+    assert not options.request.get("core_spec")
+    assert not options.request.get("thread_spec")
+    assert capsys.readouterr().err == (
+        f"sbatch: error: Ignoring {option} since it's not allowed by configuration "
+        "(AllowSpecResourcesUsage = No)\n"
+    )
