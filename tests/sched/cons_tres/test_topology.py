@@ -371,3 +371,25 @@ def test_too_few_light_nodes_are_all_taken_before_a_leaf_is_chosen() -> None:
     assert layout.pick(0b1111, Place(2)) == 0b0011
     assert layout.pick(0b1101, Place(2)) == 0b0101
     assert layout.pick(0b1101, Place(2, most_leaves=1)) == 0b1100
+
+
+def test_the_block_with_the_lightest_node_is_taken() -> None:
+    """Weights come before how full blocks are, and nodes of a block are taken by weight."""
+    layout = layout_of(blocks_of([2, 3, 4], (4,)), weights=(1, 1, 1, 5, 5, 5, 5, 5, 5))
+    assert layout.pick(0b111111111, Place(2)) == 0b000000011
+    # One light node, b1's: nodes of weight 5 are nearer to it than those of b2 alone.
+    assert layout.pick(0b111111110, Place(2)) == 0b000001100
+    assert layout.pick(0b111111000, Place(2)) == 0b000011000
+    assert layout.pick(0b111111111, Place(4)) == 0b111100000
+    assert layout.pick(0b111111111, Place(4, segment=2)) == 0b000001111
+
+
+def test_a_leaf_of_more_but_smaller_nodes_is_better_than_two_leaves() -> None:
+    """Tasks that four nodes of a leaf hold are not spread over three larger ones of two leaves."""
+    layout = layout_of(tree_of([[4, 4]]))
+    fits = [(0, 4), (1, 4), (2, 2), (3, 2), (4, 4), (5, 4), (6, 2), (7, 1)]
+    assert choose_shares(layout, fits, 11, 9, Place(1)) == fits[:4]
+    assert choose_shares(layout, fits, 9, 9, Place(1)) == fits[:3]
+    assert choose_shares(layout, fits, 13, 9, Place(1)) == [fits[0], fits[1], fits[4], fits[5]]
+    assert choose_shares(layout, fits, 11, 3, Place(1)) == [fits[0], fits[1], fits[4]]
+    assert choose_shares(layout, fits, 11, 9, Place(1, required=1 << 6)) == fits[4:]

@@ -9,6 +9,7 @@ import pytest
 
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.conf.topology_yaml import topologies_of
+from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev, job as mj
@@ -16,7 +17,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
-from pyslurm_ng.model.states import NodeState, Reason
+from pyslurm_ng.model.states import JobState, NodeState, Reason
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
@@ -39,9 +40,9 @@ Pass = Callable[..., Plan]
 PASSES = pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "firstfit"])
 
 
-def cluster_with(topology: str) -> Cluster:
-    """Return a cluster of eight idle nodes of four CPUs."""
-    conf, cluster = conf_of(CONF), Cluster()
+def cluster_with(topology: str, text: str = CONF) -> Cluster:
+    """Return a cluster of eight idle nodes, of four CPUs where nothing else is said."""
+    conf, cluster = conf_of(text), Cluster()
     apply_all(cluster, configure(cluster, conf, START_US, [parse_topology_conf(topology)]))
     for node in cluster.living_nodes():
         apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))
@@ -228,6 +229,50 @@ def test_exclusive_topo_is_planned_in_time() -> None:
     assert 10 <= (start_us - START_US) / 60_000_000 < 12
     assert set(outcome.planned_nodes[alone]) <= {0, 1, 2, 3}
     assert {alloc.node_id for alloc in cluster.jobs[wide].nodes} <= {4, 5, 6, 7}
+
+
+UNLIKE = """
+NodeName=n[1-2] CPUs=4 RealMemory=1000
+NodeName=n[3-4] CPUs=2 RealMemory=1000
+NodeName=n[5-6] CPUs=4 RealMemory=1000
+NodeName=n[7-8] CPUs=2 RealMemory=1000
+PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0 DefaultTime=60
+"""
+
+
+@PASSES
+@pytest.mark.parametrize("topology", [TREE, BLOCKS], ids=["tree", "block"])
+@pytest.mark.parametrize("tasks", [11, 20])
+def test_exclusive_topo_with_shares_that_differ(plan: Pass, topology: str, tasks: int) -> None:
+    """No equal share of its tasks fits enough nodes of unlike sizes: each is filled instead."""
+    cluster = cluster_with(topology, CONF[: CONF.index("NodeName")] + UNLIKE)
+    one = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
+    wide = JobRequest(
+        ntasks=tasks, partition="main", flags=mj.REQ_EXCLUSIVE_TOPO, node_list="n1,n3"
+    )
+    busy = submit(cluster, msgspec.structs.replace(one, node_list="n2"), time_limit_min=10)
+    run(cluster, plan)
+    alone = submit(cluster, wide, time_limit_min=10)
+    outcome = run(cluster, plan)
+    assert not cluster.jobs[alone].nodes
+    if isinstance(plan, Planner):
+        assert 10 <= (outcome.expected_start_us[alone] - START_US) / 60_000_000 < 12
+    later_us = START_US + 20 * 60_000_000
+    done = job_end.complete(
+        cluster,
+        cluster.jobs[busy],
+        JobState.COMPLETED,
+        later_us,
+        exit_code=0,
+        clean_nodes=frozenset({1}),
+    )
+    apply_all(cluster, done)
+    run(cluster, plan, later_us)
+    assert sum(alloc.tasks for alloc in cluster.jobs[alone].nodes) == tasks
+    other = submit(cluster, one)
+    run(cluster, plan, later_us)
+    units = [{alloc.node_id // 4 for alloc in cluster.jobs[job].nodes} for job in (alone, other)]
+    assert units == ([{0}, {1}] if tasks == 11 else [{0, 1}, set()])
 
 
 SEVERAL = """

@@ -5,13 +5,16 @@ each: a switch with a thousand nodes is counted in a fraction of a microsecond.
 
 Tree: as few leaf switches as can be; among such choices those under the lowest switch, then under
 the one with the fewest free nodes. Block: nothing is split that fits a block; of blocks with room
-the one with the fewest free nodes, so that the largest ones stay whole.
+one with the lightest node, of these the one with the fewest free nodes, so that the largest ones
+stay whole (algorithms.md, 6).
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from pyslurm_ng._select import unit_counts
@@ -130,20 +133,27 @@ class Layout:
         """Return (level, units below) of every switch above the leaves, lowest first."""
         return [(item.level, item.leaves) for item in self._switches if 0 < item.level < _LOOSE]
 
+    def is_loose(self, unit: int) -> bool:
+        """Return whether a unit is that of the nodes below no switch."""
+        return bool(self._loose) and unit == len(self.units) - 1
+
     def pick(self, fits: int, place: Place) -> int | None:
         """Return `place.nodes` nodes out of `fits`, or None if they do not lie well enough.
 
-        Lighter nodes are tried alone before heavier ones are added to them. In a tree a weight
-        counts more than the network: where lighter nodes are too few all of them are taken, and
-        only the rest is chosen among the next heavier ones (algorithms.md, 6 (5)).
+        In a tree lighter nodes are tried alone before heavier ones are added to them. There a
+        weight counts more than the network: where lighter nodes are too few all of them are taken,
+        and only the rest is chosen among the next heavier ones (algorithms.md, 6 (5)). Blocks are
+        weighed as wholes.
         """
         if place.required & ~fits or place.required.bit_count() > place.nodes:
             return None
+        if self.kind == "block":
+            return self._from_segments(fits, place) if fits.bit_count() >= place.nodes else None
         scarce = 0
         for group in self.groups:
             lighter = fits & group | place.required
             if lighter.bit_count() >= place.nodes:
-                found = self._with(scarce, lighter, place) or self._pick(lighter, place)
+                found = self._with(scarce, lighter, place) or self._from_tree(lighter, place)
                 if found is not None:
                     return found
             if lighter == fits:
@@ -154,27 +164,27 @@ class Layout:
     def _with(self, scarce: int, fits: int, place: Place) -> int | None:
         """Pick all of some nodes, which are too few alone, and others beside them."""
         required = place.required | scarce
-        if self.kind != "tree" or required == place.required:
+        if required == place.required or required.bit_count() > place.nodes:
             return None
-        if required.bit_count() > place.nodes:
-            return None
-        return self._pick(fits, place._replace(required=required))
+        return self._from_tree(fits, place._replace(required=required))
 
-    def _pick(self, fits: int, place: Place) -> int | None:
-        if self.kind == "tree":
-            return self._from_tree(fits, place)
+    def _from_segments(self, fits: int, place: Place) -> int | None:
         if not place.segment or place.segment >= place.nodes:
             return self._from_blocks(fits, place.nodes, place.required)
         if not place.consolidates:
             return self._segments(fits, place)
         level = self._level_of(place.nodes)
         groups = [span.part(fits) for span, _ in self._levels[level]]
-        for free in sorted(groups, key=int.bit_count):
+        for free in sorted(groups, key=lambda free: (self._lightness(free), free.bit_count())):
             if not place.required & ~free and free.bit_count() >= place.nodes:
                 found = self._segments(free, place)
                 if found is not None:
                     return found
         return None
+
+    def _lightness(self, nodes: int) -> int:
+        """Return the place of the lightest of some nodes among the weights there are."""
+        return next((turn for turn, group in enumerate(self.groups) if nodes & group), 0)
 
     def _level_of(self, nodes: int) -> int:
         """Return the smallest planning size that holds so many nodes; beyond the last: all."""
@@ -266,18 +276,20 @@ class Layout:
     def _from_blocks(self, fits: int, nodes: int, required: int) -> int | None:
         """Place nodes in one block of the smallest planning size that holds them."""
         level = self._level_of(nodes)
-        best: tuple[int, int] | None = None
+        best: tuple[int, int, int] | None = None
         found: int | None = None
         for number, (span, group) in enumerate(self._levels[level]):
             total = span.count(fits)
             if total < nodes or span.part(required) != required:
                 continue
+            weight = self._lightness(span.part(fits)) if len(self.groups) > 1 else 0
             # Later ones on ties, as users of Slurm know it.
-            if best is not None and (total, -number) >= best:
+            rank = (weight, total, -number)
+            if best is not None and rank >= best:
                 continue
             chosen = self._inside(span.part(fits), group, level, nodes, required)
             if chosen is not None:
-                best, found = (total, -number), chosen
+                best, found = rank, chosen
         if found is None and self._loose and nodes == 1 and not required & ~self._loose:
             loose = required or fits & self._loose
             return loose & -loose if loose else None
@@ -383,8 +395,45 @@ def choose_shares(
                 if sum(fit for _, fit in shares) >= tasks and (
                     is_enough is None or is_enough([position for position, _ in shares])
                 ):
+                    near = _below_one_leaf(layout, shares, held, tasks, nodes_max, place)
+                    if near and (is_enough is None or is_enough([one for one, _ in near])):
+                        return near
                     return shares
     return None
+
+
+def _below_one_leaf(
+    layout: Layout,
+    shares: Sequence[tuple[int, int]],
+    held: Mapping[int, int],
+    tasks: int,
+    nodes_max: int,
+    place: Place,
+) -> list[tuple[int, int]]:
+    """Return nodes of one leaf switch for a job that would be spread over several, if any do.
+
+    They may be more than those nodes, but as few as can be; of leaves that need as many the one
+    with the fewest that fit.
+    """
+    unit_of = layout.unit_of
+    if layout.kind != "tree" or len({unit_of[position] for position, _ in shares}) == 1:
+        return []
+    named = set(bits(place.required))
+    below: dict[int, list[tuple[int, int]]] = {}
+    for position, fit in held.items():
+        below.setdefault(unit_of[position], []).append((position, fit))
+    best: tuple[int, int, int] | None = None
+    found: list[tuple[int, int]] = []
+    for leaf, inside in below.items():
+        if layout.is_loose(leaf) or not named <= {position for position, _ in inside}:
+            continue
+        inside.sort(key=lambda pair: (pair[0] not in named, -pair[1], pair[0]))
+        rooms = list(accumulate(fit for _, fit in inside))
+        count = max(place.nodes, len(named), bisect_left(rooms, tasks) + 1)
+        rank = (count, len(inside), leaf)
+        if count <= min(nodes_max, len(inside)) and (best is None or rank < best):
+            best, found = rank, sorted(inside[:count])
+    return found
 
 
 def _lightest(

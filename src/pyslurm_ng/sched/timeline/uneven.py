@@ -178,22 +178,22 @@ class Uneven:
 
     def _spread(self, demand: Demand, need: Need, single: Single, slot: int) -> Shares:
         named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
-        if named and named - {place for place, _ in self._capacity(need, single, slot)}:
+        layout = self._nearness.layout(demand)
+        # The kernel does not know how many tasks a node holds that is taken whole.
+        is_counted = not (need.is_exclusive or need.sharing or need.is_choosy or need.is_ranged)
+        stops_early = is_counted and layout is None and need.nodes_min == 1 and not named
+        fits = self._capacity(demand, need, single, slot, need.tasks if stops_early else _ALL)
+        if named - {place for place, _ in fits}:
             return []
         if need.is_choosy or need.is_ranged:
-            return self._counted(demand, self._capacity(need, single, slot), slot)
-        layout = self._nearness.layout(demand)
+            return self._counted(demand, fits, slot)
         if layout is not None:
-            every = self._capacity(need, single, slot)
             nodes_max = min(need.nodes_max, _MOST_NODES)
-            return choose_shares(layout, every, need.tasks, nodes_max, place_of(need, layout)) or []
-        # The kernel does not know how many tasks a node holds that is taken whole.
-        is_counted = not (need.is_exclusive or need.sharing)
-        enough = need.tasks if need.nodes_min == 1 and not named and is_counted else _ALL
-        fits = self._capacity(need, single, slot, enough)
+            return choose_shares(layout, fits, need.tasks, nodes_max, place_of(need, layout)) or []
         if len(fits) > need.nodes_max or need.nodes_min > 1 or named:
-            every = self._capacity(need, single, slot)
-            fits = sorted(every, key=lambda item: (item[0] not in named, -item[1]))
+            if stops_early:
+                fits = self._capacity(demand, need, single, slot)
+            fits = sorted(fits, key=lambda item: (item[0] not in named, -item[1]))
         shares: Shares = []
         total = 0
         for place, tasks in fits[: min(need.nodes_max, _MOST_NODES)]:
@@ -203,12 +203,19 @@ class Uneven:
             total += tasks
         return shares if total >= need.tasks and len(shares) >= need.nodes_min else []
 
-    def _capacity(self, need: Need, single: Single, slot: int, enough: int = _ALL) -> Shares:
+    def _capacity(
+        self, demand: Demand, need: Need, single: Single, slot: int, enough: int = _ALL
+    ) -> Shares:
         """Return the nodes that can hold some tasks, with how many; see `Grid.capacity`."""
         kind, amounts, most = single
         kind_of = self._hardware.kind_of
         wanted = need.tasks_per_node or need.tasks
         found = self._timeline.grid.capacity(kind, amounts, wanted, enough, slot)
+        if need.sharing == TOPO:
+            start_us = self._timeline.times_us[slot]
+            fits = sum(1 << place for place, _ in found)
+            free = self._company.in_free_units(fits, demand, start_us)
+            found = [pair for pair in found if free >> pair[0] & 1]
         return [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
 
     def _counted(self, demand: Demand, fits: Shares, slot: int) -> Shares:
@@ -244,13 +251,14 @@ class Uneven:
             (need.tasks <= need.nodes_min and not need.is_ranged)
             or need.fixed_tasks_per_node
             or need.shares_cpus
-            or need.sharing == TOPO
             or need.gres_total
             or need.has_parts
         ):
             return None
-        # Whole nodes hold what they hold: only where those alike never do is there more to find.
-        if (need.is_exclusive or need.sharing) and self._could_be_even(demand):
+        # Whole nodes hold what they hold: only where those alike never do, or where some are
+        # named that are smaller than others, is there more to find.
+        is_whole = bool(need.is_exclusive or need.sharing) and not need.required_nodes
+        if is_whole and self._could_be_even(demand):
             return None
         # Those required are chosen first in the end; others may be needed beside them.
         need = replace(need, required_nodes=frozenset())
