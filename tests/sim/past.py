@@ -130,7 +130,8 @@ def record(
         world.at(BEGIN_US + minute * MINUTE_US, lambda m=message, u=user: ask(m, u))
     for moment, deed in deeds:
         world.at(BEGIN_US + int(moment * MINUTE_US), lambda m=deed: ask(m, "root"))
-    for minute in range(200):
+    begun = {0, *(minute for minute, *_ in jobs), *(int(minute) for minute, _ in deeds)}
+    for minute in sorted({one + more for one in begun for more in range(200)}):
         world.at(BEGIN_US + minute * MINUTE_US, controller.tick)
     world.run()
     payloads = [ev.encode_batch(first), *controller.journal.payloads]

@@ -317,3 +317,27 @@ def test_another_topology_may_be_tried(tmp_path: Path) -> None:
     plain = JournalRun(recording, parse_slurm_conf(CONF), Planner())
     plain.run()
     assert plain.runs == recording.runs
+
+
+def test_idle_years_pass_at_once(tmp_path: Path) -> None:
+    """What befalls reservations and nodes meanwhile is done before the next job comes."""
+    year_min = 365 * 1440
+    jobs = [
+        simple(0, "ann", 1, 30, 20),
+        simple(10 * year_min, "bob", 4, 30, 20),  # a reservation of that hour has n1
+        simple(20 * year_min, "cay", 4, 30, 20),  # n2 is back from its drain
+    ]
+    begins_us = BEGIN_US + (10 * year_min - 10) * MINUTE_US
+    course = {"starttime": str(begins_us), "duration": "60", "nodes": "n1", "users": "eve"}
+    drain = {"state": "DRAIN", "reason": "disk", "resumeafter": str(5 * year_min * 60)}
+    deeds: list[tuple[float, Struct]] = [
+        (30, UpdateReservation(bytes(16), "course", course, True)),
+        (10 * year_min + 100, UpdateNodes(bytes(16), "n2", drain)),
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
+    run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
+    run.run()
+    found = starts(run)
+    assert found[1] == 0 and found[3] == 20 * year_min
+    assert found[2] == pytest.approx(10 * year_min + 50, abs=1)
+    assert run.world.actions_run < 2000

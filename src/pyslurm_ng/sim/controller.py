@@ -26,6 +26,8 @@ from pyslurm_ng.sim.disk import MemoryJournal
 from pyslurm_ng.sim.programs import Fate, Silence, SimPrograms, at_once
 from pyslurm_ng.sim.world import World
 
+FAR_US = (1 << 63) - 1
+
 
 class SimBug(AssertionError):
     """A rule's events broke the cluster: a bug in the program, found by the simulator."""
@@ -135,6 +137,24 @@ class SimController:
             timers.due(self.cluster, self.conf, self.soft.last_seen_us, now_us, limited, run_out)
         )
         self.writer.record(reservation_due.due(self.cluster, self.conf, now_us, UTC))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job runs or waits, so that time changes only reservations and nodes."""
+        return not self.cluster.active and not self.cluster.pending
+
+    def next_change_us(self) -> int:
+        """Return when time changes a reservation or a node next, or FAR_US."""
+        moments = [FAR_US]
+        for item in self.cluster.reservations.values():
+            if item.float_us:
+                continue  # it moves on, always as far from now
+            moments.append(item.end_us if item.is_active else item.start_us)
+            if item.idle_since_us:
+                moments.append(item.idle_since_us + item.purge_s * 1_000_000)
+        moments += [node.resume_after_us for node in self.cluster.living_nodes()]
+        now_us = self.world.now_us
+        return min(moment for moment in moments if moment > now_us)
 
 
 def _fresh_cluster(conf: SlurmConf, now_us: int) -> Cluster:

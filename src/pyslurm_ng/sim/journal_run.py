@@ -155,11 +155,20 @@ class JournalRun:
         if is_going or not cluster.pending:
             self._calm_us = now_us
         if is_going or (cluster.pending and now_us - self._calm_us < _PATIENCE_US):
-            self.world.after(_TICK_US, self._tick)
+            self.world.at(max(now_us + _TICK_US, self._idle_until_us()), self._tick)
+
+    def _idle_until_us(self) -> int:
+        """Return until when nothing will happen, 0 while jobs run or wait."""
+        actions, controller = self.recording.actions, self.controller
+        if not controller.is_idle or self._next >= len(actions):
+            return 0
+        return min(controller.next_change_us(), actions[self._next].time_us)
 
     def _step(self) -> None:
         """Do all that is due now and wake up for the next."""
         actions = self.recording.actions
+        if self.controller.is_idle:
+            self.controller.tick()  # what has become due in the meantime comes first
         while self._next < len(actions):
             action = actions[self._next]
             if action.time_us > self.world.now_us:

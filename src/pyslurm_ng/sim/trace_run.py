@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.ctld.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import free_job_id
@@ -82,6 +83,7 @@ class TraceRun:
         self._waits_s: list[tuple[int, int]] = []
         self._last_end_us = _BEGIN_US
         self._next = 0
+        self._will_purge = False
         PretendNodes(self.world, self.controller.writer, self._run_time_us)
         self.controller.writer.observe(self._applied)
 
@@ -89,7 +91,6 @@ class TraceRun:
         """Let the whole workload pass and return what was measured."""
         begun = time.perf_counter()
         self._submit_due()
-        self._purge()
         self.world.run()
         return self._outcome(time.perf_counter() - begun)
 
@@ -112,22 +113,34 @@ class TraceRun:
             self._next += 1
         self.controller.writer.record(batch)
 
+    def _purge_later(self) -> None:
+        """Have jobs that are over forgotten after a while; nothing else needs the clock to tick."""
+        age_s = self.controller.conf.min_job_age
+        if age_s and not self._will_purge:
+            self._will_purge = True
+            self.world.after(max(_PURGE_EVERY_S, age_s) * SECOND_US, self._purge)
+
     def _purge(self) -> None:
+        self._will_purge = False
         self.controller.tick()
-        if self._next < len(self.jobs) or self.controller.cluster.pending:
-            self.world.after(_PURGE_EVERY_S * SECOND_US, self._purge)
+        if self.controller.cluster.ended:
+            self._purge_later()
 
     def _run_time_us(self, job_id: int) -> int:
         return self._of_job[job_id].run_s * SECOND_US
 
     def _applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        cluster, conf = self.controller.cluster, self.controller.conf
         for event in events:
             if isinstance(event, ev.JobAllocated):
                 job = self._of_job[event.job_id]
+                for limit_us in limit_moments_us(cluster, conf, cluster.jobs[event.job_id]):
+                    self.world.at(limit_us, self.controller.tick)
                 wait_us = event.time_us - self._submit_us.pop(event.job_id)
                 self._waits_s.append((wait_us // SECOND_US, job.run_s))
             elif isinstance(event, ev.JobEnded):
                 self._last_end_us = max(self._last_end_us, event.time_us)
+                self._purge_later()
 
     def _outcome(self, seconds: float) -> Outcome:
         count = len(self._waits_s)
