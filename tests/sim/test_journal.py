@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sim.comparison import compare
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.recorded import read_recording
 from pyslurm_ng.up.__main__ import main
@@ -88,17 +90,15 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "begins with record 9" in capsys.readouterr().err
 
 
-def test_a_replay_may_begin_at_a_checkpoint(tmp_path: Path) -> None:
-    """Jobs that run and wait there go on as recorded; the older records are named by number."""
-    state = record(tmp_path / "state")
+def begin_at(state: Path, cut: int) -> None:
+    """Put a checkpoint in the place of the first `cut` records of a state directory."""
     path = next((state / "journal").iterdir())
     with SegmentReader(path) as reader:
         frames = list(reader)
-    cluster, cut = Cluster(), 8
+    cluster = Cluster()
     for frame in frames[:cut]:
         for event in ev.decode_batch(frame.payload):
             apply_all(cluster, [event])
-    assert cluster.active and cluster.pending
     path.unlink()
     (state / "checkpoint").mkdir()
     last = frames[cut - 1].position
@@ -109,6 +109,12 @@ def test_a_replay_may_begin_at_a_checkpoint(tmp_path: Path) -> None:
     )
     later = segment_path(state / "journal", 1, last.sequence + 1)
     later.write_bytes(header.encode() + b"".join(pieces))
+
+
+def test_a_replay_may_begin_at_a_checkpoint(tmp_path: Path) -> None:
+    """Jobs that run and wait there go on as recorded; the older records are named by number."""
+    cut = 8
+    begin_at(state := record(tmp_path / "state"), cut)
     recording = read_recording(state)
     assert f"records 1 to {cut} are only in a checkpoint" in recording.notes[0]
     run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
@@ -231,9 +237,10 @@ def test_suspensions_are_made_again(tmp_path: Path) -> None:
 
 
 def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:
-    """A job moved to a partition that is gone, a reservation of nodes that are gone."""
+    """A job moved to a partition that is gone, a reservation of cores of a node that is gone."""
     jobs = [simple(0, "ann", 2, 30, 20), simple(1, "bob", 2, 10, 5)]
     course = {"starttime": str(BEGIN_US + 100 * MINUTE_US), "duration": "60", "nodes": "n4"}
+    course |= {"corecnt": "1"}
     deeds: list[tuple[float, Struct]] = [
         (0, UpdateReservation(bytes(16), "course", {**course, "users": "ann"}, True)),
         (0, HoldJobs(bytes(16), ["1"])),
@@ -249,6 +256,52 @@ def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:
     assert sum(run.refused.values()) == 2, run.refused
     assert any("course" in text for text in run.refused)
     assert any("partition second" in text for text in run.refused)
+
+
+def test_reservations_of_nodes_that_are_gone_have_as_many_others(tmp_path: Path) -> None:
+    """By name where there is such a node, else by count; whoever stood in stays; said once."""
+    at_us = BEGIN_US + 20 * MINUTE_US
+    jobs = [simple(1, "ann", 1, 30, 20), simple(2, "bob", 2, 30, 5), simple(3, "cay", 1, 30, 5)]
+    course = {"starttime": str(at_us), "duration": "60", "nodes": "n[3-4]", "users": "eve"}
+    upkeep = {**course, "starttime": str(at_us + 90 * MINUTE_US), "nodes": "ALL", "users": "root"}
+    deeds: list[tuple[float, Struct]] = [
+        (0, UpdateReservation(bytes(16), "course", course, True)),
+        (5, UpdateReservation(bytes(16), "course", {"duration": "50"})),
+        (6, UpdateReservation(bytes(16), "upkeep", {**upkeep, "flags": "MAINT"}, True)),
+    ]
+    recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
+    conf = parse_slurm_conf(CONF.replace("n[1-4]", "n[1-3],m[1-3]"))
+    run = JournalRun(recording, conf, Planner())
+    members: dict[str, list[list[str]]] = {}
+
+    def seen(events: Sequence[ev.AnyEvent]) -> None:
+        for event in events:
+            if isinstance(event, ev.ReservationCreated | ev.ReservationUpdated):
+                item = event.reservation
+                names = run.controller.cluster.node_names(item.node_ids)
+                members.setdefault(item.name, []).append(names)
+
+    run.controller.writer.observe(seen)
+    run.run()
+    assert len(members["course"]) >= 2
+    assert all(names == ["n1", "n3"] for names in members["course"])
+    assert all(len(names) == 6 for names in members["upkeep"])
+    assert [note for note in compare(run).notes if "reservations course, upkeep" in note]
+
+
+def test_reservations_of_a_checkpoint_get_other_nodes_too(tmp_path: Path) -> None:
+    course = {"starttime": str(BEGIN_US + 99 * MINUTE_US), "duration": "60", "nodes": "n[3-4]"}
+    jobs = [simple(2, "ann", 1, 30, 20), simple(4, "bob", 1, 30, 20)]
+    deeds: list[tuple[float, Struct]] = [
+        (1, UpdateReservation(bytes(16), "course", {**course, "users": "eve"}, True)),
+    ]
+    begin_at(state := record(tmp_path / "state", jobs=jobs, deeds=deeds), 3)
+    recording = read_recording(state)
+    assert Cluster.from_bytes(recording.base).reservations
+    run = JournalRun(recording, parse_slurm_conf(CONF.replace("n[1-4]", "n[1-3]")), Planner())
+    cluster = run.controller.cluster
+    assert cluster.node_names(cluster.reservations["course"].node_ids) == ["n1", "n3"]
+    assert list(run.moved) == ["course"]
 
 
 def test_heterogeneous_jobs_are_replayed_whole(tmp_path: Path) -> None:

@@ -88,6 +88,12 @@ def compare(run: JournalRun) -> Comparison:
     lost = len(recording.runs) - len(both)
     if lost:
         notes.append(f"{plural(lost, 'job')} that ran did not start in the simulation; left out")
+    if run.moved:
+        names = ", ".join(run.moved)
+        notes.append(
+            f"this configuration has not just the nodes that reservations {names} had: others "
+            "stand in for those it lacks"
+        )
     for text, count in run.refused.most_common():
         notes.append(f"{count} submissions and changes refused by this configuration: {text}")
 

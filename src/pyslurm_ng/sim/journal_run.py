@@ -32,7 +32,7 @@ from pyslurm_ng.sim import actions as act
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.recorded import Key, Recording, Run
-from pyslurm_ng.sim.replayed import again, change_jobs
+from pyslurm_ng.sim.replayed import again, change_jobs, with_members
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
@@ -77,6 +77,7 @@ class JournalRun:
     Attributes:
         runs: what became of the jobs, by the recording's ids.
         refused: how many submissions and changes the configuration does not take, by text.
+        moved: reservations that have other nodes than recorded, by name.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class JournalRun:
         self.recording = recording
         self.conf = conf
         self.world = World(start_us=recording.begin_us)
-        cluster = _cluster(recording, conf, topologies)
+        self.moved: dict[str, None] = {}
+        cluster = self._begin_with(topologies)
         self.controller = SimController(self.world, conf, plan, cluster=cluster, keep_journal=False)
         self.runs: dict[Key, Run] = {}
         self.refused: Counter[str] = Counter()
@@ -112,6 +114,35 @@ class JournalRun:
         self.seconds = time.perf_counter() - begun
 
     # What was there at the beginning ------------------------------------------------------------
+
+    def _begin_with(self, topologies: Sequence[TopologyConf]) -> Cluster:
+        """Return the cluster where the recording begins, with this configuration's nodes."""
+        recording, begin_us = self.recording, self.recording.begin_us
+        cluster = Cluster.from_bytes(recording.base) if recording.base else Cluster()
+        known = set(cluster.node_by_name)
+        members = {
+            item.name: tuple(node.spec.name for node in cluster.nodes_of(item.node_ids))
+            for item in cluster.reservations.values()
+        }
+        apply_all(cluster, configure(cluster, self.conf, begin_us, topologies))
+        fresh: list[ev.AnyEvent] = [
+            ev.NodeRegistered(begin_us, node.node_id, NodeFacts(), NodeState.IDLE)
+            for node in cluster.living_nodes()
+            if node.spec.name not in known
+        ]
+        apply_all(cluster, fresh)
+        for item in tuple(cluster.reservations.values()):
+            there = with_members(cluster, item, members[item.name])
+            if there != item:
+                apply_all(cluster, [ev.ReservationUpdated(begin_us, there)])
+            self._compare_members(cluster, item.name, members[item.name])
+        return cluster
+
+    def _compare_members(self, cluster: Cluster, name: str, members: tuple[str, ...]) -> None:
+        """Remember a reservation that has not got the nodes it had in the past."""
+        item = cluster.reservations.get(name)
+        if item is not None and set(cluster.node_names(item.node_ids)) != set(members):
+            self.moved[name] = None
 
     def _take_over(self) -> None:
         """Let jobs that run at the beginning end as they did."""
@@ -188,6 +219,10 @@ class JournalRun:
                 self.refused[found] += 1
             else:
                 self.controller.writer.record(found)
+            if isinstance(action, act.ReservationMade):
+                self._compare_members(
+                    self.controller.cluster, action.reservation.name, action.members
+                )
 
     def _submit(self, submitted: tuple[ev.JobSubmitted, ...]) -> None:
         first = submitted[0]
@@ -345,18 +380,3 @@ class JournalRun:
             eligible_us=job.eligible_us or job.submit_us,
             start_us=job.start_us,
         )
-
-
-def _cluster(recording: Recording, conf: SlurmConf, topologies: Sequence[TopologyConf]) -> Cluster:
-    """Return the cluster where the recording begins, with this configuration's nodes."""
-    cluster = Cluster.from_bytes(recording.base) if recording.base else Cluster()
-    known = set(cluster.node_by_name)
-    begin_us = recording.begin_us
-    apply_all(cluster, configure(cluster, conf, begin_us, topologies))
-    fresh: list[ev.AnyEvent] = [
-        ev.NodeRegistered(begin_us, node.node_id, NodeFacts(), NodeState.IDLE)
-        for node in cluster.living_nodes()
-        if node.spec.name not in known
-    ]
-    apply_all(cluster, fresh)
-    return cluster

@@ -9,7 +9,9 @@ import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.reservation_nodes import choose_nodes
 from pyslurm_ng.ctld.rules.reservations import deletion
 from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model import events as ev
@@ -18,6 +20,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
 from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.sim import actions as act
@@ -126,18 +129,44 @@ def _delete_partition(cluster: Cluster, name: str, now_us: int) -> list[ev.AnyEv
 
 def _reserve(cluster: Cluster, deed: act.ReservationMade, now_us: int) -> list[ev.AnyEvent] | str:
     made = deed.reservation
-    masks = dict(zip(deed.members, made.core_masks, strict=False))
-    devices = dict(zip(deed.members, made.gres, strict=False))
-    nodes = _nodes(cluster, deed.members)
-    if deed.members and not nodes:
-        return f"reservation {made.name}: none of its nodes is there"
-    fresh = msgspec.structs.replace(
-        made,
-        node_ids=_ids(nodes),
-        core_masks=tuple(masks[node.spec.name] for node in nodes) if masks else (),
-        gres=tuple(devices[node.spec.name] for node in nodes) if devices else (),
-        is_active=made.start_us <= now_us,
-    )
+    fresh = with_members(cluster, made, deed.members)
+    if deed.members and not fresh.node_ids:
+        return f"reservation {made.name}: no nodes for it are there"
+    fresh = msgspec.structs.replace(fresh, is_active=made.start_us <= now_us)
     if made.name in cluster.reservations:
         return [ev.ReservationUpdated(now_us, fresh)]
     return [ev.ReservationCreated(now_us, fresh)] if made.end_us > now_us else []
+
+
+def with_members(cluster: Cluster, made: Reservation, members: tuple[str, ...]) -> Reservation:
+    """Return a reservation with nodes of this cluster: those of the names, else as many others.
+
+    Who stood in before does so again. Where it has all nodes, it has all of this cluster. Nothing
+    stands in for parts of nodes: other nodes have other cores.
+    """
+    masks = dict(zip(members, made.core_masks, strict=False))
+    devices = dict(zip(members, made.gres, strict=False))
+    every = "ALL_NODES" in made.flags and not made.partition
+    named = cluster.living_nodes() if every else _nodes(cluster, members)
+    named.sort(key=lambda node: node.node_id)
+    found = msgspec.structs.replace(
+        made,
+        node_ids=_ids(named),
+        core_masks=tuple(masks[node.spec.name] for node in named) if masks else (),
+        gres=tuple(devices[node.spec.name] for node in named) if devices else (),
+    )
+    missing = len(members) - len(named)
+    if masks or missing <= 0:
+        return found
+    before = cluster.reservations.get(made.name)
+    known = [
+        node_id
+        for node_id in (before.node_ids if before is not None else ())
+        if node_id not in found.node_ids and cluster.nodes[node_id] is not None
+    ][:missing]
+    found = msgspec.structs.replace(found, node_ids=tuple(sorted((*found.node_ids, *known))))
+    for count in range(missing - len(known), 0, -1):
+        more = choose_nodes(cluster, found, count, UTC)
+        if isinstance(more, tuple):
+            return msgspec.structs.replace(found, node_ids=tuple(sorted(found.node_ids + more)))
+    return found
