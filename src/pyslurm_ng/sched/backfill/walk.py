@@ -9,14 +9,11 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill import walk_het
 from pyslurm_ng.sched.backfill.array_turns import ArrayTurns
-from pyslurm_ng.sched.backfill.depth import BackfillLimits
-from pyslurm_ng.sched.backfill.kept_room import KeptRoom
+from pyslurm_ng.sched.backfill.giving import Giving
 from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Waiting
-from pyslurm_ng.sched.limits.asks import chosen_licenses
-from pyslurm_ng.sched.limits.gate import LimitGate
-from pyslurm_ng.sched.plan import HandOver, Plan, Start, Wait
+from pyslurm_ng.sched.plan import HandOver, Plan, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
@@ -24,17 +21,16 @@ from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.request import elastic, het
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.starting import start_of
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 
 _CLEAR_STRETCH = 64  # jobs
 
 
-class Walk:
+class Walk(Giving):
     """What a walk has given away so far; it may be taken in several stretches.
 
-    `preempting` and `sharing` are set where jobs may be preempted and cores shared.
+    `sharing` is set where cores may be shared.
     """
 
     def __init__(
@@ -52,19 +48,9 @@ class Walk:
             budget: jobs to look at.
             parts: components of heterogeneous jobs, by leader.
         """
-        self.snapshot = snapshot
-        self.policy = policy
-        self.budget = budget
-        self.planner = planner
-        self.plan = outcome
+        super().__init__(snapshot, policy, budget, planner, outcome)
         self.parts = parts
-        self.preempting: Preempting | None = None
         self.sharing: Sharing | None = None
-        self.gate = LimitGate(snapshot.limits, snapshot.now_us, stops=policy.stops_at_limits)
-        self._limits: BackfillLimits | None = None
-        if policy.limits_backfill:
-            self._limits = BackfillLimits(policy, snapshot.now_us)
-        self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
         self.turns = ArrayTurns(snapshot)
         self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
         self._done: set[int] = set()  # jobs that need no look at their other partitions
@@ -77,10 +63,7 @@ class Walk:
         planner, reserve = self.planner, self.room.promises.append
         place = planner.place
         now_us, claimed = self.snapshot.now_us, self.snapshot.claims
-        reserves_all = self.policy.reserve_depth >= EVERY_JOB and self.budget >= len(queue)
-        reserves_all = reserves_all and self.room.smart is None and self._limits is None
-        gate = self.gate
-        reserves_all = reserves_all and (gate.is_open or not self.policy.stops_at_limits)
+        gate, reserves_all = self.gate, self._reserves_all(queue)
         done, hand_over, starts = self._done, self.hand_over, self.plan.starts
         shown = len(starts)
         tested = 0
@@ -150,6 +133,13 @@ class Walk:
         self.plan.tested += tested
         if self.room.promises:
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
+
+    def _reserves_all(self, queue: list[Entry]) -> bool:
+        """Return whether each job of the queue is looked at and has room kept for it, if any."""
+        is_cut = self.policy.reserve_depth < EVERY_JOB or self.budget < len(queue)
+        if is_cut or self.room.smart is not None or self._limits is not None:
+            return False
+        return self.gate.is_open or not self.policy.stops_at_limits
 
     def _note_wait(self, job_id: int, demand: Demand, wait: Wait) -> None:
         """Note why a job waits in its first partition, or in the first where it could ever run."""
@@ -372,26 +362,6 @@ class Walk:
         self.planner.keep()
         return allocs
 
-    def start_on(
-        self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
-    ) -> None:
-        """Note a start on what the planner has given."""
-        self.gate.took(job, demand, allocs)
-        self.room.take_licenses(demand)
-        is_behind = demand.partition.name in self.room.behind
-        if is_behind and self._limits is not None:
-            self._limits.started()
-        self.plan.starts.append(
-            start_of(
-                job,
-                demand,
-                task_id,
-                allocs,
-                self.snapshot.features,
-                "Backfill" if is_behind else "Main",
-            )
-        )
-
     # Starts on what others have -----------------------------------------------------------------
 
     def _share(self, sharing: Sharing, job: Waiting, demand: Demand, task_id: int) -> bool:
@@ -410,30 +380,6 @@ class Walk:
         self.room.take_licenses(demand)
         self.plan.starts.append(start)
         return True
-
-    def start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
-        """Start a job on what it has preempted others for."""
-        self.gate.took(job, demand, claim.nodes)
-        self.plan.starts.append(
-            Start(
-                job_id=job.job_id,
-                task_id=-1,
-                partition=claim.partition,
-                nodes=claim.nodes,
-                batch_node_id=claim.nodes[0].node_id,
-                total_tasks=claim.total_tasks,
-                time_limit_min=demand.limit_min,
-                licenses=chosen_licenses(job, demand),
-                het_job_id=job.het_job_id,
-            )
-        )
-
-    def give(self, demand: Demand, job: Waiting, nodes: tuple[NodeAlloc, ...]) -> None:
-        """Take for a job what others leave for it."""
-        assert isinstance(self.planner, NodePlan)
-        self.planner.give(demand, nodes)
-        self.gate.took(job, demand, nodes)
-        self.room.take_licenses(demand)
 
     def _await_claim(self, job: Waiting, claim: Claim) -> Wait:
         """Say whom a job still waits for; nobody, and it must look for room anew."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.backfill.giving import Giving
 from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.request import het
 
-if TYPE_CHECKING:
-    from pyslurm_ng.sched.backfill.walk import Walk
-    from pyslurm_ng.sched.preemption.preempt import Preempting
 
-
-def consider(walk: Walk, parts: list[het.Part]) -> Wait | None:
+def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
     """Start all components, or keep room for all at one later moment; return why they wait."""
     waits = {part.job.job_id: _verdict(walk, part) for part in parts}
     if any(waits.values()):
@@ -78,7 +75,7 @@ def _late(parts: list[het.Part], start_us: int, now_us: int) -> Wait | None:
     return None
 
 
-def _claimed(walk: Walk, parts: list[het.Part]) -> Wait | None:
+def _claimed(walk: Giving, parts: list[het.Part]) -> Wait | None:
     """Start components on what they have preempted others for, once all of it is free.
 
     Returns whom they wait for. Claims that do not hold together any more are given up.
@@ -101,7 +98,7 @@ def _claimed(walk: Walk, parts: list[het.Part]) -> Wait | None:
     return _note_waits(walk, parts, dict.fromkeys((part.job.job_id for part in parts), wait))
 
 
-def _preempt(walk: Walk, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
+def _preempt(walk: Giving, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
     """Make others leave, if that lets all components start; return that they wait for them."""
     # The one that fewest nodes suit looks for room first, as where nobody has to leave.
     order = sorted(parts, key=lambda part: (part.hopeful[0].suitable, part.job.job_id))
@@ -123,7 +120,7 @@ def _preempt(walk: Walk, preempting: Preempting, parts: list[het.Part]) -> Wait 
     return reason.preempting([job_id for job_id, _ in found.victims])
 
 
-def _verdict(walk: Walk, part: het.Part) -> Wait | None:
+def _verdict(walk: Giving, part: het.Part) -> Wait | None:
     """Return why a component cannot start however long it waits, if so."""
     if walk.plan.tested >= walk.budget:
         return reason.PASS_ENDED
@@ -132,7 +129,7 @@ def _verdict(walk: Walk, part: het.Part) -> Wait | None:
     return walk.gate.over_least(part.job, part.hopeful[0])
 
 
-def _why(walk: Walk, part: het.Part) -> Wait:
+def _why(walk: Giving, part: het.Part) -> Wait:
     """Return why a component waits that could start later."""
     demand = part.hopeful[0]
     if walk.room.lacks_licenses(demand):
@@ -145,7 +142,7 @@ def _why(walk: Walk, part: het.Part) -> Wait:
     return wait
 
 
-def _note_waits(walk: Walk, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
+def _note_waits(walk: Giving, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
     """Note why each component waits; return the reason of the leader."""
     first = next(wait for wait in waits.values() if wait is not None)
     for part in parts:

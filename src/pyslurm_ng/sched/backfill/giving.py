@@ -1,0 +1,90 @@
+"""What a walk through the queue gives to jobs, and what it has given so far."""
+
+from __future__ import annotations
+
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.backfill.depth import BackfillLimits
+from pyslurm_ng.sched.backfill.kept_room import KeptRoom
+from pyslurm_ng.sched.job_records import Claim, Waiting
+from pyslurm_ng.sched.limits.asks import chosen_licenses
+from pyslurm_ng.sched.limits.gate import LimitGate
+from pyslurm_ng.sched.plan import Plan, Start
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.preemption.preempt import Preempting
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.starting import start_of
+from pyslurm_ng.sched.timeline.node_plan import NodePlan
+from pyslurm_ng.sched.timeline.pools import Pools
+
+
+class Giving:
+    """Starts and kept room: each is entered in the plan, the planner, the limits and licences.
+
+    `preempting` is set where jobs may be preempted.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        planner: Pools | NodePlan,
+        outcome: Plan,
+    ) -> None:
+        """Begin with nothing given; `budget` is how many jobs may be looked at."""
+        self.snapshot = snapshot
+        self.policy = policy
+        self.budget = budget
+        self.planner = planner
+        self.plan = outcome
+        self.preempting: Preempting | None = None
+        self.gate = LimitGate(snapshot.limits, snapshot.now_us, stops=policy.stops_at_limits)
+        self._limits: BackfillLimits | None = None
+        if policy.limits_backfill:
+            self._limits = BackfillLimits(policy, snapshot.now_us)
+        self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
+
+    def start_on(
+        self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]
+    ) -> None:
+        """Note a start on what the planner has given."""
+        self.gate.took(job, demand, allocs)
+        self.room.take_licenses(demand)
+        is_behind = demand.partition.name in self.room.behind
+        if is_behind and self._limits is not None:
+            self._limits.started()
+        self.plan.starts.append(
+            start_of(
+                job,
+                demand,
+                task_id,
+                allocs,
+                self.snapshot.features,
+                "Backfill" if is_behind else "Main",
+            )
+        )
+
+    def start_claimed(self, job: Waiting, demand: Demand, claim: Claim) -> None:
+        """Start a job on what it has preempted others for."""
+        self.gate.took(job, demand, claim.nodes)
+        self.plan.starts.append(
+            Start(
+                job_id=job.job_id,
+                task_id=-1,
+                partition=claim.partition,
+                nodes=claim.nodes,
+                batch_node_id=claim.nodes[0].node_id,
+                total_tasks=claim.total_tasks,
+                time_limit_min=demand.limit_min,
+                licenses=chosen_licenses(job, demand),
+                het_job_id=job.het_job_id,
+            )
+        )
+
+    def give(self, demand: Demand, job: Waiting, nodes: tuple[NodeAlloc, ...]) -> None:
+        """Take for a job what others leave for it."""
+        assert isinstance(self.planner, NodePlan)
+        self.planner.give(demand, nodes)
+        self.gate.took(job, demand, nodes)
+        self.room.take_licenses(demand)
