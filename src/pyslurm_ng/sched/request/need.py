@@ -199,18 +199,8 @@ def need_of(
     """
     sizes = job_sizes(request, partition)
     flags = request.flags
-    required = frozenset(_node_ids(request.node_list, node_by_name))
-    excluded = frozenset(_node_ids(request.exclude, node_by_name))
-    if 0 < request.nodes_max < len(required):
-        # More names than it may have nodes: any of those named.
-        excluded |= frozenset(partition.node_ids) - required
-        required = frozenset()
-    if request.node_extra and extras:
-        excluded = excluded.union(nodes_without(request.node_extra, extras, partition.node_ids))
-    mem = sizes.mem_per_node_mib, sizes.mem_per_cpu_mib, sizes.mem_per_gpu_mib
-    if not selection.with_memory:
-        mem = 0, 0, 0
-    second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
+    required, excluded = _named_nodes(request, partition, node_by_name, extras)
+    with_memory = selection.with_memory
     here = partition.select_type_parameters.upper().split(",")
     overcommit = bool(flags & REQ_OVERCOMMIT)
     special_cores = request.core_spec if selection.allows_special else 0
@@ -219,7 +209,6 @@ def need_of(
     exclusive = exclusive or partition.exclusive == "NODE"
     both = _tasks_of_gpus(request)
     one_task = selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here
-    features = _features(request)
     nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
     aims_high = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
     return Need(
@@ -232,14 +221,12 @@ def need_of(
         tasks_per_core=request.ntasks_per_core or int(one_task and not overcommit),
         threads_per_core=request.threads_per_core,
         cpus_min_per_node=request.mincpus,
-        mem_per_node_mib=mem[0],
-        mem_per_cpu_mib=mem[1],
-        mem_per_gpu_mib=mem[2],
-        mem_whole_node=selection.with_memory and sizes.mem_whole_node,
+        mem_per_node_mib=sizes.mem_per_node_mib if with_memory else 0,
+        mem_per_cpu_mib=sizes.mem_per_cpu_mib if with_memory else 0,
+        mem_per_gpu_mib=sizes.mem_per_gpu_mib if with_memory else 0,
+        mem_whole_node=with_memory and sizes.mem_whole_node,
         tmp_mib=request.tmp_mib,
-        gres_per_node=_gres(request.gres)
-        + _gpus(request.gpus_per_node)
-        + _gpus(request.gpus_per_socket, max(1, request.sockets_per_node)),
+        gres_per_node=_per_node(request),
         gres_per_task=(() if both else _gpus(request.gpus_per_task)) + _gres(request.tres_per_task),
         gres_total=_in_all(request),
         is_exclusive=exclusive,
@@ -248,10 +235,10 @@ def need_of(
         excluded_nodes=excluded,
         listed_tasks=_listed_tasks(request, node_by_name),
         segment=request.segment,
-        is_block=second == "block" or (selection.is_block and second in ("", "*")),
+        is_block=_is_block(request, selection),
         consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
         spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS),
-        features=features,
+        features=_features(request),
         contiguous=bool(flags & REQ_CONTIGUOUS),
         spread=bool(flags & REQ_SPREAD),
         least_loaded=selection.least_loaded or partition.lln,
@@ -264,7 +251,7 @@ def need_of(
         sockets_min=request.sockets_per_node,
         cores_per_socket_min=request.cores_per_socket,
         threads_per_core_min=request.threads_per_core,
-        real_memory_min_mib=0 if selection.with_memory else _memory_of_node(request),
+        real_memory_min_mib=0 if with_memory else _memory_of_node(request),
         tasks_per_socket=request.ntasks_per_socket,
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
         special_cores=special_cores,
@@ -278,6 +265,30 @@ def need_of(
         spreads_parts=selection.spreads_parts,
         gres_binding=_binding(request, selection, exclusive),
     )
+
+
+def _named_nodes(
+    request: JobRequest,
+    partition: Partition,
+    node_by_name: Mapping[str, int],
+    extras: Sequence[str],
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the nodes that a job must have, and those that it must not."""
+    required = frozenset(_node_ids(request.node_list, node_by_name))
+    excluded = frozenset(_node_ids(request.exclude, node_by_name))
+    if 0 < request.nodes_max < len(required):
+        # More names than it may have nodes: any of those named.
+        excluded |= frozenset(partition.node_ids) - required
+        required = frozenset()
+    if request.node_extra and extras:
+        excluded = excluded.union(nodes_without(request.node_extra, extras, partition.node_ids))
+    return required, excluded
+
+
+def _is_block(request: JobRequest, selection: Selection) -> bool:
+    """Return whether its cores are to come socket after socket: --distribution's second word."""
+    second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
+    return second == "block" or (selection.is_block and second in ("", "*"))
 
 
 def _memory_of_node(request: JobRequest) -> int:
@@ -386,6 +397,12 @@ def _tasks_per_gpu(request: JobRequest) -> int:
     if not (most and request.ntasks and request.gpus):
         return most
     return max(most, -(-request.ntasks // max(1, total(request.gpus))))
+
+
+def _per_node(request: JobRequest) -> tuple[GresNeed, ...]:
+    """Return the devices of each node."""
+    by_socket = _gpus(request.gpus_per_socket, max(1, request.sockets_per_node))
+    return _gres(request.gres) + _gpus(request.gpus_per_node) + by_socket
 
 
 def _in_all(request: JobRequest) -> tuple[GresNeed, ...]:
