@@ -8,7 +8,8 @@ from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.signals import Signals
 from pyslurm_ng.cli.submit import option_values as ov, submission
 from pyslurm_ng.cli.submit.allocation import TIMEOUT, Allocation, Revoked
-from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

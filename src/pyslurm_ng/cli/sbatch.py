@@ -8,7 +8,8 @@ from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.directives import apply_directives
-from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

@@ -12,7 +12,8 @@ from pyslurm_ng.cli.step.streams import Sink, StepIo
 from pyslurm_ng.cli.step.terminal import RawTerminal
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.binding_options import without_found_masks
-from pyslurm_ng.cli.submit.options import COMMAND_LINE, SCRIPT, Options, Told
+from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.said import COMMAND_LINE, SCRIPT, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

@@ -9,7 +9,8 @@ import pytest
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import step_request
 from pyslurm_ng.cli.step.launch import is_per_node
-from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options
+from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.said import COMMAND_LINE
 from pyslurm_ng.model import job as mj
 
 JOB = {

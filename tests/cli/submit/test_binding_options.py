@@ -6,7 +6,8 @@ import pytest
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import binding_options
-from pyslurm_ng.cli.submit.options import COMMAND_LINE, Options, Told
+from pyslurm_ng.cli.submit.options import Options
+from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 
 
 def options_of(*words: str, command: str = "srun", **variables: str) -> Options:

@@ -12,6 +12,7 @@ from pyslurm_ng.cli.submit import option_values as ov, options as op, submission
 from pyslurm_ng.cli.submit.directives import split_directive
 from pyslurm_ng.cli.submit.option_help import HELP
 from pyslurm_ng.cli.submit.option_table import OPTIONS
+from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
 
@@ -23,7 +24,7 @@ def parsed(*words: str, command: str = "sbatch") -> op.Options:
     """Read words as the command line of a command."""
     options = op.Options(command)
     pairs, _ = options.split_words(list(words))
-    options.apply_all(pairs, op.COMMAND_LINE)
+    options.apply_all(pairs, COMMAND_LINE)
     options.finish()
     return options
 
@@ -32,7 +33,7 @@ def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
     """`-n2 -w n[1-3]`: two of the three, with a warning; -N says otherwise."""
     options = op.Options("sbatch")
     pairs, _ = options.split_words(["-n2", "-w", "n[1-3]"])
-    options.apply_all(pairs, op.COMMAND_LINE)
+    options.apply_all(pairs, COMMAND_LINE)
     assert options.finish() == ["warning: can't run 2 processes on 3 nodes, setting nnodes to 2"]
     assert (options.request["nodes_min"], options.request["nodes_max"]) == (2, 2)
     assert "nodes_min" not in parsed("-n3", "-w", "n[1-3]").request
@@ -44,7 +45,7 @@ def test_an_arbitrary_distribution_needs_hosts(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.delenv("SLURM_HOSTFILE", raising=False)
     for command in COMMANDS:
-        with pytest.raises(op.OptionError, match="you need to specify a nodelist or hostfile"):
+        with pytest.raises(OptionError, match="you need to specify a nodelist or hostfile"):
             parsed("-m", "arbitrary", "-n2", command=command)
     assert parsed("-m", "arbitrary", "-w", "n[1-2]").request["distribution"] == "arbitrary"
     monkeypatch.setenv("SLURM_JOB_ID", "7")
@@ -55,7 +56,7 @@ def test_a_priority_ends_below_the_one_that_means_unset() -> None:
     """As Slurm 22.05 refuses it."""
     assert parsed("--priority=4294967293").request["priority"] == 4294967293
     for value in ("4294967294", "5000000000"):
-        with pytest.raises(op.OptionError, match=r"^Priority must be < 4294967294$"):
+        with pytest.raises(OptionError, match=r"^Priority must be < 4294967294$"):
             parsed(f"--priority={value}")
 
 
@@ -83,7 +84,7 @@ def test_every_documented_option_works_or_is_refused_by_name(command: str) -> No
         if op.is_implemented(name):
             continue
         with pytest.raises(OptionError, match=f"--{name} is not implemented yet"):
-            options.apply(name, "1" if row[2] else None, op.COMMAND_LINE)
+            options.apply(name, "1" if row[2] else None, COMMAND_LINE)
 
 
 def test_every_reader_belongs_to_an_option() -> None:
@@ -324,7 +325,7 @@ def test_srun_does_without_names_beyond_its_nodes() -> None:
     """It says which limit it keeps to, and goes on."""
     options = op.Options("srun")
     pairs, _ = options.split_words(["-N1", "-w", "n[1-2]"])
-    options.apply_all(pairs, op.COMMAND_LINE)
+    options.apply_all(pairs, COMMAND_LINE)
     assert options.finish() == [
         "error: Required nodelist includes more nodes than permitted by max-node count (2 > 1). "
         "Eliminating nodes from the nodelist."
@@ -366,11 +367,11 @@ def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
     said, code = "", 0
     try:
         pairs, _ = options.split_words(words)
-        options.apply_all(pairs, op.COMMAND_LINE)
+        options.apply_all(pairs, COMMAND_LINE)
         options.finish()
     except OptionError as problem:
         said, code = problem.text, problem.code
-    except op.Told as told:
+    except Told as told:
         said = told.text
     assert bool(said) or not code
     assert code in (0, 1, 255)
@@ -416,7 +417,7 @@ def test_leaf_switches_and_how_long_to_wait(words: list[str], count: int, wait_s
     """No time given: as long as the configuration allows."""
     options = op.Options("sbatch")
     pairs, _ = options.split_words(words)
-    options.apply_all(pairs, op.COMMAND_LINE)
+    options.apply_all(pairs, COMMAND_LINE)
     assert (options.request["switches"], options.request["switches_wait_s"]) == (count, wait_s)
 
 

@@ -1,6 +1,6 @@
 """Values of submission options: each function reads one text and says what is wrong as Slurm does.
 
-They write into an `Options` (see `options`): fields of the job request, bits of its flags, or
+They write into an `Said`: fields of the job request, bits of its flags, or
 settings that only the command itself needs.
 """
 
@@ -9,7 +9,7 @@ from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.submit.options import Options
+    from pyslurm_ng.cli.submit.said import Said
 
 # Bits of JobRequest.flags and mail_type; `model.job` has them too, but imports msgspec. A test
 # compares the two.
@@ -72,7 +72,7 @@ def number(name: str, value: str, least: int = 1) -> int:
 # Size -----------------------------------------------------------------------------------------
 
 
-def nodes(options: "Options", name: str, value: str) -> None:
+def nodes(options: "Said", name: str, value: str) -> None:
     """`4`, `2-4`, `1k`, and lists of sizes: `1,2,4`, `2-10:2`."""
     options.request.pop("node_sizes", None)
     if "," in value or ":" in value:
@@ -111,13 +111,13 @@ def _node_sizes(value: str) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def ntasks(options: "Options", name: str, value: str) -> None:
+def ntasks(options: "Said", name: str, value: str) -> None:
     """`-n 8`."""
     options.request["ntasks"] = number(name, value)
     options.flag(NTASKS_SET)
 
 
-def memory(options: "Options", name: str, value: str) -> None:
+def memory(options: "Said", name: str, value: str) -> None:
     """The three memory options exclude one another; which of them counts is settled at the end."""
     try:
         options.memory[name] = units.parse_mem_mib(value)
@@ -125,7 +125,7 @@ def memory(options: "Options", name: str, value: str) -> None:
         raise invalid(name) from None
 
 
-def mebibytes(options: "Options", name: str, value: str) -> None:
+def mebibytes(options: "Said", name: str, value: str) -> None:
     """`--tmp`."""
     try:
         options.request["tmp_mib"] = units.parse_mem_mib(value)
@@ -133,7 +133,7 @@ def mebibytes(options: "Options", name: str, value: str) -> None:
         raise invalid(name) from None
 
 
-def gpus(options: "Options", name: str, value: str) -> None:
+def gpus(options: "Said", name: str, value: str) -> None:
     """`2`, `a100:2`, `a100:1,v100:3`; a type alone is one of it."""
     words = []
     for word in value.split(","):
@@ -147,7 +147,7 @@ def gpus(options: "Options", name: str, value: str) -> None:
     options.resources.append("gpu")
 
 
-def gres_flags(options: "Options", name: str, value: str) -> None:
+def gres_flags(options: "Said", name: str, value: str) -> None:
     """How devices and cores belong together."""
     for word in value.lower().split(","):
         if word == "enforce-binding":
@@ -164,7 +164,7 @@ def gres_flags(options: "Options", name: str, value: str) -> None:
             raise invalid(name)
 
 
-def extra_node_info(options: "Options", name: str, value: str) -> None:
+def extra_node_info(options: "Said", name: str, value: str) -> None:
     """`-B sockets[:cores[:threads]]`, least counts; `*` for any."""
     words = value.split(":")
     fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
@@ -178,7 +178,7 @@ def extra_node_info(options: "Options", name: str, value: str) -> None:
         options.request[field] = int(word)
 
 
-def gres(options: "Options", name: str, value: str) -> None:
+def gres(options: "Said", name: str, value: str) -> None:
     """Generic resources per node; `none` and `help` are words of their own."""
     from pyslurm_ng.base.tres import TresError, parse_gres
 
@@ -192,7 +192,7 @@ def gres(options: "Options", name: str, value: str) -> None:
     options.request["gres"] = value if found else ""
 
 
-def tres_per_task(options: "Options", name: str, value: str) -> None:
+def tres_per_task(options: "Said", name: str, value: str) -> None:
     """`cpu=2,gres/gpu:a100=1`: the CPUs and GPUs of it are those of the plain options."""
     from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
 
@@ -216,7 +216,7 @@ def tres_per_task(options: "Options", name: str, value: str) -> None:
 # Time -----------------------------------------------------------------------------------------
 
 
-def time_limit(options: "Options", name: str, value: str) -> None:
+def time_limit(options: "Said", name: str, value: str) -> None:
     """`--time` and `--time-min`; 0 is no limit."""
     try:
         minutes = units.parse_time_limit_min(value)
@@ -226,7 +226,7 @@ def time_limit(options: "Options", name: str, value: str) -> None:
     options.request[field] = minutes or units.INFINITE
 
 
-def moment(options: "Options", name: str, value: str) -> None:
+def moment(options: "Said", name: str, value: str) -> None:
     """`--begin` and `--deadline`."""
     from time import time
 
@@ -239,7 +239,7 @@ def moment(options: "Options", name: str, value: str) -> None:
         raise invalid(name) from None
 
 
-def nice(options: "Options", name: str, value: "str | None") -> None:
+def nice(options: "Said", name: str, value: "str | None") -> None:
     """`--nice` is 100; text that is no number counts as 0, as in Slurm."""
     found = 100
     if value is not None:
@@ -253,7 +253,7 @@ def nice(options: "Options", name: str, value: "str | None") -> None:
     options.flag(NICE_SET)
 
 
-def priority(options: "Options", name: str, value: str) -> None:
+def priority(options: "Said", name: str, value: str) -> None:
     """A fixed priority, for operators."""
     if value.lower() == "top":
         raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
@@ -263,7 +263,7 @@ def priority(options: "Options", name: str, value: str) -> None:
     options.request["priority"] = wanted
 
 
-def signal(options: "Options", name: str, value: str) -> None:
+def signal(options: "Said", name: str, value: str) -> None:
     """`[R][B]:signal[@seconds]`."""
     head, colon, rest = value.partition(":")
     bits = 0
@@ -294,7 +294,7 @@ def signal_number(word: str) -> int:
 # Switches and choices -------------------------------------------------------------------------
 
 
-def switches(options: "Options", name: str, value: str) -> None:
+def switches(options: "Said", name: str, value: str) -> None:
     """`count[@time]`: leaf switches at most, and how long to wait for so few of them."""
     count, at, wait = value.partition("@")
     if count or not at:
@@ -310,7 +310,7 @@ def switches(options: "Options", name: str, value: str) -> None:
         options.request["switches_wait_s"] = wait_s
 
 
-def exclusive(options: "Options", name: str, value: "str | None") -> None:
+def exclusive(options: "Said", name: str, value: "str | None") -> None:
     """Whole nodes, or nodes shared with some only."""
     kinds = {"user": EXCLUSIVE_USER, "mcs": EXCLUSIVE_MCS, "topo": EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
@@ -321,12 +321,12 @@ def exclusive(options: "Options", name: str, value: "str | None") -> None:
         raise invalid(name)
 
 
-def oversubscribe(options: "Options", name: str, value: "str | None") -> None:
+def oversubscribe(options: "Said", name: str, value: "str | None") -> None:
     """Shared nodes where the partition lets the job choose."""
     options.flag(OVERSUBSCRIBE, EXCLUSIVE)
 
 
-def requeue(options: "Options", name: str, value: "str | None") -> None:
+def requeue(options: "Said", name: str, value: "str | None") -> None:
     """`--requeue`."""
     if value is not None:
         if value.lower() == "expedite":
@@ -335,12 +335,12 @@ def requeue(options: "Options", name: str, value: "str | None") -> None:
     options.flag(REQUEUE, NO_REQUEUE)
 
 
-def no_requeue(options: "Options", name: str, value: "str | None") -> None:
+def no_requeue(options: "Said", name: str, value: "str | None") -> None:
     """`--no-requeue`."""
     options.flag(NO_REQUEUE, REQUEUE)
 
 
-def no_kill(options: "Options", name: str, value: "str | None") -> None:
+def no_kill(options: "Said", name: str, value: "str | None") -> None:
     """`--no-kill[=off]`."""
     if value is None or value == "set":
         options.flag(NO_KILL)
@@ -350,7 +350,7 @@ def no_kill(options: "Options", name: str, value: "str | None") -> None:
         raise invalid(name)
 
 
-def open_mode(options: "Options", name: str, value: str) -> None:
+def open_mode(options: "Said", name: str, value: str) -> None:
     """`append` or `truncate`, by their first letter."""
     if value[:1].lower() not in ("a", "t"):
         raise invalid(name)
@@ -358,7 +358,7 @@ def open_mode(options: "Options", name: str, value: str) -> None:
     options.flag(OPEN_APPEND if append else OPEN_TRUNCATE, OPEN_TRUNCATE if append else OPEN_APPEND)
 
 
-def kill_on_invalid_dep(options: "Options", name: str, value: str) -> None:
+def kill_on_invalid_dep(options: "Said", name: str, value: str) -> None:
     """`yes` or `no`."""
     if value.lower() not in ("yes", "no"):
         raise invalid(name)
@@ -368,14 +368,14 @@ def kill_on_invalid_dep(options: "Options", name: str, value: str) -> None:
     )
 
 
-def wait_all_nodes(options: "Options", name: str, value: str) -> None:
+def wait_all_nodes(options: "Said", name: str, value: str) -> None:
     """0 or 1; our jobs always start when all their nodes are ready."""
     if value not in ("0", "1"):
         raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
     options.request["wait_all_nodes"] = int(value)
 
 
-def mail_type(options: "Options", name: str, value: str) -> None:
+def mail_type(options: "Said", name: str, value: str) -> None:
     """A list of events."""
     bits = 0
     for word in value.split(","):
@@ -385,7 +385,7 @@ def mail_type(options: "Options", name: str, value: str) -> None:
     options.request["mail_type"] = bits
 
 
-def distribution(options: "Options", name: str, value: str) -> None:
+def distribution(options: "Said", name: str, value: str) -> None:
     """`block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`."""
     layout, comma, pack = value.partition(",")
     if comma and pack.lower() not in ("pack", "nopack"):
@@ -408,7 +408,7 @@ def distribution(options: "Options", name: str, value: str) -> None:
     options.request["distribution"] = value
 
 
-def hint(options: "Options", name: str, value: str) -> None:
+def hint(options: "Said", name: str, value: str) -> None:
     """A preset for threads and memory."""
     if value == "help":
         options.tell("Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n")
@@ -421,26 +421,26 @@ def hint(options: "Options", name: str, value: str) -> None:
         options.request["cores_per_socket"] = 1
 
 
-def binding(options: "Options", name: str, value: str) -> None:
+def binding(options: "Said", name: str, value: str) -> None:
     """What tasks are bound to."""
     from pyslurm_ng.cli.submit.binding_options import read
 
     read(options, name, value)
 
 
-def oom_kill_step(options: "Options", name: str, value: "str | None") -> None:
+def oom_kill_step(options: "Said", name: str, value: "str | None") -> None:
     """Whether a task that runs out of memory takes its step along."""
     if value not in (None, "", "0", "1"):
         raise OptionError(f"Invalid --{name} specification: {value}; 0 or 1 is allowed", 1)
     options.request["oom_kill_step"] = int(value or 1)
 
 
-def resv_ports(options: "Options", name: str, value: "str | None") -> None:
+def resv_ports(options: "Said", name: str, value: "str | None") -> None:
     """How many ports a step is to have; by default as its tasks need them."""
     options.request["resv_ports"] = number(name, value, 1) if value else 0
 
 
-def signals(options: "Options", name: str, value: str) -> None:
+def signals(options: "Said", name: str, value: str) -> None:
     """A list of signals, by name or number."""
     from pyslurm_ng.base.signal_names import parse_signal
 
@@ -451,7 +451,7 @@ def signals(options: "Options", name: str, value: str) -> None:
     options.settings[name] = ",".join(map(str, numbers))
 
 
-def propagate(options: "Options", name: str, value: "str | None") -> None:
+def propagate(options: "Said", name: str, value: "str | None") -> None:
     """Which limits travel: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
     if any(word not in (*RLIMITS, "ALL", "NONE") for word in words):
@@ -462,12 +462,12 @@ def propagate(options: "Options", name: str, value: "str | None") -> None:
 # Names and files ------------------------------------------------------------------------------
 
 
-def account(options: "Options", name: str, value: str) -> None:
+def account(options: "Said", name: str, value: str) -> None:
     """Accounts are lower case everywhere."""
     options.request["account"] = value.lower()
 
 
-def node_list(options: "Options", name: str, value: str) -> None:
+def node_list(options: "Said", name: str, value: str) -> None:
     """Names, or with a slash the file that holds them."""
     if "/" in value:
         value = _names_in(name, value)
@@ -486,7 +486,7 @@ def _folded(names: str) -> str:
         return names
 
 
-def node_file(options: "Options", name: str, value: str) -> None:
+def node_file(options: "Said", name: str, value: str) -> None:
     """`--nodefile`."""
     options.request["node_list"] = _names_in(name, value)
 
@@ -499,7 +499,7 @@ def _names_in(name: str, path: str) -> str:
         raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
 
 
-def burst_buffer_file(options: "Options", name: str, value: str) -> None:
+def burst_buffer_file(options: "Said", name: str, value: str) -> None:
     """`--bbf`: what the file says counts as `--bb`."""
     try:
         with open(value) as stream:
@@ -508,7 +508,7 @@ def burst_buffer_file(options: "Options", name: str, value: str) -> None:
         raise OptionError("Invalid --bbf specification", 1) from None
 
 
-def directory(options: "Options", name: str, value: str) -> None:
+def directory(options: "Said", name: str, value: str) -> None:
     """`--chdir`."""
     from pyslurm_ng.cli.file_names import current_directory
 
@@ -517,12 +517,12 @@ def directory(options: "Options", name: str, value: str) -> None:
     )
 
 
-def cluster(options: "Options", name: str, value: str) -> None:
+def cluster(options: "Said", name: str, value: str) -> None:
     """Other clusters; whether ours is meant is known when slurm.conf has been read."""
     options.settings["clusters"] = value
 
 
-def user(options: "Options", name: str, value: str) -> None:
+def user(options: "Said", name: str, value: str) -> None:
     """`--uid`: root submits for somebody else."""
     from posix import getuid
     from pwd import getpwnam, getpwuid
@@ -536,7 +536,7 @@ def user(options: "Options", name: str, value: str) -> None:
     options.settings["uid"] = str(found.pw_uid)
 
 
-def group(options: "Options", name: str, value: str) -> None:
+def group(options: "Said", name: str, value: str) -> None:
     """`--gid`."""
     from grp import getgrgid, getgrnam
     from posix import getuid

@@ -5,11 +5,11 @@ What comes of it is the map of a `model.job.JobRequest` and, apart from it, the 
 the command needs.
 """
 
-import os
-
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_table import OPTIONS
+from pyslurm_ng.cli.submit.said import COMMANDS, ENVIRONMENT, Said
+from pyslurm_ng.cli.submit.settle import settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Row: TypeAlias = tuple[Any, ...]
-    Reader: TypeAlias = Callable[["Options", str, Any], None]
-
-SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
-"""Where an option comes from, weakest first."""
-COMMANDS = ("sbatch", "salloc", "srun")
+    Reader: TypeAlias = Callable[[Said, str, Any], None]
 
 TEXTS = {
     "acctg-freq": "acctg_freq", "array": "array", "bb": "burst_buffer", "comment": "comment",
@@ -106,51 +102,15 @@ def is_implemented(name: str) -> bool:
     return any(name in names for names in known)
 
 
-class Told(Exception):
-    """An option asked for a text (`--gres=help`): print it and leave with 0."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-
-class Options:
-    """What all sources say, the strongest last.
-
-    request: fields of JobRequest.
-    settings: long name -> text, for what the command itself needs; "" for a switch that is set.
-    given: long name -> (source, value), for `-v` and for rules about who overrides whom.
-    """
+class Options(Said):
+    """Reads all that a command is told: words, variables and directives of a script."""
 
     def __init__(self, command: str) -> None:
-        self.command = command
+        super().__init__(command)
         bit = 1 << COMMANDS.index(command)
         self._variables = 4 + COMMANDS.index(command)
         self.by_name: dict[str, Row] = {row[0]: row for row in OPTIONS if row[3] & bit}
         self.by_letter: dict[str, Row] = {row[1]: row for row in OPTIONS if row[1] and row[3] & bit}
-        self.request: dict[str, Any] = {}
-        self.settings: dict[str, str] = {}
-        self.given: dict[str, tuple[int, str | None]] = {}
-        self.memory: dict[str, int] = {}
-        self.resources: list[str] = []
-        self.verbose = 0
-        self.lines: list[str] = []
-
-    def flag(self, bits: int, clear: int = 0) -> None:
-        """Set and clear bits of the request's flags."""
-        self.request["flags"] = self.request.get("flags", 0) & ~clear | bits
-
-    def has_flag(self, bit: int) -> bool:
-        """Return whether a bit of the request's flags is set."""
-        return bool(self.request.get("flags", 0) & bit)
-
-    def complain(self, text: str) -> None:
-        """Keep a bare line for stderr, to be printed before the error that follows."""
-        self.lines.append(text)
-
-    def tell(self, text: str) -> None:
-        """End with a text for stdout."""
-        raise Told(text)
 
     # One option ---------------------------------------------------------------------------------
 
@@ -233,147 +193,7 @@ class Options:
         Raises:
             OptionError: options that exclude one another.
         """
-        self._settle_memory()
-        if self.command == "srun" and "parsable" in self.given:
-            raise OptionError("--parsable requires --async", 1)
-        self._check_hint()
-        self._settle_gpus()
-        self._settle_tasks()
-        self._check_hosts()
-        odd: list[str] = []
-        request = self.request
-        tasks = request.get("ntasks", 0)
-        low = request.get("nodes_min", 0) or self._named_nodes(tasks)
-        if tasks and low > tasks:
-            odd.append(
-                f"warning: can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
-            )
-            request["nodes_min"] = tasks
-            request["nodes_max"] = tasks
-        elif "nodes" in self.given:
-            odd += self._settle_names()
-        if self.command != "srun":
-            self._check_plane()
-        return odd
-
-    def _settle_names(self) -> "list[str]":
-        """Refuse more names than nodes; srun does without the last of them, and says so."""
-        most, named = self.request.get("nodes_max", 0), self._named_nodes(1)
-        if not 0 < most < named:
-            return []
-        if self.command != "srun":
-            raise OptionError(f"invalid number of nodes (-N {named}-{most})", 1)
-        from pyslurm_ng.base.hostlist import expand_unique, fold
-
-        names = expand_unique(self.request["node_list"])
-        self.request["node_list"] = fold(names[:most])
-        return [
-            "error: Required nodelist includes more nodes than permitted by max-node count "
-            f"({named} > {most}). Eliminating nodes from the nodelist."
-        ]
-
-    def _check_plane(self) -> None:
-        """Planes fill one node after another: there have to be tasks for the last one."""
-        request = self.request
-        nodes = request.get("nodes_min", 0) or self._named_nodes(1)
-        tasks = request.get("ntasks") or request.get("ntasks_per_node", 1) * max(1, nodes)
-        if "plane_size" in request and tasks <= (nodes - 1) * request["plane_size"]:
-            text = "Too few processes for the requested {plane,node} distribution"
-            raise OptionError(text, 1)
-
-    def _check_hosts(self) -> None:
-        """An arbitrary distribution is a list of hosts; a step may have its job's."""
-        layout = self.request.get("distribution", "").lower()
-        if not layout.startswith("arbitrary") or self._is_step():
-            return
-        if not self.request.get("node_list") and not os.environ.get("SLURM_HOSTFILE"):
-            raise OptionError(ov.NO_HOSTS, 1)
-
-    def _named_nodes(self, tasks: int) -> int:
-        """Return how many nodes --nodelist names, for a job whose tasks may be fewer."""
-        names = self.request.get("node_list", "")
-        if not tasks or not names or "arbitrary" in self.request.get("distribution", "").lower():
-            return 0
-        from pyslurm_ng.base.hostlist import HostlistError, expand
-
-        try:
-            return len(set(expand(names)))
-        except HostlistError:
-            return 0  # refused later
-
-    def _settle_memory(self) -> None:
-        """Of --mem, --mem-per-cpu and --mem-per-gpu the strongest source's one counts."""
-        if not self.memory:
-            return
-        strongest = max(self.given[name][0] for name in self.memory)
-        names = [name for name in self.memory if self.given[name][0] == strongest]
-        if len(names) > 1:
-            text = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
-            raise OptionError(text, 1, "fatal: ")
-        fields = {"mem": "mem_per_node_mib", "mem-per-cpu": "mem_per_cpu_mib"}
-        self.request[fields.get(names[0], "mem_per_gpu_mib")] = self.memory[names[0]]
-        self.flag(ov.MEM_SET)
-
-    def _check_hint(self) -> None:
-        if "hint" not in self.given:
-            return
-        source = self.given["hint"][0]
-        others = ("ntasks-per-core", "threads-per-core", "extra-node-info", "cpu-bind")
-        if any(name in self.given and self.given[name][0] == source for name in others):
-            where = ("script", "environment variables", "command line arguments")[source]
-            raise OptionError(
-                "Following options are mutually exclusive with --hint: --ntasks-per-core, "
-                "--threads-per-core, -B and --cpu-bind, but more than one set by "
-                f"{where}.",
-                1,
-                "fatal: ",
-            )
-
-    def _settle_gpus(self) -> None:
-        """Derive the GPUs of --ntasks-per-gpu, and refuse sums that cannot be right."""
-        request = self.request
-        per_gpu = request.get("ntasks_per_gpu", 0)
-        totals = ("gpus", "gpus_per_node", "gpus_per_task")
-        if request.get("gpus_per_socket") and not request.get("sockets_per_node"):
-            raise OptionError(ov.NO_SOCKETS, 1)
-        if request.get("core_spec") and request.get("thread_spec"):
-            raise OptionError("--core-spec and --thread-spec are mutually exclusive", 1)
-        if per_gpu and request.get("ntasks") and not any(request.get(name) for name in totals):
-            request["gpus"] = str(-(-request["ntasks"] // per_gpu))
-            self.resources.append("gpu")
-        if per_gpu and request.get("gpus_per_task"):
-            text = "--gpus-per-task is mutually exclusive with --ntasks-per-gpu"
-            raise OptionError(text, 1, "fatal: ")
-        if request.get("cpus_per_gpu") and request.get("cpus_per_task"):
-            of_gpu, of_task = self._source("cpus-per-gpu"), self._source("cpus-per-task")
-            if of_gpu == of_task:
-                text = "--cpus-per-task is mutually exclusive with --cpus-per-gpu"
-                raise OptionError(text, 1, "fatal: ")
-            del request["cpus_per_task" if of_gpu > of_task else "cpus_per_gpu"]
-        if self._is_step() or not any("gpu" in name for name in (*request, *self.resources)):
-            return
-        from pyslurm_ng.cli.submit import gpu_sums
-
-        gpu_sums.check(request)
-
-    def _settle_tasks(self) -> None:
-        """With -B and a count of nodes every thread, core or socket it names has a task."""
-        request = self.request
-        low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
-        is_told = request.get("ntasks") or request.get("ntasks_per_node")
-        if "extra-node-info" not in self.given or is_told or high not in (0, low):
-            return
-        tasks = max(1, low)
-        for name in ("sockets_per_node", "cores_per_socket", "threads_per_core"):
-            tasks *= request.get(name, 1)
-        request["ntasks"] = tasks
-        self.flag(ov.NTASKS_SET)
-
-    def _is_step(self) -> bool:
-        return self.command == "srun" and "SLURM_JOB_ID" in os.environ
-
-    def _source(self, name: str) -> int:
-        return self.given[name][0] if name in self.given else SCRIPT
+        return settle(self)
 
     def check_resources(self, gres_types: str) -> None:
         """Refuse generic resources that slurm.conf's GresTypes does not name."""

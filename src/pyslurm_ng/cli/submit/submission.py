@@ -13,7 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyslurm_ng.cli.submit.options import Options, Told
+    from pyslurm_ng.cli.submit.options import Options
+    from pyslurm_ng.cli.submit.said import Told
     from pyslurm_ng.wire.client import SlurmError
 
 CONF_KEYS = (

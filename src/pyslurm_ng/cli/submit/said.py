@@ -1,0 +1,55 @@
+"""What the options of sbatch, salloc and srun have said so far, whatever said it."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
+"""Where an option comes from, weakest first."""
+COMMANDS = ("sbatch", "salloc", "srun")
+
+
+class Told(Exception):
+    """An option asked for a text (`--gres=help`): print it and leave with 0."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Said:
+    """What all sources say, the strongest last.
+
+    request: fields of JobRequest.
+    settings: long name -> text, for what the command itself needs; "" for a switch that is set.
+    given: long name -> (source, value), for `-v` and for rules about who overrides whom.
+    memory: long name -> MiB, of --mem and its kin; one of them will count.
+    resources: names of generic resources asked for.
+    lines: for stderr, before an error.
+    """
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self.request: dict[str, Any] = {}
+        self.settings: dict[str, str] = {}
+        self.given: dict[str, tuple[int, str | None]] = {}
+        self.memory: dict[str, int] = {}
+        self.resources: list[str] = []
+        self.verbose = 0
+        self.lines: list[str] = []
+
+    def flag(self, bits: int, clear: int = 0) -> None:
+        """Set and clear bits of the request's flags."""
+        self.request["flags"] = self.request.get("flags", 0) & ~clear | bits
+
+    def has_flag(self, bit: int) -> bool:
+        """Return whether a bit of the request's flags is set."""
+        return bool(self.request.get("flags", 0) & bit)
+
+    def complain(self, text: str) -> None:
+        """Keep a bare line for stderr, to be printed before the error that follows."""
+        self.lines.append(text)
+
+    def tell(self, text: str) -> None:
+        """End with a text for stdout."""
+        raise Told(text)

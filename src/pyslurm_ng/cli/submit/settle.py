@@ -1,0 +1,166 @@
+"""What options mean together: which of them counts, what follows, what excludes what."""
+
+import os
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit.said import SCRIPT, Said
+
+
+def settle(said: Said) -> "list[str]":
+    """Settle what the options mean together; return lines about what is odd, with their level.
+
+    Raises:
+        OptionError: options that exclude one another.
+    """
+    _settle_memory(said)
+    if said.command == "srun" and "parsable" in said.given:
+        raise OptionError("--parsable requires --async", 1)
+    _check_hint(said)
+    _settle_gpus(said)
+    _settle_tasks(said)
+    _check_hosts(said)
+    odd: list[str] = []
+    request = said.request
+    tasks = request.get("ntasks", 0)
+    low = request.get("nodes_min", 0) or _named_nodes(said, tasks)
+    if tasks and low > tasks:
+        odd.append(
+            f"warning: can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
+        )
+        request["nodes_min"] = tasks
+        request["nodes_max"] = tasks
+    elif "nodes" in said.given:
+        odd += _settle_names(said)
+    if said.command != "srun":
+        _check_plane(said)
+    return odd
+
+
+def _settle_names(said: Said) -> "list[str]":
+    """Refuse more names than nodes; srun does without the last of them, and says so."""
+    most, named = said.request.get("nodes_max", 0), _named_nodes(said, 1)
+    if not 0 < most < named:
+        return []
+    if said.command != "srun":
+        raise OptionError(f"invalid number of nodes (-N {named}-{most})", 1)
+    from pyslurm_ng.base.hostlist import expand_unique, fold
+
+    names = expand_unique(said.request["node_list"])
+    said.request["node_list"] = fold(names[:most])
+    return [
+        "error: Required nodelist includes more nodes than permitted by max-node count "
+        f"({named} > {most}). Eliminating nodes from the nodelist."
+    ]
+
+
+def _check_plane(said: Said) -> None:
+    """Planes fill one node after another: there have to be tasks for the last one."""
+    request = said.request
+    nodes = request.get("nodes_min", 0) or _named_nodes(said, 1)
+    tasks = request.get("ntasks") or request.get("ntasks_per_node", 1) * max(1, nodes)
+    if "plane_size" in request and tasks <= (nodes - 1) * request["plane_size"]:
+        text = "Too few processes for the requested {plane,node} distribution"
+        raise OptionError(text, 1)
+
+
+def _check_hosts(said: Said) -> None:
+    """An arbitrary distribution is a list of hosts; a step may have its job's."""
+    layout = said.request.get("distribution", "").lower()
+    if not layout.startswith("arbitrary") or _is_step(said):
+        return
+    if not said.request.get("node_list") and not os.environ.get("SLURM_HOSTFILE"):
+        raise OptionError(ov.NO_HOSTS, 1)
+
+
+def _named_nodes(said: Said, tasks: int) -> int:
+    """Return how many nodes --nodelist names, for a job whose tasks may be fewer."""
+    names = said.request.get("node_list", "")
+    if not tasks or not names or "arbitrary" in said.request.get("distribution", "").lower():
+        return 0
+    from pyslurm_ng.base.hostlist import HostlistError, expand
+
+    try:
+        return len(set(expand(names)))
+    except HostlistError:
+        return 0  # refused later
+
+
+def _settle_memory(said: Said) -> None:
+    """Of --mem, --mem-per-cpu and --mem-per-gpu the strongest source's one counts."""
+    if not said.memory:
+        return
+    strongest = max(said.given[name][0] for name in said.memory)
+    names = [name for name in said.memory if said.given[name][0] == strongest]
+    if len(names) > 1:
+        text = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
+        raise OptionError(text, 1, "fatal: ")
+    fields = {"mem": "mem_per_node_mib", "mem-per-cpu": "mem_per_cpu_mib"}
+    said.request[fields.get(names[0], "mem_per_gpu_mib")] = said.memory[names[0]]
+    said.flag(ov.MEM_SET)
+
+
+def _check_hint(said: Said) -> None:
+    if "hint" not in said.given:
+        return
+    source = said.given["hint"][0]
+    others = ("ntasks-per-core", "threads-per-core", "extra-node-info", "cpu-bind")
+    if any(name in said.given and said.given[name][0] == source for name in others):
+        where = ("script", "environment variables", "command line arguments")[source]
+        raise OptionError(
+            "Following options are mutually exclusive with --hint: --ntasks-per-core, "
+            "--threads-per-core, -B and --cpu-bind, but more than one set by "
+            f"{where}.",
+            1,
+            "fatal: ",
+        )
+
+
+def _settle_gpus(said: Said) -> None:
+    """Derive the GPUs of --ntasks-per-gpu, and refuse sums that cannot be right."""
+    request = said.request
+    per_gpu = request.get("ntasks_per_gpu", 0)
+    totals = ("gpus", "gpus_per_node", "gpus_per_task")
+    if request.get("gpus_per_socket") and not request.get("sockets_per_node"):
+        raise OptionError(ov.NO_SOCKETS, 1)
+    if request.get("core_spec") and request.get("thread_spec"):
+        raise OptionError("--core-spec and --thread-spec are mutually exclusive", 1)
+    if per_gpu and request.get("ntasks") and not any(request.get(name) for name in totals):
+        request["gpus"] = str(-(-request["ntasks"] // per_gpu))
+        said.resources.append("gpu")
+    if per_gpu and request.get("gpus_per_task"):
+        text = "--gpus-per-task is mutually exclusive with --ntasks-per-gpu"
+        raise OptionError(text, 1, "fatal: ")
+    if request.get("cpus_per_gpu") and request.get("cpus_per_task"):
+        of_gpu, of_task = _source(said, "cpus-per-gpu"), _source(said, "cpus-per-task")
+        if of_gpu == of_task:
+            text = "--cpus-per-task is mutually exclusive with --cpus-per-gpu"
+            raise OptionError(text, 1, "fatal: ")
+        del request["cpus_per_task" if of_gpu > of_task else "cpus_per_gpu"]
+    if _is_step(said) or not any("gpu" in name for name in (*request, *said.resources)):
+        return
+    from pyslurm_ng.cli.submit import gpu_sums
+
+    gpu_sums.check(request)
+
+
+def _settle_tasks(said: Said) -> None:
+    """With -B and a count of nodes every thread, core or socket it names has a task."""
+    request = said.request
+    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+    is_told = request.get("ntasks") or request.get("ntasks_per_node")
+    if "extra-node-info" not in said.given or is_told or high not in (0, low):
+        return
+    tasks = max(1, low)
+    for name in ("sockets_per_node", "cores_per_socket", "threads_per_core"):
+        tasks *= request.get(name, 1)
+    request["ntasks"] = tasks
+    said.flag(ov.NTASKS_SET)
+
+
+def _is_step(said: Said) -> bool:
+    return said.command == "srun" and "SLURM_JOB_ID" in os.environ
+
+
+def _source(said: Said, name: str) -> int:
+    return said.given[name][0] if name in said.given else SCRIPT
