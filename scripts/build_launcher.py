@@ -261,7 +261,7 @@ def main(arguments: list[str]) -> None:
         if (PACKAGE / package / "__main__.py").exists():
             give_name(program, sbin_dir / name)
     # What slurmd starts for each step; nobody calls it by hand, so it lies beside slurmd.
-    if (PACKAGE / "d" / "stepd.py").exists():
+    if (PACKAGE / "d" / "stepd" / "template.py").exists():
         give_name(program, sbin_dir / "slurmstepd")
 
 

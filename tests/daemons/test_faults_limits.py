@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.d import cgroup
+from pyslurm_ng.d.host import cgroup
 from tests.daemons.faults import (
     accounted,
     as_user,

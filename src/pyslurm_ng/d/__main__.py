@@ -10,8 +10,9 @@ from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background
 from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number, syslog_level
 from pyslurm_ng.conf.quick import find_conf
-from pyslurm_ng.d import sensors
 from pyslurm_ng.d.daemon import CannotStart, Daemon
+from pyslurm_ng.d.host import sensors
+from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 
 USAGE = """\
@@ -123,7 +124,7 @@ def print_hardware() -> int:
 
 def _gpus_found() -> str:
     """Return this host's NVIDIA GPUs as for Gres=; nothing where there are none."""
-    from pyslurm_ng.d import nvml
+    from pyslurm_ng.d.host import nvml
 
     try:
         types = [gpu.type_name for gpu in nvml.detect()]
@@ -134,7 +135,7 @@ def _gpus_found() -> str:
 
 def print_resources(options: Options) -> int:
     """Print the generic resources of this node as gres.conf and drivers tell of them."""
-    from pyslurm_ng.d.gres import conf_lines
+    from pyslurm_ng.d.host.gres import conf_lines
 
     try:
         setup = load_setup(options)
@@ -172,7 +173,7 @@ def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
             os.chdir(setup.spool)
         elif not options.foreground:
             os.chdir("/")
-        return Daemon(options, setup, log).start(background)
+        return Daemon(options, setup, log, NodeStreams).start(background)
     except CannotStart as error:
         log.fatal(str(error))
     except OSError as error:

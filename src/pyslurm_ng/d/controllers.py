@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from pyslurm_ng.base.daemon_log import DaemonLog
-from pyslurm_ng.d import sensors
 from pyslurm_ng.d.core import NodeCore
+from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import Identity, Peer

@@ -93,7 +93,7 @@ class RefuseStep:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Tell a step's supervisor something; see d.step for the words."""
+    """Tell a step's supervisor something; see d.stepd.supervisor for the words."""
 
     job_id: int
     attempt: int

@@ -7,10 +7,10 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,10 +19,12 @@ from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.base.number_ranges import fold_numbers
-from pyslurm_ng.d import core as co, environment, sensors, step_record
+from pyslurm_ng.d import core as co, environment, step_record
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controllers import Controllers
 from pyslurm_ng.d.health import HealthCheck
+from pyslurm_ng.d.host import sensors
+from pyslurm_ng.d.host.own_cores import own_cpus
 from pyslurm_ng.d.job_spec import (
     NodeSetup,
     SpecError,
@@ -32,8 +34,6 @@ from pyslurm_ng.d.job_spec import (
     step_spec,
 )
 from pyslurm_ng.d.leftovers import kill_leftovers
-from pyslurm_ng.d.own_cores import own_cpus
-from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
@@ -56,14 +56,34 @@ class CannotStart(Exception):
     """The node daemon cannot run; the text is Slurm's `fatal:` line."""
 
 
+class Streams(Protocol):
+    """What answers srun and commands on this node."""
+
+    async def listen(self) -> None:
+        """Listen; raises OSError."""
+
+    async def close(self) -> None:
+        """Stop serving."""
+
+
 class Daemon:
     """One slurmd; `start` returns its exit code.
+
+    Args:
+        serves: makes what answers srun and commands, once all it asks of the daemon is there.
 
     Raises:
         CannotStart: from `start`, before anybody was told that it runs.
     """
 
-    def __init__(self, options: Options, setup: Setup, log: DaemonLog) -> None:
+    def __init__(
+        self,
+        options: Options,
+        setup: Setup,
+        log: DaemonLog,
+        serves: Callable[[Daemon], Streams],
+    ) -> None:
+        self._serves = serves
         self.options = options
         self.setup = setup
         self.log = log
@@ -149,7 +169,7 @@ class Daemon:
             self.identity, self.node, self.log, on_message=self._on_message,
             registration=self._registration, core=self.core, registered=self.flush_soon,
         )  # fmt: skip
-        self._streams = NodeStreams(self)
+        self._streams = self._serves(self)
         try:
             await self._streams.listen()
         except OSError as error:

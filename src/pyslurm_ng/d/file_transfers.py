@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pyslurm_ng._records import pack, unpack
-from pyslurm_ng.d.file_receiver import DATA, END, PIECE_BYTES
+from pyslurm_ng.d.stepd.file_receiver import DATA, END, PIECE_BYTES
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.stream import Call
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.daemon import Daemon
     from pyslurm_ng.d.job_spec import Account
 
 _MOST_OPEN = 256
@@ -35,10 +35,14 @@ class _Transfer:
 
 
 class FileTransfers:
-    """All files that are under way to this node; each is written by a process of its own."""
+    """All files that are under way to this node; each is written by a process of its own.
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
+    Args:
+        fork_receiver: starts such a process with its end of a channel.
+    """
+
+    def __init__(self, fork_receiver: Callable[[socket.socket], None]) -> None:
+        self._fork_receiver = fork_receiver
         self._loop = asyncio.get_running_loop()
         self._open: dict[bytes, _Transfer] = {}
 
@@ -51,7 +55,7 @@ class FileTransfers:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        self._daemon.runner.fork_receiver(theirs)
+        self._fork_receiver(theirs)
         self._open[request.key] = transfer = _Transfer(credential.uid, ours)
         spec = {
             "uid": credential.uid,

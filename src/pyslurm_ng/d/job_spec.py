@@ -1,4 +1,4 @@
-"""Credential and request -> the plain map that a supervisor carries out (see d.step).
+"""Credential and request -> the plain map that a supervisor carries out (see d.stepd.supervisor).
 
 Everything is decided here, so that the supervisor needs no configuration: environment, files,
 limits, control groups, CPUs and GPUs of each task.
@@ -16,8 +16,9 @@ from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.d import binding, environment, gres, step_record, task_binding
-from pyslurm_ng.d.cgroup import Group, Tree
+from pyslurm_ng.d import environment, step_record, task_binding
+from pyslurm_ng.d.host import binding, gres
+from pyslurm_ng.d.host.cgroup import Group, Tree
 from pyslurm_ng.model import output_names
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.job import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, NodeAlloc

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyslurm_ng.base.process_tree import descendants, signal_all
-from pyslurm_ng.d.step_cgroup import StepCgroup
+from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.model.ids import STEP_BATCH
 
 _ROUNDS = 10

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING
 
 from pyslurm_ng import __version__
 from pyslurm_ng.d import core as co
+from pyslurm_ng.d.daemon import Daemon
 from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.usage import usage_of_tasks
 from pyslurm_ng.model.ids import INFINITE, STEP_INTERACTIVE
@@ -17,9 +17,6 @@ from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.client import socket_file
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.stream import Call, StreamServer
-
-if TYPE_CHECKING:
-    from pyslurm_ng.d.daemon import Daemon
 
 _ACCESS_DENIED = 2002
 _INVALID_JOB_ID = 2017
@@ -34,7 +31,7 @@ class NodeStreams:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._tasks: set[asyncio.Task[None]] = set()
-        self._files = FileTransfers(daemon)
+        self._files = FileTransfers(daemon.runner.fork_receiver)
         self._server = StreamServer(
             self._handle,
             audience=f"slurmd:{daemon.node.node_name}",

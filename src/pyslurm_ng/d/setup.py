@@ -10,7 +10,7 @@ from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgro
 from pyslurm_ng.conf.check import check
 from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
-from pyslurm_ng.d import binding, cgroup, gres, nvml
+from pyslurm_ng.d.host import binding, cgroup, gres, nvml
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.model.node import NodeGres
 

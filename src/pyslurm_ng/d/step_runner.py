@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.stepd import READY, RECEIVE_FILE, TITLE_ROOM
+from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
 
 StepKey: TypeAlias = tuple[int, int, int]
 """Job, step, attempt: as in a step's file name."""
@@ -283,6 +283,6 @@ def stepd_command() -> list[str]:
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = (
         f"import sys; sys.path.insert(0, {here!r}); "
-        "from pyslurm_ng.d.stepd import main; sys.exit(main(sys.argv[1:]))"
+        "from pyslurm_ng.d.stepd.template import main; sys.exit(main(sys.argv[1:]))"
     )
     return [sys.executable, "-I", "-S", "-c", code]

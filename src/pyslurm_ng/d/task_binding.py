@@ -8,7 +8,7 @@ from typing import Any
 
 from pyslurm_ng.base.bind_words import BindWords
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.d.binding import (
+from pyslurm_ng.d.host.binding import (
     CpuIds,
     HostCores,
     TaskNeeds,
@@ -17,7 +17,7 @@ from pyslurm_ng.d.binding import (
     bind_variables,
     cpu_mask,
 )
-from pyslurm_ng.d.memory_binding import memory_line, memory_policy, memory_variables
+from pyslurm_ng.d.host.memory_binding import memory_line, memory_policy, memory_variables
 
 _KINDS = {"socket": "sockets", "core": "cores", "thread": "threads", "ldom": "ldoms"}
 

@@ -11,8 +11,8 @@ import os
 import time
 from abc import ABC, abstractmethod
 
-from pyslurm_ng.d import device_filter
-from pyslurm_ng.d.kernel_files import read_text
+from pyslurm_ng.d.host import device_filter
+from pyslurm_ng.d.host.kernel_files import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from pyslurm_ng.conf.gres_conf import empty_gres_conf
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d import gres, nvml
+from pyslurm_ng.d.host import gres, nvml
 
 
 class NVMLError(Exception):

@@ -14,10 +14,10 @@ import pytest
 
 from pyslurm_ng._records import unpack
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.binding import cpu_mask
+from pyslurm_ng.d.host.binding import cpu_mask
 from pyslurm_ng.wire import step_io
 from pyslurm_ng.wire.node_messages import END_OVER_MEMORY
-from tests.d.supervised import PLAIN, Supervised, Template
+from tests.d.stepd.supervised import PLAIN, Supervised, Template
 
 ROOT_ONLY = [
     pytest.mark.root,

@@ -7,8 +7,8 @@ import pytest
 from pyslurm_ng.conf.gres_conf import parse_gres_conf
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d import gres
 from pyslurm_ng.d.environment import GpuView, gpu_variables
+from pyslurm_ng.d.host import gres
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.node import NodeGres
 

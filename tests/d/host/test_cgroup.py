@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyslurm_ng.d import device_filter
-from pyslurm_ng.d.cgroup import Group, Limits, Tree, TreeV2, detect
+from pyslurm_ng.d.host import device_filter
+from pyslurm_ng.d.host.cgroup import Group, Limits, Tree, TreeV2, detect
 
 pytestmark = [
     pytest.mark.root,

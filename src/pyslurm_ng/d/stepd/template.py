@@ -27,7 +27,7 @@ from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
 from pyslurm_ng import _process
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.step import Step
+from pyslurm_ng.d.stepd.supervisor import Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _supervise(path: str, channel: int, title: _Title) -> None:
 def _receive_file(channel: int, title: _Title) -> None:
     """In the child: write a file that a user sends; never returns."""
     try:
-        from pyslurm_ng.d.file_receiver import receive
+        from pyslurm_ng.d.stepd.file_receiver import receive
 
         _process.set_dumpable(False)
         title.set("slurmstepd: receiving a file")

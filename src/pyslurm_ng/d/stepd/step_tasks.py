@@ -5,9 +5,10 @@ import struct
 
 from pyslurm_ng._process import spawn
 from pyslurm_ng.base.process_tree import stamp
-from pyslurm_ng.d.step_files import AsUser, OutputFiles, open_input
-from pyslurm_ng.d.step_streams import Inlet, Outlet, Poller, SrunLink
-from pyslurm_ng.d.task_programs import TaskPrograms, identity_of
+from pyslurm_ng.d.stepd.step_files import AsUser, OutputFiles, open_input
+from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet, Poller, SrunLink
+from pyslurm_ng.d.stepd.task import Task
+from pyslurm_ng.d.stepd.task_programs import TaskPrograms, identity_of
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.task_programs import Wait
+    from pyslurm_ng.d.stepd.task_programs import Wait
 
 _NULL = "/dev/null"
 _FILES_STATUS = 53  # how Slurm reports that a script's files could not be opened: 0:53
@@ -28,23 +29,6 @@ class CannotStart(Exception):
         super().__init__(text)
         self.status = status
         self.text = text
-
-
-class Task:
-    """One task of the step on this node."""
-
-    __slots__ = ("epilog", "inlet", "is_over", "outlets", "pid", "spec", "status", "stderr", "task")
-
-    def __init__(self, spec: "dict[str, Any]") -> None:
-        self.spec = spec
-        self.task: int = spec["task"]
-        self.pid = 0
-        self.status = 0
-        self.is_over = False
-        self.epilog = 0  # the process id of the one that runs for it
-        self.stderr = -1  # a copy for its epilogs, if there are any
-        self.inlet: Inlet | None = None
-        self.outlets: list[Outlet] = []
 
 
 class TaskStarter:

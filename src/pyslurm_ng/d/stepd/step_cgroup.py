@@ -13,8 +13,8 @@ Several steps share the job's group: whoever leaves last removes it.
 
 import os
 
-from pyslurm_ng.d.cgroup import Group, GroupV1, GroupV2, Limits
-from pyslurm_ng.d.device_filter import DeviceNode
+from pyslurm_ng.d.host.cgroup import Group, GroupV1, GroupV2, Limits
+from pyslurm_ng.d.host.device_filter import DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.step_tasks import Task
+    from pyslurm_ng.d.stepd.task import Task
 
     Wait = Callable[[int, float], bool]
 

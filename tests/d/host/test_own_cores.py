@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d.binding import HostCores
-from pyslurm_ng.d.own_cores import own_cpus
+from pyslurm_ng.d.host.binding import HostCores
+from pyslurm_ng.d.host.own_cores import own_cpus
 
 HOST = HostCores(tuple((core, core + 8) for core in range(8)), 4)
 

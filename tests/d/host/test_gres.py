@@ -6,9 +6,9 @@ import pytest
 
 from pyslurm_ng.conf.gres_conf import empty_gres_conf, parse_gres_conf
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d import gres
-from pyslurm_ng.d.device_filter import device_node
-from pyslurm_ng.d.nvml import DetectedGpu, type_name
+from pyslurm_ng.d.host import gres
+from pyslurm_ng.d.host.device_filter import device_node
+from pyslurm_ng.d.host.nvml import DetectedGpu, type_name
 from pyslurm_ng.model.job import GresAlloc
 
 CONF = parse_slurm_conf(

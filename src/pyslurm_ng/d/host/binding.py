@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.base.bind_words import BindWords
-from pyslurm_ng.d.kernel_files import read_text
+from pyslurm_ng.d.host.kernel_files import read_text
 from pyslurm_ng.sched.cons_tres.layout import (
     Distribution,
     LayoutError,

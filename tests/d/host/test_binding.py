@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.base.bind_words import cpu_bind
-from pyslurm_ng.d.binding import (
+from pyslurm_ng.d.host.binding import (
     BindError,
     CpuIds,
     HostCores,

@@ -13,7 +13,7 @@ from typing import Any
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.step_runner import stepd_command
-from pyslurm_ng.d.stepd import READY
+from pyslurm_ng.d.stepd.template import READY
 from pyslurm_ng.model.ids import STEP_BATCH
 
 LIMIT_S = 30.0

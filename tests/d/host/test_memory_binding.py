@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.bind_words import mem_bind
-from pyslurm_ng.d.binding import HostCores
-from pyslurm_ng.d.memory_binding import MemoryPolicy, memory_line, memory_policy, memory_variables
+from pyslurm_ng.d.host.binding import HostCores
+from pyslurm_ng.d.host.memory_binding import (
+    MemoryPolicy,
+    memory_line,
+    memory_policy,
+    memory_variables,
+)
 
 HOST = HostCores(((0,), (1,), (2,), (3,)), 2, ((0, (0, 1)), (1, (2, 3))))
 AS_IT_IS, PREFERRED, BIND, LOCAL = -1, 1, 2, 4

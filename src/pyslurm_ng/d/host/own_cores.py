@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyslurm_ng.conf.node_lines import NodeConf
-from pyslurm_ng.d.binding import CpuIds, HostCores
+from pyslurm_ng.d.host.binding import CpuIds, HostCores
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 

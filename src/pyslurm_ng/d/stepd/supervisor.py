@@ -39,11 +39,12 @@ from pyslurm_ng.base.process_tree import (
     stamp,
 )
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.step_cgroup import CgroupError, StepCgroup
-from pyslurm_ng.d.step_files import remove_script, write_script
-from pyslurm_ng.d.step_streams import Poller, SrunLink
-from pyslurm_ng.d.step_tasks import CannotStart, Task, TaskStarter, notice
-from pyslurm_ng.d.task_programs import TaskEpilogs
+from pyslurm_ng.d.stepd.step_cgroup import CgroupError, StepCgroup
+from pyslurm_ng.d.stepd.step_files import remove_script, write_script
+from pyslurm_ng.d.stepd.step_streams import Poller, SrunLink
+from pyslurm_ng.d.stepd.step_tasks import CannotStart, TaskStarter, notice
+from pyslurm_ng.d.stepd.task import Task
+from pyslurm_ng.d.stepd.task_programs import TaskEpilogs
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyslurm_ng.base.bind_words import BindWords
-from pyslurm_ng.d.binding import CpuIds, HostCores
+from pyslurm_ng.d.host.binding import CpuIds, HostCores
 
 # Of linux/mempolicy.h.
 _PREFERRED, _BIND, _LOCAL = 1, 2, 4

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.gres_conf import GresConf, GresLine
 from pyslurm_ng.conf.node_lines import NodeConf
-from pyslurm_ng.d.device_filter import DeviceNode, device_node
-from pyslurm_ng.d.nvml import DetectedGpu
+from pyslurm_ng.d.host.device_filter import DeviceNode, device_node
+from pyslurm_ng.d.host.nvml import DetectedGpu
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.node import NodeGres, is_part, spread, with_parts

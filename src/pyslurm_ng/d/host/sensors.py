@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from pyslurm_ng.d.binding import host_cores
-from pyslurm_ng.d.kernel_files import read_text
+from pyslurm_ng.d.host.binding import host_cores
+from pyslurm_ng.d.host.kernel_files import read_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The host of a node daemon: cores, devices, control groups and load, as the kernel has them."""
