@@ -76,3 +76,17 @@ def test_the_schedulers_log_has_only_its_lines() -> None:
     EventLog(cluster, every, scheduling).applied([started, ended])
     assert len(every.lines) == 2
     assert scheduling.lines == ["sched: Allocate JobId=1 NodeList=n1 #CPUs=1 Partition=main"]
+
+
+def test_nodes_that_are_no_longer_configured_are_counted() -> None:
+    """Their jobs are lost to the very reconfiguration that took their names."""
+    cluster = cluster_of()
+    gone = cluster.node_by_name.pop("n2")
+    cluster.nodes[gone] = None
+    lines = Lines()
+    down = [ev.NodesDown(START_US, ids, "Node removed") for ids in ((gone,), (0, gone))]
+    EventLog(cluster, lines, Lines(0)).applied(down)
+    assert lines.lines == [
+        "error: Nodes (1 removed) set DOWN: Node removed",
+        "error: Nodes n1,(1 removed) set DOWN: Node removed",
+    ]

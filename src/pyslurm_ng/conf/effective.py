@@ -186,7 +186,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "bf_licenses"): "licences are always planned",
     ("SchedulerParameters", "bf_max_time"): _ALWAYS,
     ("SchedulerParameters", "bf_node_space_size"): _EXACT,
-    ("SchedulerParameters", "bf_one_resv_per_job"): "a job has one reservation at most",
     ("SchedulerParameters", "bf_resolution"): _EXACT,
     ("SchedulerParameters", "bf_running_job_reserve"): "running jobs are always planned with",
     ("SchedulerParameters", "bf_topopt_enable"): _BEST_PLACE,

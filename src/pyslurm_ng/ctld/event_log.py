@@ -55,7 +55,13 @@ class EventLog:
 
 
 def _names(cluster: Cluster, node_ids: Sequence[int]) -> str:
-    return hostlist.fold(cluster.node_names(list(node_ids)))
+    """Return the nodes' names; of those removed from the configuration only how many they are."""
+    names = [node.spec.name for node in cluster.nodes_of(node_ids)]
+    removed = len(node_ids) - len(names)
+    text = hostlist.fold(names)
+    if removed:
+        text = f"{text}{',' * bool(names)}({removed} removed)"
+    return text
 
 
 def _submitted(cluster: Cluster, event: ev.JobSubmitted) -> str:

@@ -100,11 +100,10 @@ class Sender:
         One that is really away hears nothing, and registers when it is back.
         """
         cluster = self._writer.cluster
-        for node_id in node_ids:
-            name = cluster.node(node_id).spec.name
-            if name in self.nodes:
+        for node in cluster.nodes_of(node_ids):
+            if node.spec.name in self.nodes:
                 again = NodeRegisterAgain(cluster.epoch)
-                self._writer.when_durable(partial(self.tell, name, again))
+                self._writer.when_durable(partial(self.tell, node.spec.name, again))
 
     def registered(self, node_id: int) -> None:
         """A node is here (again): tell it all that it owes, once that is durable."""

@@ -52,6 +52,7 @@ class Policy:
     least_age_to_reserve_s: int = 0
     least_priority_to_reserve: int = 0
     array_depth: int = 20  # tasks of one array that are given a reservation
+    reserves_once: bool = False  # a job has a reservation in the first of its partitions only
     preempt_by: str = ""  # who may preempt whom: partition_prio, qos, or nobody
     preempt_mode: frozenset[str] = frozenset()  # words of PreemptMode
     preempt_exempt_s: int = 0  # run time before which nobody is preempted
@@ -141,6 +142,7 @@ def policy(conf: SlurmConf) -> Policy:
         window_s=60 * scheduler.get("bf_window", 14 * 1440),
         test_depth=scheduler.get("bf_max_job_test", EVERY_JOB),
         array_depth=scheduler.get("bf_max_job_array_resv", 20),
+        reserves_once="bf_one_resv_per_job" in words,
         preempt_by=conf.preempt_type.removeprefix("preempt/"),
         preempt_mode=frozenset(conf.preempt_mode),
         preempt_exempt_s=exempt_s(conf),

@@ -70,6 +70,7 @@ class Snapshot:
     licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
     place: Reservation | None = None  # in which all its jobs are to run; see `place_view`
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
+    licenses: Mapping[str, int] = field(default_factory=dict)  # all that the cluster has
 
 
 class _Static(NamedTuple):
@@ -117,6 +118,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
             name: total - cluster.licenses_used.get(name, 0) - kept.get(name, 0)
             for name, total in cluster.licenses.items()
         },
+        licenses=dict(cluster.licenses),
         qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
         total_cpus=static.total_cpus,
         total_nodes=static.total_nodes,

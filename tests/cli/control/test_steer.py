@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
 from tests.cli.run_command import Printed, run_command
@@ -209,6 +210,51 @@ def test_update_is_checked_as_submission_is(
     printed = run(monkeypatch, queue(), "alice", f"scontrol update JobId=29 {setting}")
     assert printed.stderr == (f"{text} for job 29\n" if text else "")
     assert printed.code == bool(text)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "Priority=-5",
+        "Priority=99999999999",
+        "Nice=x",
+        "SiteFactor=x",
+        "Requeue=maybe",
+        "Contiguous=2",
+        "Switches=x",
+        "MailType=BLA",
+    ],
+)
+def test_a_value_that_is_none_is_named(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with key and value, before anything is sent."""
+    printed = run(monkeypatch, queue(), "root", f"scontrol update JobId=29 {setting}")
+    key, _, value = setting.partition("=")
+    assert printed.stderr == f"scontrol: error: Invalid {key} value: {value}\n"
+    assert printed.code == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("NumTasks=0", "Task count specification invalid"),
+        ("Deadline=2001-01-01", "Invalid time specified"),
+    ],
+)
+def test_no_tasks_and_a_deadline_that_is_over(
+    setting: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = run(monkeypatch, queue(), "alice", f"scontrol update JobId=29 {setting}")
+    assert (printed.stderr, printed.code) == (f"{text} for job 29\n", 1)
+
+
+def test_blank_values_mean_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switches= and TimeMin=0 ask for nothing."""
+    reference = queue()
+    assert run(monkeypatch, reference, "alice", "scontrol update JobId=29 Switches=1").code == 0
+    words = "scontrol update JobId=29 Switches= TimeMin=0"
+    assert run(monkeypatch, reference, "alice", words) == Printed("", "", 0)
+    request = reference.cluster.jobs[29].request
+    assert (request.switches, request.time_min_min) == (0, NO_VAL)
 
 
 def test_update_cannot_enter_a_closed_partition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,31 @@ def test_a_dependency_says_until_when_at_the_latest() -> None:
     assert "ends in 1 h 10 min" in scene.sentences(second)[0]
 
 
+def test_a_dependency_on_a_task_speaks_of_that_task() -> None:
+    scene = Scene()
+    array = scene.job(array="1-4%1", time_limit_min=30)
+    second = scene.job(dependency=f"afterok:{array.job_id}_1,afterok:{array.job_id}_3")
+    tail = scene.job(dependency=f"afterany:{array.job_id}")
+    pairs = scene.job(dependency=f"aftercorr:{array.job_id}", array="1-4")
+    scene.run_pass()
+    scene.run_pass()
+    first, third = scene.sentences(second)
+    assert f"job {array.job_id}_1 of alice is RUNNING and ends in 30 min" in first
+    assert f"job {array.job_id}_3 of alice is PENDING and is to start in" in third
+    assert "at the earliest" in third
+    (line,) = scene.sentences(tail)
+    assert line.endswith(f"of the tasks of array {array.job_id} of alice 3 wait, 1 run, 0 are over")
+    assert f"job {array.job_id}_1 of alice is RUNNING" in scene.sentences(pairs)[0]
+
+
+def test_licences_that_the_cluster_does_not_have() -> None:
+    scene = Scene("Licenses=matlab:2")
+    job = scene.job(licenses="matlab:2")
+    scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 1),))])
+    scene.run_pass()
+    assert scene.sentences(job) == ["needs 2 of licence matlab; the cluster has 1"]
+
+
 def test_a_licence_says_who_has_it() -> None:
     scene = Scene()
     job = licenses(scene)

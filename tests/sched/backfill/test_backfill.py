@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -195,3 +196,28 @@ def test_a_partition_without_the_named_node_is_not_the_reason_where_another_has_
     assert found.expected_start_us[job_id] == START_US + 60 * MINUTE_US
     assert found.waits[job_id].reason == Reason.Resources
     assert "of main" in found.waits[job_id].text
+
+
+TWO_PARTITIONS = WHOLE_NODES + "PartitionName=first Nodes=n[1-3] PriorityTier=2\n"
+
+
+@pytest.mark.parametrize("option", ["", "SchedulerParameters=bf_one_resv_per_job\n"])
+def test_room_is_kept_in_the_partition_where_a_job_starts_soonest(option: str) -> None:
+    """It is looked for in `first` first, but n4 is free long before two of the nodes there."""
+    conf = conf_of(TWO_PARTITIONS + option)
+    cluster = cluster_of(conf)
+    for nodes, minutes in (("n[1-2]", 120), ("n3", 30), ("n4", 40)):
+        request = JobRequest(node_list=nodes, nodes_min=1)
+        submit(cluster, request, time_limit_min=minutes)
+    run_pass(cluster, rules=policy(conf))
+    request = JobRequest(partition="first,main", nodes_min=2, nodes_max=2)
+    both = submit(cluster, request, time_limit_min=10)
+    plan = run_pass(cluster, rules=policy(conf))
+    is_one = bool(option)
+    assert plan.expected_start_us[both] == START_US + (120 if is_one else 40) * MINUTE_US
+    assert (3 in plan.planned_nodes[both]) is not is_one
+    # Nobody of lower priority may have that room.
+    other = submit(cluster, JobRequest(node_list="n4", nodes_min=1), time_limit_min=10)
+    plan = run_pass(cluster, rules=policy(conf))
+    is_behind = plan.expected_start_us[other] >= START_US + 50 * MINUTE_US
+    assert is_behind is not is_one

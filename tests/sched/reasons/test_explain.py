@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
@@ -13,12 +15,12 @@ from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, NodeFlag, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.measures import given
 from pyslurm_ng.sched.limits.quotas import quotas
-from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.reasons.explain import Outlook, changes, outlook
 from pyslurm_ng.sched.snapshot import snapshot
@@ -215,6 +217,73 @@ def test_before_a_reservation_begins_the_others_may_be_sooner() -> None:
     assert [(item.text, item.start_us) for item in found.sooner] == [
         ("without --reservation=r", START_US)
     ]
+
+
+def test_outside_of_its_reservation_limits_count() -> None:
+    """Who is behind a limit outside holds no room that a job in the reservation could have."""
+    cluster, job_id = in_reservation(30, START_US + 600 * MINUTE_US)
+    stuck = submit(cluster, whole(4, qos="small"), time_limit_min=60)
+    apply(cluster, ev.JobUpdated(START_US, stuck, {"qos": "small", "priority": 9}))
+    apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": 5}))
+    qos = {"small": Qos(1, "small", limits=Limits(grp_tres={"cpu": 2}))}
+    view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
+    found = outlook(view, RULES, job_id)
+    assert found is not None
+    assert ("without --reservation=r", START_US) in {
+        (item.text, item.start_us) for item in found.sooner
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (whole(1, reservation="r", node_list="n2"), "insists on n2; reservation r is without"),
+        (
+            JobRequest(ntasks=99, nodes_max=4, reservation="r"),
+            "in reservation r",
+        ),
+    ],
+)
+def test_what_a_reservation_never_has(request_: JobRequest, words: str) -> None:
+    cluster = cluster_of()
+    kept = Reservation("r", START_US, START_US + 120 * MINUTE_US, (3,), users=("user1001",))
+    apply(cluster, ev.ReservationCreated(START_US, kept))
+    job_id = submit(cluster, request_, time_limit_min=5)
+    wait = run_pass(cluster).waits[job_id]
+    assert (wait.reason, words in wait.text) == (Reason.Reservation, True), wait
+    found = look(cluster, job_id)
+    assert (found.start_us, found.ahead) == (NO_END_US, -1)
+
+
+def test_more_licences_than_there_are_never_come() -> None:
+    cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=soft:2\n"))
+    job_id = submit(cluster, JobRequest(licenses="soft:2"), time_limit_min=5)
+    apply(cluster, ev.LicensesUpdated(START_US, (("soft", 1),)))
+    wait = run_pass(cluster).waits[job_id]
+    assert wait == Wait(Reason.Licenses, "needs 2 licences soft; 1 free")
+    found = look(cluster, job_id)
+    assert (found.start_us, found.ahead) == (NO_END_US, -1)
+
+
+def test_who_never_starts_is_not_ahead() -> None:
+    """A wide job waits for a node out of service; its nodes are for those behind it."""
+    cluster = full_but_one()
+    submit(cluster, whole(4), time_limit_min=10)
+    behind = submit(cluster, whole(3), time_limit_min=10)
+    apply(cluster, ev.NodeUpdated(START_US, (3,), {"flags": NodeFlag.DRAIN}))
+    assert look(cluster, behind).ahead == 0
+
+
+def test_small_counts_are_tried_one_by_one() -> None:
+    cluster = full_but_one()
+    job_id = submit(cluster, JobRequest(ntasks=9, nodes_min=1, nodes_max=1), time_limit_min=25)
+    texts = [
+        change.text
+        for change in changes(
+            snapshot(cluster, START_US).waiting[0], snapshot(cluster, START_US), ()
+        )
+    ]
+    assert job_id and {"--ntasks=8", "--ntasks=7", "--time=20:00"} <= set(texts)
 
 
 def test_who_may_preempt_elsewhere_is_told_so() -> None:

@@ -73,8 +73,9 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
         )
     if one["is_late"]:
         yield "  There was no time to plan the jobs before it; the start is that of the last pass"
+    is_hopeless = one["start_us"] < 0 and ahead < 0
     if one["start_us"] < 0:
-        never = "never, as things are" if ahead < 0 else "not within the planning window"
+        never = "never, as things are" if is_hopeless else "not within the planning window"
         yield f"  Expected start: {never}"
     elif one["start_us"]:
         nodes = f" on {one['nodes']}" if one["nodes"] else ""
@@ -86,7 +87,7 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
         yield "  Expected start: not known; nobody behind a limit is promised a time"
     in_the_way = [item for item in one["holders"] if item["kind"] != "limit"]
     for heading, items in (
-        ("Until then its nodes are held by:", in_the_way),
+        (f"{'Its' if is_hopeless else 'Until then its'} nodes are held by:", in_the_way),
         ("These jobs count for that limit:", [
             item for item in one["holders"] if item["kind"] == "limit"
         ]),
@@ -98,7 +99,7 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
     if one["holders_left_out"]:
         yield f"    and {one['holders_left_out']} more"
     if one["sooner"]:
-        yield "  It would start sooner with:"
+        yield f"  It would start{'' if is_hopeless else ' sooner'} with:"
         width = max(len(item["option"]) for item in one["sooner"])
         for item in one["sooner"]:
             moment = _moment(one, item["start_us"], times)

@@ -41,6 +41,8 @@ _JOB_ALIASES = {
     "mintmpdisk": "mintmpdisknode",
     "numprocs": "numcpus",
 }
+_FLAGS = ("contiguous", "oversubscribe", "reboot", "requeue")
+_MAX_PRIORITY = 4294967293
 _DATES = ("starttime", "deadline", "endtime")
 NODE_KEYS = (
     "ActiveFeatures AvailableFeatures CertToken Comment CpuBind Extra Gres InstanceId "
@@ -124,11 +126,31 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
                 value = _moment(session, value, word)
             if name == "arraytaskthrottle" and not value.isdigit():
                 fail("Invalid ArrayTaskThrottle value")
+            if _is_invalid(name, value):
+                fail(f"scontrol: error: Invalid {key} value: {value}")
             request["settings"][name] = value
     if not request["settings"]:
         say("No changes specified")
-        return 0
+        return 1
     return change_jobs(session, "UpdateJob", request)
+
+
+def _is_invalid(name: str, value: str) -> bool:
+    """Return whether a value is none of its key's: a flag, a count, a number with a sign."""
+    if name in _FLAGS:
+        return value.lower() not in ("yes", "no", "y", "n", "1", "0")
+    if name == "priority":
+        is_number = value.isdigit() and int(value) <= _MAX_PRIORITY
+        return not is_number and value.upper() not in ("INFINITE", "UNLIMITED", "-1")
+    if name in ("nice", "sitefactor"):
+        return bool(value) and not value.removeprefix("-").removeprefix("+").isdigit()
+    if name == "switches":
+        return not (value.partition("@")[0] or "0").isdigit()
+    if name == "mailtype":
+        from pyslurm_ng.cli.option_values import MAIL_WORDS
+
+        return any(word.strip().upper() not in MAIL_WORDS for word in value.split(","))
+    return False
 
 
 def _moment(session: "Session", value: str, word: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
@@ -147,7 +149,8 @@ def _own_nodes(job: Job) -> tuple[int, ...]:
 
 
 def _names(cluster: Cluster, node_ids: Sequence[int]) -> str:
-    return hostlist.fold(cluster.node_names(list(node_ids))) if node_ids else ""
+    """Return the names of nodes, of those that are still configured."""
+    return hostlist.fold([node.spec.name for node in cluster.nodes_of(node_ids)])
 
 
 def _start_us(soft: Soft, job: Job, outlook: Outlook | None) -> int:
@@ -255,6 +258,7 @@ def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: See
         elif term.kind == "singleton":
             lines.append(_namesakes(cluster, job))
         else:
+            term = _of_next_task(term, job)
             lines.append(
                 f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us, sees)}"
             )
@@ -282,24 +286,49 @@ def _listed(names: Sequence[str]) -> str:
 
 def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees: Sees) -> str:
     """Return how far the job is that another waits for, and when it is over at the latest."""
-    other = cluster.jobs.get(term.job_id)
+    split_off = cluster.arrays.get(term.job_id, {})
+    other = cluster.jobs.get(split_off.get(term.task_id, term.job_id))
+    name = f"{term.job_id}_{term.task_id}" if term.task_id != NO_VAL else str(term.job_id)
     if other is None:
-        return f"job {term.job_id} is not known any more"
+        return f"job {name} is not known any more"
     if not sees(other):
-        return f"job {term.job_id} is not over, or not as it has to be"
-    text = f"job {shown_id(other)} of {other.user_name} is {JobState(other.state).name}"
+        return f"job {name} is not over, or not as it has to be"
+    if term.task_id == NO_VAL and (split_off or other.array_pending):
+        return _state_of_array(cluster, other, [*split_off.values()])
+    text = f"job {name} of {other.user_name} is {JobState(other.state).name}"
     end_us = end_at_latest_us(other)
     if term.kind == "after" and term.delay_min and other.start_us:
         met_us = other.start_us + term.delay_min * MINUTE_US
-        return f"job {shown_id(other)} has started; that is met in {minutes(met_us - now_us)}"
+        return f"job {name} has started; that is met in {minutes(met_us - now_us)}"
     if other.state in (JobState.RUNNING, JobState.SUSPENDED):
         return text + (f" and ends in {minutes(end_us - now_us)} at the latest" if end_us else "")
     start_us = soft.expected_start_us.get(other.job_id, 0)
     if other.state == JobState.PENDING and start_us > now_us:
-        text += f" and is to start in {minutes(start_us - now_us)}"
+        # What is known of an array is about its next task; the others start later, or with it.
+        next_task = next(task_ranges.tasks(other.array_pending), term.task_id)
+        early = "" if next_task == term.task_id else ", at the earliest"
+        text += f" and is to start in {minutes(start_us - now_us)}{early}"
         if other.time_limit_min < NO_VAL:
             text += f", for {minutes(other.time_limit_min * MINUTE_US)} at most"
     return text
+
+
+def _of_next_task(term: Dependency, job: Job) -> Dependency:
+    """Return what the next task of an array waits for, where each waits for a task of its own."""
+    if term.kind != "aftercorr" or term.task_id != NO_VAL:
+        return term
+    own = next(task_ranges.tasks(job.array_pending), job.array_task_id)
+    return structs.replace(term, task_id=own)
+
+
+def _state_of_array(cluster: Cluster, head: Job, split_off: Sequence[int]) -> str:
+    """Return how far the tasks of an array are."""
+    states = [cluster.jobs[job_id].state for job_id in split_off if job_id in cluster.jobs]
+    waiting = task_ranges.count(head.array_pending) + states.count(JobState.PENDING)
+    running = sum(state in (JobState.RUNNING, JobState.SUSPENDED) for state in states)
+    name = f"array {head.array_job_id or head.job_id} of {head.user_name}"
+    over = len(states) + task_ranges.count(head.array_pending) - waiting - running
+    return f"of the tasks of {name} {waiting} wait, {running} run, {over} are over"
 
 
 def end_at_latest_us(job: Job) -> int:
@@ -319,6 +348,9 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
     for name, count in license_counts(job.request.licenses):
         total = cluster.licenses.get(name, 0)
         used = cluster.licenses_used.get(name, 0)
+        if total < count:
+            lines.append(f"needs {count} of licence {name}; the cluster has {total}")
+            continue
         if total - used >= count:
             lines += _kept_licenses(cluster, job, name, count, now_us) if is_short else []
             continue

@@ -22,7 +22,7 @@ from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes, least_counts
-from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.preemption import modes as preempt_modes
 
 BRIEF = (
@@ -228,7 +228,8 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     priority = job.priority
     if priority == NO_VAL:
         priority = soft.priority.get(job_id) or soft.last_priority.get(job_id, 0)
-        if not priority and job.state == JobState.PENDING:
+        # What a job had when it started is not known any more to a controller that began later.
+        if not priority and job.state not in TERMINAL_STATES:
             priority = soft.rank(job)
     if is_completing(job) and job.flags & JobFlag.REQUEUED:
         return (priority, reason_text(Reason.Cleaning), "", 0, "")

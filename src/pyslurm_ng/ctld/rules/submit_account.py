@@ -83,13 +83,7 @@ def _with_qos(
     assoc: Association | None,
     enforce: frozenset[str],
 ) -> Standing | Reject:
-    name = request.qos
-    if not name and assoc is not None:
-        name = assoc.default_qos
-        if not name and assoc.qos:
-            name = _DEFAULT_QOS if _DEFAULT_QOS in assoc.qos else assoc.qos[0]
-    if not name and _DEFAULT_QOS in cluster.qos:
-        name = _DEFAULT_QOS
+    name = request.qos or default_qos(cluster, assoc)
     record = cluster.qos.get(name)
     if record is None and name and (cluster.qos or "qos" in enforce):
         return Reject(Errno.ESLURM_INVALID_QOS)
@@ -100,6 +94,15 @@ def _with_qos(
     if record is not None and "RequiresReservation" in record.flags and not request.reservation:
         return Reject(Errno.ESLURM_INVALID_QOS)
     return Standing(account, name, assoc, record)
+
+
+def default_qos(cluster: Cluster, assoc: Association | None) -> str:
+    """Return the QOS of a job that names none."""
+    if assoc is not None and assoc.default_qos:
+        return assoc.default_qos
+    if assoc is not None and assoc.qos:
+        return _DEFAULT_QOS if _DEFAULT_QOS in assoc.qos else assoc.qos[0]
+    return _DEFAULT_QOS if _DEFAULT_QOS in cluster.qos else ""
 
 
 def lineage(cluster: Cluster, assoc: Association | None) -> list[Association]:

@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.rules.steer import (
     release_fields,
     waiting_reason,
 )
+from pyslurm_ng.ctld.rules.submit_account import default_qos
 from pyslurm_ng.ctld.rules.submit_place import (
     as_judged,
     check_access,
@@ -137,6 +138,13 @@ def _moment(name: str) -> Setter:
     return set_moment
 
 
+def _deadline(change: Change, value: str) -> int:
+    code = _moment("deadline_us")(change, value)
+    if not code and 0 < int(value) < change.context.now_us:
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    return code
+
+
 def _begin(change: Change, value: str) -> int:
     code = _moment("begin_us")(change, value)
     if code:
@@ -205,6 +213,12 @@ def _cpus(change: Change, value: str) -> int:
     return 0
 
 
+def _tasks(change: Change, value: str) -> int:
+    if value.isdigit() and not int(value):
+        return Errno.ESLURM_BAD_TASK_COUNT
+    return _count("ntasks", flag=model_job.REQ_NTASKS_SET)(change, value)
+
+
 # Time -----------------------------------------------------------------------------------------
 
 
@@ -257,7 +271,7 @@ def _time_min(change: Change, value: str) -> int:
     assert isinstance(limit, int)
     if minutes > limit:
         return Errno.ESLURM_INVALID_TIME_MIN_LIMIT
-    change.request["time_min_min"] = minutes
+    change.request["time_min_min"] = minutes or NO_VAL
     return 0
 
 
@@ -337,7 +351,8 @@ def _partition(change: Change, value: str) -> int:
 def _account(change: Change, value: str) -> int:
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
-    account = value.lower()
+    user = change.cluster.users.get(change.job.user_name)
+    account = value.lower() or (user.default_account if user is not None else "")
     assoc_id = change.cluster.assoc_by_key.get((account, change.job.user_name, ""))
     if assoc_id is None:
         if change.cluster.assocs:
@@ -351,13 +366,16 @@ def _account(change: Change, value: str) -> int:
 def _qos(change: Change, value: str) -> int:
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
-    if value not in change.cluster.qos:
+    assoc_id = change.fields.get("assoc_id", change.job.assoc_id)
+    assert isinstance(assoc_id, int)
+    assoc = change.cluster.assocs.get(assoc_id)
+    name = value or default_qos(change.cluster, assoc)
+    if name not in change.cluster.qos and (name or change.cluster.qos):
         return Errno.ESLURM_INVALID_QOS
-    assoc = change.cluster.assocs.get(change.job.assoc_id)
-    if assoc is not None and assoc.qos and value not in assoc.qos:
+    if assoc is not None and assoc.qos and name not in assoc.qos:
         return Errno.ESLURM_INVALID_QOS
-    change.fields["qos"] = value
-    change.request["qos"] = value
+    change.fields["qos"] = name
+    change.request["qos"] = name
     return 0
 
 
@@ -421,7 +439,7 @@ def _switches(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     count, at, wait = value.partition("@")
     try:
-        change.request["switches"] = units.parse_count(count)
+        change.request["switches"] = units.parse_count(count or "0")
         if at:
             change.request["switches_wait_s"] = units.parse_time_limit_s(wait)
     except units.UnitError:
@@ -585,7 +603,7 @@ SETTERS: dict[str, Setter] = {
     "timemin": _time_min,
     "dependency": _dependency,
     "starttime": _begin,
-    "deadline": _moment("deadline_us"),
+    "deadline": _deadline,
     "priority": _priority,
     "nice": _nice,
     "sitefactor": _site_factor,
@@ -600,7 +618,7 @@ SETTERS: dict[str, Setter] = {
     "mcslabel": _text("mcs_label", pending=False, operator=True),
     "numnodes": _nodes,
     "numcpus": _cpus,
-    "numtasks": _count("ntasks", flag=model_job.REQ_NTASKS_SET),
+    "numtasks": _tasks,
     "taskspernode": _count("ntasks_per_node"),
     "cpuspertask": _count("cpus_per_task"),
     "mincpusnode": _count("mincpus"),

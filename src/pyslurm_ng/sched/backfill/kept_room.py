@@ -22,6 +22,7 @@ from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sched.timeline.promises import Promises
 
+_WORTH_US = 60_000_000  # what a second reservation of a job has to bring
 _MOST_SHORTENED = 1000  # jobs that may run shorter for which the best start to come is looked for
 
 
@@ -77,12 +78,16 @@ class KeptRoom:
             if demand.is_plain and demand.loose is None and not demand.need.sharing:
                 self.hopeless[id(demand)] = hopeless
             return hopeless
-        is_first = job.job_id not in plan.expected_start_us
+        promised_us = plan.expected_start_us.get(job.job_id, NEVER)
+        is_sooner = self._is_worth(job, promised_us, start_us)
         if (
             self._may_reserve(job, demand.partition)
             and start_us > self._snapshot.now_us
-            and (is_first or job.array_pending)
+            and (promised_us == NEVER or is_sooner or job.array_pending)
         ):
+            if is_sooner:
+                self.promises.supersede(job.job_id)
+                plan.expected_start_us[job.job_id] = start_us
             self._planner.take(demand, start_us, job.job_id)
             self.promise(job.job_id, demand, start_us)
         plan.expected_start_us.setdefault(job.job_id, start_us)
@@ -93,6 +98,12 @@ class KeptRoom:
             self.behind[name] = reason.behind(job.job_id, name)
             return reason.topology(asked) if lies_badly else reason.resources(demand)
         return wait
+
+    def _is_worth(self, job: Waiting, promised_us: int, start_us: int) -> bool:
+        """Return whether a start in another partition is so much sooner that room is kept there."""
+        if promised_us == NEVER or job.array_pending or self._policy.reserves_once:
+            return False
+        return start_us < promised_us - _WORTH_US
 
     def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
         """Keep room for a task that may not start before a time; return its end, or NEVER."""
@@ -149,6 +160,7 @@ class KeptRoom:
         if not self.promises:
             return frozenset()
         if self._promised[0] != len(self.promises):
+            self.promises.settle()
             found = self._planner.planned_nodes(self.promises)
             self._promised = len(self.promises), found
         nodes = self._promised[1]
@@ -210,6 +222,7 @@ class KeptRoom:
         return (
             self._kept_by_reservation(demand)
             or self._obstacles.lasting(job.request, demand)
+            or (reason.licenses(demand, self.licenses) if self.lacks_licenses(demand) else None)
             or reason.never(demand)
         )
 

@@ -132,6 +132,7 @@ class Walk(Giving):
                 self._note_wait(job_id, demand, wait)
         self.plan.tested += tested
         if self.room.promises:
+            self.room.promises.settle()
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
 
     def _reserves_all(self, queue: list[Entry]) -> bool:

@@ -20,7 +20,6 @@ from pyslurm_ng.model.job import (
     JobRequest,
 )
 from pyslurm_ng.model.kept_request import changed_request
-from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
 from pyslurm_ng.sched.plan import Wait
@@ -36,11 +35,11 @@ from pyslurm_ng.sched.snapshot import Snapshot
 
 _MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.
-_LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 30, 15, 10, 5, 1)
-_MOST_LIMITS = 16
+_LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 40, 30, 20, 15, 10, 5, 1)
+_MOST_LIMITS = 18
+_MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = _MINUTE_US
-_IN_TURN = (Reason.Priority, Reason.Resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +208,8 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
     # The room inside a reservation ends with it, and a deadline comes nearer.
     if is_inside or job.request.deadline_us:
         return True
+    if any(count > snapshot.licenses.get(name, 0) for name, count in demand.licenses):
+        return True
     if found.parts:
         return bool(never_together(snapshot, found.parts))
     return unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
@@ -217,15 +218,11 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
 def _ahead(found: Probe) -> int:
     """Return how many jobs go first, do not start at once, and may use the same nodes.
 
-    Not those for which no room is kept: behind a limit, or late for their deadline.
+    Not those for which no room is kept: behind a limit, late for their deadline, never to start.
     """
     plan = found.plan
     never_first = {start.job_id for start in plan.starts}
-    never_first.update(
-        job_id
-        for job_id, wait in plan.waits.items()
-        if job_id not in plan.expected_start_us and wait.reason not in _IN_TURN
-    )
+    never_first.update(job_id for job_id in plan.waits if job_id not in plan.expected_start_us)
     own = int.from_bytes(found.demand.mask, "little")
     competes: dict[int, bool] = {}
     ahead: dict[int, None] = {}
@@ -284,7 +281,8 @@ def _without_reservation(
     """Return when a job would start if it had not asked for its reservation."""
     free = named_nothing(job)
     # Limits count what a walk starts, and the walk inside is still to come.
-    snapshot = replace(snapshot, limits=None)
+    limits = None if snapshot.limits is None else snapshot.limits.fork()
+    snapshot = replace(snapshot, limits=limits)
     waiting = [free if one.job_id == job.job_id else one for one in snapshot.waiting]
     try:
         found = probe(replace(snapshot, waiting=waiting), policy, free, (), fairshare, is_late)
@@ -473,7 +471,9 @@ def _conditions(job: Waiting) -> Iterator[Change]:
 
 
 def _less(count: int, parts: int = 8) -> list[int]:
-    """Return all but one, two ... of so many equal parts of a count, and one."""
+    """Return all but one, two ... of so many equal parts of a count, and one; all of a few."""
+    if count <= _MOST_SINGLE:
+        return list(range(count - 1, 0, -1))
     found = {count * part // parts for part in range(1, parts)} | {1}
     return sorted((fewer for fewer in found if 0 < fewer < count), reverse=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 
+from pyslurm_ng.base import hostlist
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
@@ -138,10 +139,9 @@ def unplaceable(
     what = needs(need)
     if _fits(snapshot, suited, need):
         away = [node_id for node_id in suited if not snapshot.usable[node_id]]
-        text = (
-            f"needs {what}; {len(usable)} of {plural(len(suited), 'suitable node')} of "
-            f"{partition.name} are in service, not {_names(snapshot, away)}"
-        )
+        left = f"{len(usable)} of {plural(len(suited), 'suitable node')} of {partition.name}"
+        verb = "is" if len(usable) == 1 else "are"
+        text = f"needs {what}; {left} {verb} in service, not {_names(snapshot, away)}"
         return Wait(Reason.Resources, text, AWAY)
     if request.constraint:
         able = [
@@ -279,4 +279,7 @@ def empty_nodes(snapshot: Snapshot, node_ids: Iterable[int]) -> Iterator[FreeNod
 
 def _names(snapshot: Snapshot, node_ids: list[int]) -> str:
     names = [spec.name for node in node_ids if (spec := snapshot.specs[node]) is not None]
-    return ",".join(names[:_MOST_NAMES]) + ("..." if len(names) > _MOST_NAMES else "")
+    shown = hostlist.fold(names)
+    if shown.count(",") < _MOST_NAMES:
+        return shown
+    return ",".join(names[:_MOST_NAMES]) + "..."

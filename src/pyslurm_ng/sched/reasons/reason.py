@@ -93,12 +93,19 @@ def _choice(need: Need) -> list[str]:
 
 def resources(demand: Demand) -> Wait:
     """Return the reason of the first job of a partition that has to wait for room."""
-    partition = demand.partition
-    return Wait(
-        Reason.Resources,
-        f"needs {needs(demand.need)}; {demand.suitable} of {len(partition.node_ids)} nodes of "
-        f"{partition.name} are in service and suit",
-    )
+    return Wait(Reason.Resources, f"needs {needs(demand.need)}; {_in_service(demand)}")
+
+
+def _in_service(demand: Demand) -> str:
+    """Return how many nodes of its partition a job could have, in words."""
+    suitable, total, name = demand.suitable, len(demand.partition.node_ids), demand.partition.name
+    if total == 1:
+        return f"the one node of {name} " + (
+            "is in service and suits" if suitable else "is out of service or does not suit"
+        )
+    if suitable == 1:
+        return f"1 of {total} nodes of {name} is in service and suits"
+    return f"{suitable} of {total} nodes of {name} are in service and suit"
 
 
 def topology(need: Need) -> Wait:
@@ -130,11 +137,8 @@ def behind(job_id: int, partition_name: str) -> Wait:
 
 def never(demand: Demand) -> Wait:
     """Return the reason of a job for which there is no room in the whole window."""
-    return Wait(
-        Reason.Resources,
-        f"needs {needs(demand.need)}; {demand.suitable} of {len(demand.partition.node_ids)} nodes "
-        f"of {demand.partition.name} are in service and suit, and no time was found",
-    )
+    text = f"needs {needs(demand.need)}; {_in_service(demand)}, and no time was found"
+    return Wait(Reason.Resources, text)
 
 
 def never_together(demands: Sequence[Demand]) -> Wait:

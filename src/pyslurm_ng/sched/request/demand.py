@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pyslurm_ng.base import hostlist
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.ids import NO_VAL
@@ -276,7 +277,10 @@ class Demands:
         if wanted <= total:
             return None
         text = f"needs {wanted} CPUs; partition {partition.name} has {total}"
-        return Wait(Reason.PartitionConfig, text)
+        place = self._snapshot.place if self._snapshot is not None else None
+        if place is not None:
+            text += f" in reservation {place.name}"
+        return Wait(Reason.Reservation if place else Reason.PartitionConfig, text)
 
     def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
         key: tuple[str, ...] = (
@@ -410,7 +414,19 @@ def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) 
     wait = _not_allowed(job, partition) or _over_memory(snapshot, job, partition, need)
     if wait is not None:
         return wait
-    away = [node_id for node_id in sorted(need.required_nodes) if not snapshot.usable[node_id]]
+    return _without_required(snapshot, need)
+
+
+def _without_required(snapshot: Snapshot, need: Need) -> Wait | None:
+    """Return that nodes which a job insists on are not in its reservation, or out of service."""
+    required = sorted(need.required_nodes)
+    outside = {node_id for node_id in required if snapshot.specs[node_id] is None}
+    if outside and snapshot.place is not None:
+        absent = [name for name, node_id in snapshot.node_by_name.items() if node_id in outside]
+        nodes = hostlist.fold(absent)
+        text = f"it insists on {nodes}; reservation {snapshot.place.name} is without"
+        return Wait(Reason.Reservation, text)
+    away = [node_id for node_id in required if not snapshot.usable[node_id]]
     if away:
         names = ",".join(spec.name for node in away if (spec := snapshot.specs[node]))
         return Wait(

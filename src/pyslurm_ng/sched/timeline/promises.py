@@ -10,14 +10,19 @@ from pyslurm_ng.sched.request.demand import Demand
 
 
 class Promises:
-    """What a pass has promised: job ids, demands and starts side by side, in order of promise."""
+    """What a pass has promised: job ids, demands and starts side by side, in order of promise.
 
-    __slots__ = ("demands", "job_ids", "starts_us")
+    A job that may start sooner in another of its partitions has a promise there, too; the former
+    one stays, under the negative of its id, should that room be gone when the time comes.
+    """
+
+    __slots__ = ("_superseded", "demands", "job_ids", "starts_us")
 
     def __init__(self) -> None:
         self.job_ids: array[int] = array("q")
         self.demands: list[Demand] = untracked([])
         self.starts_us: array[int] = array("q")
+        self._superseded: dict[int, int] = {}  # by job id: the promises before this one
 
     def append(self, job_id: int, demand: Demand, start_us: int) -> None:
         """Add one promise."""
@@ -42,6 +47,19 @@ class Promises:
         self.job_ids.pop()
         self.demands.pop()
         self.starts_us.pop()
+
+    def supersede(self, job_id: int) -> None:
+        """Have what a job is promised next be what counts for it, once `settle` is called."""
+        self._superseded[job_id] = len(self.job_ids)
+
+    def settle(self) -> None:
+        """Name former promises by the negative of their jobs' ids."""
+        if not self._superseded:
+            return
+        for at, job_id in enumerate(self.job_ids):
+            if at < self._superseded.get(job_id, 0):
+                self.job_ids[at] = -job_id
+        self._superseded.clear()
 
     def __iter__(self) -> Iterator[tuple[int, Demand, int]]:
         return zip(self.job_ids, self.demands, self.starts_us, strict=True)
