@@ -118,6 +118,24 @@ def test_json_of_other_entities_holds_their_names(commands: Commands, entity: st
     assert len(document[key]) >= 1
 
 
+def test_json_of_resources_has_each_once(commands: Commands) -> None:
+    """Without withclusters no shares; with it those of each cluster, as in the table."""
+    words = "name=spice server=flex count=50 type=license servertype=lm lastconsumed=3".split()
+    added = commands.run("sacctmgr", "-i", "add", "resource", *words, "cluster=demo", "allowed=40")
+    assert added.code == 0, added
+    show = ("sacctmgr", "show", "resource", "name=spice", "--json")
+    (plain,) = json.loads(commands.run(*show).stdout)["resources"]
+    assert (plain["name"], plain["server"], plain["count"]) == ("spice", "flex", 50)
+    assert (plain["last_consumed"], plain["allocated"], plain["flags"]) == (3, 40, [])
+    assert plain["clusters"] == []
+    (whole,) = json.loads(commands.run(*show, "withclusters").stdout)["resources"]
+    assert whole == plain | {"clusters": [{"cluster": "demo", "allowed": 40}]}
+    refused = commands.run("sacctmgr", "show", "event", "--json")
+    assert (refused.code, refused.stdout) == (1, "")
+    assert refused.stderr == "sacctmgr: error: --json is not available for event\n"
+    assert commands.run("sacctmgr", "-i", "delete", "resource", "name=spice").code == 0
+
+
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_users_are_refused_as_recorded(commands: Commands) -> None:

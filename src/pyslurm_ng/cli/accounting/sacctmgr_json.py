@@ -1,4 +1,4 @@
-"""sacctmgr list --json: associations, QOS, accounts, users, clusters and TRES."""
+"""sacctmgr list --json: associations, QOS, accounts, users, clusters, TRES and resources."""
 
 from pyslurm_ng.cli.accounting.sacct_json import number, tail
 from pyslurm_ng.cli.accounting.sacctmgr_session import rows_of
@@ -30,13 +30,15 @@ def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
     found: list[Row]
     if entity in ("user", "account"):
         key, found = _grouped(entity, rows)
+    elif entity == "resource":
+        key, found = "resources", _resources(rows)
     elif entity in makers:
         key, maker = makers[entity]
         if entity == "association":
             _TRES_IDS.update(_ids(session))
         found = [maker(row) for row in rows]
     else:
-        fail(f"sacctmgr: error: --json of {entity} is not implemented yet")
+        fail(f"sacctmgr: error: --json is not available for {entity}")
     end = tail("sacctmgr", session.cluster, session.argv)
     return json.dumps({key: found, **end}, indent=2).encode() + b"\n"
 
@@ -243,6 +245,33 @@ def cluster(row: "Row") -> "Row":
         "rpc_version": row["RPC"],
         "tres": found,
     }
+
+
+def _resources(rows: "list[Row]") -> "list[Row]":
+    """Return resources, each once, with their clusters if these were asked for.
+
+    What a cluster is allowed is a count with flag Absolute, else in percent.
+    """
+    found: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        one = found.setdefault(
+            (row["Name"], row["Server"]),
+            {
+                "name": row["Name"],
+                "server": row["Server"],
+                "server_type": row["servertype"],
+                "type": row["Type"],
+                "description": row["Description"],
+                "count": row["Count"],
+                "last_consumed": row["LastConsumed"],
+                "allocated": row["Allocated"],
+                "flags": [flag.upper() for flag in row["Flags"].split(",") if flag],
+                "clusters": [],
+            },
+        )
+        if row["Cluster"]:
+            one["clusters"].append({"cluster": row["Cluster"], "allowed": row["Allowed"]})
+    return list(found.values())
 
 
 def _short(row: "Row") -> "Row":
