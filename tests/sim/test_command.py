@@ -83,7 +83,33 @@ def test_bad_input_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Nonsense" in err
     code, _, err = run(capsys, "--trace", str(trace), "--procs", "4", "--set", "NodeName=a")
     assert code == 2
-    assert "--procs" in err
+    assert err == "pyslurm-ng: error: Invalid value for --set: NodeName: " + (
+        "the machine follows from --procs\n"
+    )
+    trace.write_text("; nothing else\n1\n")
+    code, _, err = run(capsys, "--trace", str(trace), "--procs", "4")
+    assert code == 2
+    assert err.splitlines() == [
+        f"pyslurm-ng: sim: {trace}:2: 1 column where 18 are expected",
+        f"pyslurm-ng: error: {trace}: no job in it has run",
+    ]
+
+
+def test_what_is_gzipped_needs_no_name_that_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is anything else taken for it; what was cut is one line."""
+    packed, plain, cut = (tmp_path / name for name in ("a.swf", "b.swf.gz", "c.swf.gz"))
+    whole = gzip.compress(("\n".join(JOBS) + "\n").encode())
+    packed.write_bytes(whole)
+    plain.write_text("\n".join(JOBS) + "\n")
+    cut.write_bytes(whole[:-12])
+    for trace in (packed, plain):
+        code, out, _ = run(capsys, "--trace", str(trace), "--procs", "4", "--json")
+        assert code == 0 and json.loads(out)["jobs"] == 3
+    code, _, err = run(capsys, "--trace", str(cut), "--procs", "4")
+    assert code == 2
+    assert err.startswith(f"pyslurm-ng: error: {cut}: Compressed file ended")
 
 
 def test_what_is_wrong_with_settings_is_named_where_it_was_written(

@@ -70,7 +70,8 @@ def test_a_torn_tail_is_said_and_not_cut(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
     recording = read_recording(path)
-    assert any("torn" in note for note in recording.notes)
+    (note,) = [note for note in recording.notes if "torn" in note]
+    assert note.endswith(f"replayed as far as record {recording.records}")
     assert path.read_bytes() == whole[:-10]
 
 
@@ -88,6 +89,38 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main(["sim", "--journal", str(empty), "--conf", str(conf)]) != 0
     assert "begins with record 9" in capsys.readouterr().err
+    segment_path(empty, 1, 9).unlink()
+    segment_path(empty, 1, 1).write_bytes(b"no header" * 99)
+    assert main(["sim", "--journal", str(empty), "--conf", str(conf)]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith("damaged at offset 0: this is not a journal segment\n")
+
+
+@pytest.mark.parametrize(("setting", "text"), [
+    ("Foo=1", "--set: Foo: unknown key in slurm.conf"),
+    ("Foo", "Invalid value for --set: 'Foo' is not KEY=VALUE"),
+    ("NodeName=n[1-4", "--set: NodeName: Invalid hostlist: n[1-4: '[' without ']'"),
+    ("PartitionName=main Nodes=q1", "--set: Nodes: no NodeName line has q1"),
+])  # fmt: skip
+def test_a_bad_setting_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, text: str
+) -> None:
+    """Not by a line of slurm.conf that does not exist."""
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(CONF)
+    words = ["--journal", str(record(tmp_path / "state")), "--conf", str(conf), "--set", setting]
+    assert main(["sim", *words]) == 2
+    assert capsys.readouterr().err == f"pyslurm-ng: error: {text}\n"
+
+
+def test_where_the_page_cannot_go_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf, html = tmp_path / "slurm.conf", tmp_path / "nowhere" / "page.html"
+    words = ["--journal", str(tmp_path), "--conf", str(conf), "--html", str(html)]
+    conf.write_text("")  # neither this nor the journal is looked at
+    assert main(["sim", *words]) == 2
+    assert capsys.readouterr().err.endswith(f"{html}: its directory cannot be written to\n")
 
 
 def begin_at(state: Path, cut: int) -> None:

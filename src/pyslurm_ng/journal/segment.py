@@ -58,12 +58,14 @@ class JournalDamage(JournalError):
     Attributes:
         path: the damaged file.
         offset: where in it the first unreadable record begins.
+        place: what is wrong and where, without advice for who runs the controller.
     """
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
+        self.place = f"{path}: damaged at offset {offset}: {why}"
         super().__init__(
-            f"{path}: damaged at offset {offset}: {why}; recover the file from a standby or a "
-            f"backup, or run '{REPAIR_COMMAND}' to go on without this record and all after it"
+            f"{self.place}; recover the file from a standby or a backup, or run "
+            f"'{REPAIR_COMMAND}' to go on without this record and all after it"
         )
         self.path = path
         self.offset = offset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import sys
 import zlib
@@ -16,7 +17,7 @@ from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
-from pyslurm_ng.journal.segment import JournalError
+from pyslurm_ng.journal.segment import JournalDamage, JournalError
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.reasons.reason import plural
 from pyslurm_ng.sim.comparison import compare
@@ -116,7 +117,8 @@ def _trace(
         text = f"{path}: {wide} {what} more than {processors} processors; left out"
         click.echo(f"pyslurm-ng: sim: {text}", err=True)
     if not jobs:
-        raise click.ClickException(f"{path}: no job in it can run on {processors} processors")
+        what = f"can run on {processors} processors" if trace.jobs else "has run"
+        raise click.ClickException(f"{path}: no job in it {what}")
     outcome = TraceRun(jobs, conf, Planner()).run()
     _print(outcome, as_json)
 
@@ -149,9 +151,13 @@ def _journal(
     as_json: bool,
 ) -> None:
     """Replay a journal and say who gains and who loses."""
+    if html_path is not None and not os.access(html_path.parent, os.W_OK):
+        raise click.ClickException(f"{html_path}: its directory cannot be written to")
     conf, topologies = _configuration(conf_path, settings)
     try:
         recording = read_recording(path)
+    except JournalDamage as problem:
+        raise click.ClickException(problem.place) from None
     except (JournalError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
     run = JournalRun(recording, conf, Planner(), topologies)
@@ -194,9 +200,18 @@ def _configuration(
         return conf, topologies_of(conf, str(path.absolute().parent))
     except (BadConfiguration, ConfErrors) as problem:
         lines = getattr(problem, "lines", None) or [str(problem)]
-        raise click.ClickException("\n".join(lines)) from None
+        last = len(kept) if settings else 0
+        said = [_said_of_settings(line, f"{path}:", last) for line in lines]
+        raise click.ClickException("\n".join(said)) from None
     except OSError as problem:
         raise click.ClickException(f"{path}: {problem.strerror}") from None
+
+
+def _said_of_settings(problem: str, start: str, last: int) -> str:
+    """Return an error text with `--set` in the place of a line behind the file's last."""
+    place, _, rest = problem.removeprefix(start).partition(":")
+    behind = problem.startswith(start) and place.isdigit() and int(place) > last > 0
+    return f"--set:{rest}" if behind else problem
 
 
 def _of_line(line: str) -> tuple[str, str]:
@@ -226,11 +241,10 @@ def _settings(conf_path: Path | None, settings: tuple[str, ...]) -> dict[str, st
             if line and key.split()[0] not in _MACHINE + _IDENTITY:
                 lines[key] = line, f"{conf_path}:{number}"
     for setting in settings:
-        key, equals, _ = setting.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
+        key = _checked(setting).partition("=")[0]
         if key.strip().lower() in _MACHINE:
-            raise click.BadParameter(f"{key.strip()}: the machine follows from --procs")
+            text = f"{key.strip()}: the machine follows from --procs"
+            raise click.BadParameter(text, param_hint="--set")
         lines[key.strip().lower()] = setting, "--set"
     return dict(lines.values())
 

@@ -95,7 +95,7 @@ def compare(run: JournalRun) -> Comparison:
             "stand in for those it lacks"
         )
     for text, count in run.refused.most_common():
-        notes.append(f"{count} submissions and changes refused by this configuration: {text}")
+        notes.append(f"refused by this configuration, {plural(count, 'time')}: {text}")
 
     def rows(of: Callable[[Run], str]) -> list[Row]:
         groups: dict[str, list[Key]] = {}

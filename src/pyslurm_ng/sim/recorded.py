@@ -149,7 +149,8 @@ def _frames(segments: list[SegmentName], after: int, notes: list[str]) -> Iterat
             else:
                 ending = reader.examine_end()
                 if ending.kind:
-                    notes.append(f"{segment.path}: {ending.kind} at its end: {ending.why}")
+                    so_far = "" if later else f"; replayed as far as record {reached}"
+                    notes.append(f"{segment.path}: {ending.kind}: {ending.why}{so_far}")
 
 
 class _Reader:

@@ -9,6 +9,10 @@ import gzip
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
+from typing import BinaryIO, cast
+
+from pyslurm_ng.sched.reasons.reason import plural
 
 _MOST = 10**10  # seconds of a time, 300 years, or anything else
 
@@ -45,16 +49,17 @@ class Trace:
 
 
 def read_swf(path: str) -> Trace:
-    """Read a trace, gzipped by its suffix.
+    """Read a trace, plain or gzipped, whatever its name.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError, EOFError, zlib.error: the file cannot be read.
     """
-    if path.endswith(".gz"):
-        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as lines:
+    with open(path, "rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        plain = gzip.GzipFile(fileobj=file) if is_packed else file
+        with TextIOWrapper(cast(BinaryIO, plain), encoding="utf-8", errors="replace") as lines:
             return parse_swf(lines)
-    with open(path, encoding="utf-8", errors="replace") as plain:
-        return parse_swf(plain)
 
 
 def parse_swf(lines: Iterable[str]) -> Trace:
@@ -66,7 +71,7 @@ def parse_swf(lines: Iterable[str]) -> Trace:
             continue
         fields = text.split()
         if len(fields) < 12:
-            trace.broken.append((number, f"{len(fields)} columns where 18 are expected"))
+            trace.broken.append((number, f"{plural(len(fields), 'column')} where 18 are expected"))
             continue
         try:
             values = [int(float(word)) for word in fields[:12]]
