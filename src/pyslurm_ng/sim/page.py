@@ -57,10 +57,12 @@ def page(found: Comparison, title: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it: 42 s, 5 min, 3.2 h, 4.1 d."""
+    """Return a time as people say it: 42 s, 5.1 min, 25 min, 3.2 h, 4.1 d."""
     size = abs(seconds)
     if size < 120:
         return f"{seconds:.0f} s"
+    if size < 600:
+        return f"{seconds / 60:.1f} min"
     if size < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if size < 172_800 else f"{seconds / 86_400:.1f} d"

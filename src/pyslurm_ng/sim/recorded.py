@@ -206,11 +206,13 @@ class _Reader:
             found.notes.append(f"{plural(len(self._held), 'job')} held to the end: left out")
         if going:
             found.notes.append(f"{plural(len(going), 'job')} still running at the end: cut there")
-        if cluster.pending:
+        waiting_on = len(cluster.pending.keys() - self._held.keys())
+        if waiting_on:
             found.notes.append(
-                f"{plural(len(cluster.pending), 'job')} still waiting at the end: left out, since "
+                f"{plural(waiting_on, 'job')} still waiting at the end: left out, since "
                 "nobody knows how long they would have run"
             )
+        if cluster.pending:
             waiting = {self._key(cluster.jobs[one])[0] for one in cluster.pending}
             started = {key[0] for key in found.runs}
             found.actions = [
