@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import FATAL, LEVELS, DaemonLog
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
-from pyslurm_ng.ctld.failures import Failures
+from pyslurm_ng.ctld.parts import Parts
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.start import Options
-from pyslurm_ng.wire.messages import Done
+from pyslurm_ng.wire.messages import Done, Shutdown
 from pyslurm_ng.wire.node_messages import NodeReconfigure
 from pyslurm_ng.wire.query_messages import SetDebugLevel
 from pyslurm_ng.wire.stream import Call
-
-if TYPE_CHECKING:
-    from pyslurm_ng.ctld.parts import Parts
 
 # The answer to the request that asked for it leaves first.
 _SHUTDOWN_S = 0.01
@@ -30,22 +28,33 @@ _FIXED = (
 
 
 class Control:
-    """Stops and reconfigures a running controller.
+    """Stops and reconfigures a running controller, and answers the requests for it.
 
     Attributes:
         ended: set when the controller is to stop.
         with_nodes: whether node daemons stop with it.
     """
 
-    def __init__(self, parts: Parts, options: Options, log: DaemonLog, failures: Failures) -> None:
+    def __init__(self, parts: Parts, options: Options, log: DaemonLog) -> None:
         self.ended = asyncio.Event()
         self.with_nodes = False
-        self.bug = failures.bug
         self._parts = parts
         self._options = options
         self._log = log
+        parts.service.more["Reconfigure"] = self._answer_reconfigure
+        parts.service.more["SetDebugLevel"] = self._set_debug_level
+        parts.service.more["Shutdown"] = self._answer_shutdown
 
-    def shutdown(self, *, controller_only: bool) -> None:
+    def _answer_shutdown(self, call: Call, caller: Caller) -> None:
+        request = cast(Shutdown, call.request)
+
+        def done() -> None:
+            call.reply(Done())
+            self._shutdown(controller_only=request.controller_only)
+
+        self._parts.writer.when_durable(done)
+
+    def _shutdown(self, *, controller_only: bool) -> None:
         """Stop soon, with all node daemons unless `controller_only`."""
         self.with_nodes = not controller_only
         self._log.info("Shutdown requested, saving all slurm state")
@@ -68,13 +77,21 @@ class Control:
         self.reopen_logs()
         bg.tell_systemd("RELOADING=1")
         try:
-            for note in self.reconfigure():
+            for note in self._reconfigure():
                 self._log.info(note)
         except BadConfiguration:
             pass  # said line by line already
         bg.tell_systemd("READY=1")
 
-    def reconfigure(self) -> list[str]:
+    def _answer_reconfigure(self, call: Call, caller: Caller) -> None:
+        try:
+            notes = self._reconfigure()
+        except BadConfiguration as error:
+            call.error(Errno.SLURM_ERROR, "\n".join(error.lines))
+            return
+        self._parts.writer.when_durable(lambda: call.reply(Done(notes=notes)))
+
+    def _reconfigure(self) -> list[str]:
         """Read the files again; return notes.
 
         Raises:
@@ -98,7 +115,7 @@ class Control:
         names = ", ".join(key.title().replace("_", "") for key in kept)
         return [f"{names}: a change needs a restart of slurmctld"] if kept else []
 
-    def set_debug_level(self, call: Call, caller: Caller) -> None:
+    def _set_debug_level(self, call: Call, caller: Caller) -> None:
         """`scontrol setdebug`: log more or less until the files are read again."""
         level = cast(SetDebugLevel, call.request).level
         if self._log.file_level:

@@ -14,6 +14,7 @@ from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
+from pyslurm_ng.ctld.control import Control
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.parts import Parts
 from pyslurm_ng.ctld.rules import accrual, reservation_due, timers
@@ -89,7 +90,8 @@ class Daemon:
     async def _serve(self, beginning: Beginning) -> int:
         """Run until a signal or `scontrol shutdown`."""
         loop = asyncio.get_running_loop()
-        self._parts = parts = Parts(beginning, self._configuration, self.options, self.log)
+        self._parts = parts = Parts(beginning, self._configuration, self.log)
+        self._control = control = Control(parts, self.options, self.log)
         loop.set_exception_handler(parts.failures.on_loop)
         self._begin_epoch(beginning)
         try:
@@ -98,9 +100,9 @@ class Daemon:
             await self._server.close()
             raise CannotStart(f"cannot listen: {error}") from None
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, parts.control.terminate)
-        loop.add_signal_handler(signal.SIGHUP, parts.control.hang_up)
-        loop.add_signal_handler(signal.SIGUSR2, parts.control.reopen_logs)
+            loop.add_signal_handler(number, control.terminate)
+        loop.add_signal_handler(signal.SIGHUP, control.hang_up)
+        loop.add_signal_handler(signal.SIGUSR2, control.reopen_logs)
         parts.connect_accounting()
         memory.settle()
         # The loop waits so long for the interpreter, each time, while the other thread plans.
@@ -109,7 +111,7 @@ class Daemon:
         loop.call_later(_TICK_S, self._tick)
         parts.job_programs.begin()
         parts.scheduler.due()
-        await parts.control.ended.wait()
+        await control.ended.wait()
         await self._finish()
         return 0
 
@@ -242,7 +244,7 @@ class Daemon:
         parts.checkpointer.stop()
         await parts.loop.run_in_executor(None, parts.journal.close)
         parts.writer.on_durable(parts.journal.durable)
-        if parts.control.with_nodes:
+        if self._control.with_nodes:
             parts.sender.broadcast(NodeShutdown(parts.writer.cluster.epoch))
             await asyncio.sleep(_NODE_SHUTDOWN_S)
         await asyncio.sleep(0)

@@ -14,7 +14,6 @@ from pyslurm_ng.ctld.allocations import Allocations
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.completion_log import CompletionLog
 from pyslurm_ng.ctld.configuration import Configuration
-from pyslurm_ng.ctld.control import Control
 from pyslurm_ng.ctld.credentials import Credentials
 from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.event_log import EventLog
@@ -44,7 +43,7 @@ from pyslurm_ng.ctld.sender import Sender
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.start import Beginning, CannotStart, Options, open_scheduling_log
+from pyslurm_ng.ctld.start import Beginning, CannotStart, open_scheduling_log
 from pyslurm_ng.ctld.step_calls import StepCalls
 from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
@@ -80,13 +79,11 @@ class Parts:
         self,
         beginning: Beginning,
         configuration: Configuration,
-        options: Options,
         log: DaemonLog,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.configuration = configuration
         self.failures = Failures(log)
-        self.control = Control(self, options, log, self.failures)
         self.clock = Clock(beginning.cluster.time_us + 1)
         self.soft = Soft(started_us=self.clock.now_us(), reset_us=self.clock.now_us())
         self._beginning = beginning
@@ -181,12 +178,11 @@ class Parts:
             clock=self.clock,
             identities=self.identities,
             scripts=self._beginning.scripts,
-            control=self.control,
+            bug=self.failures.bug,
             host=self._beginning.host,
             slices=Slices(self.loop.call_soon),
         )
         self.service.more["ShowAssociations"] = self._show_associations
-        self.service.more["SetDebugLevel"] = self.control.set_debug_level
         self.service.more["ExplainJob"] = Explainer(
             self.writer,
             self.soft,

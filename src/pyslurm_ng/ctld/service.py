@@ -5,7 +5,7 @@ from __future__ import annotations
 import pwd
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock, latency_us
-from pyslurm_ng.ctld.configuration import BadConfiguration, Configuration
+from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.identities import Identities, Person
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import jobs, misc
@@ -28,7 +28,7 @@ from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.journal.reserve import is_full
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.wire.messages import Done, Pong, Shutdown, row
+from pyslurm_ng.wire.messages import Done, Pong, row
 from pyslurm_ng.wire.query_messages import (
     BatchScript,
     ConfigText,
@@ -44,25 +44,8 @@ _INTERNAL = "Slurm internal error, contact system administrator"
 _GROWS = frozenset(("TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservation"))
 
 
-class Control(Protocol):
-    """What only the daemon itself can do."""
-
-    def shutdown(self, *, controller_only: bool) -> None:
-        """Stop, when the answers are out; with all node daemons unless `controller_only`."""
-
-    def reconfigure(self) -> list[str]:
-        """Read the files again; return notes.
-
-        Raises:
-            BadConfiguration: nothing has changed.
-        """
-
-    def bug(self, text: str, error: BaseException) -> None:
-        """Log an error that nobody foresaw."""
-
-
 class Service:
-    """Answers the calls of the stream server.
+    """Answers the calls of the stream server; `bug` logs errors that nobody foresaw.
 
     Attributes:
         configuration: in force now; the daemon replaces it.
@@ -79,7 +62,7 @@ class Service:
         clock: Clock,
         identities: Identities,
         scripts: ScriptStore,
-        control: Control,
+        bug: Callable[[str, BaseException], None],
         host: str,
         slices: Slices,
     ) -> None:
@@ -87,20 +70,18 @@ class Service:
         self.more: dict[str, Callable[[Call, Caller], None]] = {
             "GetBatchScript": self._batch_script,
             "Ping": self._ping,
-            "Reconfigure": self._reconfigure,
             "ResetDiagnostics": self._reset_diagnostics,
             "ShowConfig": self._show_config,
             "ShowDiagnostics": self._show_diagnostics,
             "ShowJobs": self._show_jobs,
             "ShowTopology": self._show_topology,
-            "Shutdown": self._shutdown,
         }
         self._writer = writer
         self._soft = soft
         self._clock = clock
         self._identities = identities
         self._scripts = scripts
-        self._control = control
+        self._bug = bug
         self._host = host
         self._slices = slices
         self.started_us = clock.now_us()
@@ -119,7 +100,7 @@ class Service:
         try:
             self._route(call, caller)
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
-            self._control.bug(f"bug while handling {call.kind} of uid {caller.uid}", error)
+            self._bug(f"bug while handling {call.kind} of uid {caller.uid}", error)
             call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
         self._soft.count_call(call.kind, caller.uid, self._clock.now_us() - begun_us)
 
@@ -247,23 +228,6 @@ class Service:
     def _reset_diagnostics(self, call: Call, caller: Caller) -> None:
         self._soft.reset(self._clock.now_us())
         call.reply(Done())
-
-    def _reconfigure(self, call: Call, caller: Caller) -> None:
-        try:
-            notes = self._control.reconfigure()
-        except BadConfiguration as error:
-            call.error(Errno.SLURM_ERROR, "\n".join(error.lines))
-            return
-        self._writer.when_durable(lambda: call.reply(Done(notes=notes)))
-
-    def _shutdown(self, call: Call, caller: Caller) -> None:
-        request = cast(Shutdown, call.request)
-
-        def done() -> None:
-            call.reply(Done())
-            self._control.shutdown(controller_only=request.controller_only)
-
-        self._writer.when_durable(done)
 
 
 def _user_id(name: str) -> int:

@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
-from pyslurm_ng.wire.messages import RequestId, message, reply
+from pyslurm_ng.wire.table import RequestId, message, reply
 
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Text = Annotated[str, msgspec.Meta(max_length=65536)]

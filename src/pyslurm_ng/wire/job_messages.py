@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.wire.messages import RequestId, message, reply
+from pyslurm_ng.wire.table import RequestId, message, reply
 
 MAX_SCRIPT_BYTES = 64 << 20
 """Above every `max_script_size` an administrator may set; 4 MiB unless he does."""

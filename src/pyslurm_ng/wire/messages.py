@@ -8,6 +8,13 @@ from typing import Annotated
 
 import msgspec
 
+from pyslurm_ng.wire import (
+    dbd_messages,
+    job_messages,
+    node_messages,
+    query_messages,
+    step_messages,
+)
 from pyslurm_ng.wire.table import (
     DAEMON_ROLES,
     DEFAULT_MAX_BYTES,
@@ -18,6 +25,7 @@ from pyslurm_ng.wire.table import (
     MessageRow,
     OwnerRule,
     RateClass,
+    RequestId,
     decode_reply,
     decode_request,
     encode,
@@ -58,9 +66,6 @@ __all__ = [
     "row",
     "rows",
 ]
-
-RequestId = Annotated[bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)]
-"""Type of the `request_id` field of every changing request; the client fills it."""
 
 
 @message(kind="Ping", roles="user|daemon", max_bytes=1024)
@@ -129,13 +134,5 @@ class TokenIssued(msgspec.Struct, frozen=True):
     token: bytes
 
 
-# The topics come last: they use the names above.
-from pyslurm_ng.wire import (  # noqa: E402
-    dbd_messages as _dbd,
-    job_messages as _jobs,
-    node_messages as _nodes,
-    query_messages as _queries,
-    step_messages as _steps,
-)
-
-TOPICS = (_dbd, _jobs, _nodes, _queries, _steps)
+# Named so that nobody takes the imports for unused: each fills the table.
+TOPICS = (dbd_messages, job_messages, node_messages, query_messages, step_messages)

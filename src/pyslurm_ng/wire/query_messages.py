@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from pyslurm_ng.wire.messages import RequestId, message, reply
+from pyslurm_ng.wire.table import RequestId, message, reply
 
 Text = Annotated[str, msgspec.Meta(max_length=1 << 16)]
 LongText = Annotated[str, msgspec.Meta(max_length=1 << 22)]

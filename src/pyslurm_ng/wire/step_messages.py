@@ -14,11 +14,8 @@ from typing import Annotated
 import msgspec
 
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.wire.table import REQUEST_ID_BYTES, message, reply
+from pyslurm_ng.wire.table import RequestId, message, reply
 
-_RequestId = Annotated[
-    bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)
-]
 _Text = Annotated[str, msgspec.Meta(max_length=65536)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 24)]
 _Names = Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=1 << 20)]  # fmt: skip  # noqa: E501
@@ -33,7 +30,7 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     must wait for other steps is answered later, unless `no_wait`.
     """
 
-    request_id: _RequestId
+    request_id: RequestId
     job_id: int
     array_task_id: int = NO_VAL
     name: _Text = ""
@@ -120,7 +117,7 @@ class StepOver(msgspec.Struct, frozen=True):
 class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """srun could not launch on `nodes`: nothing of the step runs there, no report will come."""
 
-    request_id: _RequestId
+    request_id: RequestId
     job_id: int
     step_id: int
     nodes: _Names
@@ -203,6 +200,6 @@ class CompleteJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     A job that is still pending is cancelled ("revoked").
     """
 
-    request_id: _RequestId
+    request_id: RequestId
     job_id: int
     exit_code: int = 0

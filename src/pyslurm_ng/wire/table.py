@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -22,6 +22,8 @@ from pyslurm_ng._records import check_body
 MAX_DEPTH = 16
 DEFAULT_MAX_BYTES = 16 << 20
 REQUEST_ID_BYTES = 16
+RequestId = Annotated[bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)]
+"""Type of the `request_id` field of every changing request; the client fills it."""
 
 Role = Literal["user", "operator", "admin", "node", "slurmctld", "slurmdbd"]
 ROLES: frozenset[str] = frozenset(("user", "operator", "admin", "node", "slurmctld", "slurmdbd"))
