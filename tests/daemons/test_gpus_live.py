@@ -101,7 +101,7 @@ def test_tasks_are_kept_to_so_many_in_a_socket(cluster: LiveCluster) -> None:
     by_socket = running(cluster, "-B", "2:4:1", "-n2", "--ntasks-per-socket=1")
     assert held(cluster, by_socket)[0] == "0,4"
     shown = cluster.out("scontrol", "show", "job", str(by_socket))
-    assert "ReqB:S:C:T=0:2:4:1" in shown
+    assert "ReqB:S:C:T=0:0:4:1" in shown
     assert "NtasksPerN:B:S:C=0:0:1:" in shown
     step = ("srun", "--jobid", str(by_socket), "--ntasks-per-socket=1", "--overlap")
     assert cluster.out(*step, "-n2", "bash", "-c", "echo $SLURM_NTASKS") == "2\n2\n"

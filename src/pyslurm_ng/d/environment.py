@@ -22,7 +22,7 @@ from pyslurm_ng.model.job import (
     NodeAlloc,
 )
 from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
-from pyslurm_ng.sched.cons_tres.layout import counts_text
+from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution
 from pyslurm_ng.wire.node_messages import JobCredential
 
 _NICEST = 19
@@ -203,7 +203,7 @@ def request_variables(request: JobRequest, allocs: Sequence[NodeAlloc]) -> dict[
         ("SLURM_GPUS_PER_TASK", request.gpus_per_task),
         ("SLURM_GPU_BIND", request.gpu_bind),
         ("SLURM_TRES_BIND", request.tres_bind),
-        ("SLURM_DISTRIBUTION", request.distribution),
+        ("SLURM_DISTRIBUTION", shown_distribution(request.distribution, request.plane_size)),
         ("SLURM_PROFILE", request.profile),
     )
     variables = {name: str(value) for name, value in numbers if value}

@@ -85,7 +85,7 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
     )
     if partition is not None:
         nodes_max = min(nodes_max, partition.max_nodes)
-    per_node, per_cpu, per_gpu, whole = _memory(request, partition, _gpus_on_node(request))
+    per_node, per_cpu, per_gpu, whole = _memory(request, partition)
     return JobSizes(
         nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole,
         cpus_per_gpu,
@@ -103,13 +103,22 @@ def _gpus_on_node(request: JobRequest) -> int:
     )
 
 
+def wants_gpus(request: JobRequest) -> bool:
+    """Return whether a request names any GPUs."""
+    return bool(request.gpus or request.gpus_per_task or _gpus_on_node(request))
+
+
+def cpus_of_each_gpu(request: JobRequest, partition: Partition | None) -> int:
+    """Return the CPUs that come with each GPU, 0 where nobody says."""
+    if request.cpus_per_gpu or request.cpus_per_task or partition is None:
+        return request.cpus_per_gpu
+    return partition.def_cpus_per_gpu if wants_gpus(request) else 0
+
+
 def least_counts(
     request: JobRequest, partition: Partition | None
 ) -> tuple[int, int, int, int, int, int]:
     """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus and cpus_per_gpu of a request."""
-    cpus_per_gpu = request.cpus_per_gpu
-    if partition is not None and not cpus_per_gpu and not request.cpus_per_task:
-        cpus_per_gpu = partition.def_cpus_per_gpu
     # Who may have fewer nodes than the partition gives at least waits: see `demand.verdict`.
     least_nodes = partition.min_nodes if partition is not None else 0
     if 0 < request.nodes_max < least_nodes:
@@ -121,7 +130,7 @@ def least_counts(
         request.ntasks_per_node,
         request.ntasks_per_gpu,
         request.cpus_per_task,
-        cpus_per_gpu,
+        cpus_of_each_gpu(request, partition),
         request.mincpus,
         request.gpus,
         _gpus_on_node(request),
@@ -184,9 +193,7 @@ def _counts(
     return nodes_min, min(nodes_max, INFINITE), tasks, cpus_each, cpus, with_gpus
 
 
-def _memory(
-    request: JobRequest, partition: Partition | None, gpus_per_node: int
-) -> tuple[int, int, int, bool]:
+def _memory(request: JobRequest, partition: Partition | None) -> tuple[int, int, int, bool]:
     """Return memory (per node, per CPU, per GPU, whole node) as asked or by default."""
     if request.mem_per_gpu_mib:
         return 0, 0, request.mem_per_gpu_mib, False
@@ -198,8 +205,7 @@ def _memory(
         return 0, 0, 0, True
     if partition is None:
         return 0, 0, 0, False
-    wants_gpus = request.gpus or gpus_per_node or request.gpus_per_task
-    if partition.def_mem_per_gpu_mib and wants_gpus:
+    if partition.def_mem_per_gpu_mib and wants_gpus(request):
         return 0, 0, partition.def_mem_per_gpu_mib, False
     if partition.def_mem_per_cpu_mib:
         return 0, partition.def_mem_per_cpu_mib, 0, False

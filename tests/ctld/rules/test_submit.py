@@ -210,11 +210,35 @@ def test_group_and_state_that_let_in() -> None:
 
 
 def test_several_partitions_need_one_that_can() -> None:
-    """With EnforcePartLimits=NO the partitions that never could are left out."""
-    assert Room().job(partition="debug,main", gpus="1").partition == "main"
-    all_of_them = Room("EnforcePartLimits=ALL")
-    code = all_of_them.refused(partition="debug,main", gpus="1")
-    assert code == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    """Partitions whose nodes never could are left out, with ALL, too: nodes are no limit."""
+    for enforce in ("NO", "ANY", "ALL"):
+        room = Room(f"EnforcePartLimits={enforce}")
+        assert room.job(partition="debug,main", gpus="1").partition == "main"
+    room = Room("EnforcePartLimits=ALL")
+    code = room.refused(partition="debug,main", gpus="1", time_limit_min=31)
+    assert code == Errno.ESLURM_INVALID_TIME_LIMIT
+
+
+def test_a_least_time_over_the_partitions_is_refused() -> None:
+    """A longer limit may be cut to the least time; a least time may not."""
+    assert Room().job(partition="debug", time_limit_min=60, time_min_min=20)
+    code = Room().refused(partition="debug", time_limit_min=60, time_min_min=40)
+    assert code == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
+    job = Room().job(partition="debug,main", time_limit_min=60, time_min_min=40)
+    assert job.partition == "main"
+
+
+def test_of_several_partitions_the_last_says_why_not() -> None:
+    """As in Slurm; a name that is none is said by itself."""
+    room = Room("EnforcePartLimits=ANY\nPartitionName=bare Nodes=n4 MaxTime=60")
+    for names, code in (
+        ("debug,bare", Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
+        ("bare,debug", Errno.ESLURM_INVALID_TIME_LIMIT),
+    ):
+        assert room.refused(partition=names, time_limit_min=31, gpus="1") == code
+    unknown = room.answer(partition="main,nope,gone")
+    assert isinstance(unknown, Reject)
+    assert unknown.detail == "invalid partition specified: nope"
 
 
 @pytest.mark.parametrize(

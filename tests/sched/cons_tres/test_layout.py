@@ -10,6 +10,7 @@ from pyslurm_ng.sched.cons_tres.layout import (
     LayoutError,
     counts_text,
     parse_distribution,
+    shown_distribution,
     spread,
     spread_by_list,
     task_cores,
@@ -78,11 +79,13 @@ def test_bad_words_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [("block", "block"), ("*:block", "block:block"), ("plane=4", "plane=4"), ("", "block"),
-     ("cyclic:cyclic:block,NoPack", "cyclic:cyclic:block,NoPack")],
+     ("cyclic:cyclic:block,NoPack", "cyclic:cyclic:block,nopack"), ("block,Pack", "block,pack"),
+     ("block:*:cyclic", "block:cyclic:cyclic")],
 )  # fmt: skip
 def test_distribution_is_shown(text: str, shown: str) -> None:
-    """SLURM_DISTRIBUTION has the outcome."""
+    """SLURM_DISTRIBUTION has the outcome, in steps and in what a job was asked with."""
     assert parse_distribution(text).text(4, 2) == shown
+    assert shown_distribution(text) == (shown if text else "")
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=30))

@@ -231,7 +231,7 @@ def _job_place(row: "Row", detail: int) -> "list[str]":
     tasks = "N/A" if never_ran else row["tasks"]
     lines.append(
         f"NumNodes={node_count_text(row)} NumCPUs={row['cpus']} NumTasks={tasks}"
-        f" CPUs/Task={row['cpus_each']} ReqB:S:C:T=0:{row['sockets_per_node'] or 0}"
+        f" CPUs/Task={row['cpus_each']} ReqB:S:C:T=0:0"
         f":{star(row['cores_per_socket'])}:{star(row['threads_per_core'])}"
     )
     lines.append(f"ReqTRES={null(row['tres_req'])}")

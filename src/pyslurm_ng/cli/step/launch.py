@@ -79,6 +79,8 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
             texts[variable] = request[name]
     if request.get("distribution"):
         texts["SLURM_DISTRIBUTION"] = granted["distribution"]
+    if request.get("plane_size"):
+        texts["SLURM_DIST_PLANESIZE"] = request["plane_size"]
     if "label" in settings:
         texts["SLURM_LABELIO"] = 1
     if "unbuffered" in settings:

@@ -261,13 +261,17 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
         ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
         ("cpus_per_gpu", "SLURM_CPUS_PER_GPU"),
-        ("distribution", "SLURM_DISTRIBUTION"),
+        ("plane_size", "SLURM_DIST_PLANESIZE"),
         ("hint", "SLURM_HINT"),
         ("reservation", "SLURM_JOB_RESERVATION"),
         ("licenses", "SLURM_JOB_LICENSES"),
     ):
         if request.get(name):
             found[variable] = request[name]
+    if request.get("distribution"):
+        from pyslurm_ng.sched.cons_tres.layout import shown_distribution
+
+        found["SLURM_DISTRIBUTION"] = shown_distribution(request["distribution"])
     if options.has_flag(ov.OVERCOMMIT):
         found["SLURM_OVERCOMMIT"] = 1
     if request.get("hint"):

@@ -21,7 +21,7 @@ from pyslurm_ng.model.ids import NO_VAL, STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import JobSizes, job_sizes, least_counts
+from pyslurm_ng.model.sizes import JobSizes, cpus_of_each_gpu, job_sizes, least_counts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.preemption import modes as preempt_modes
 
@@ -271,6 +271,9 @@ def detail_values(
         request = msgspec.structs.replace(request, reservation=job.reservation)
     partition = first_partition(cluster, job)
     sizes = job_sizes(request, partition)
+    of_gpu = cpus_of_each_gpu(request, partition)
+    if of_gpu != request.cpus_per_gpu:
+        request = msgspec.structs.replace(request, cpus_per_gpu=of_gpu)
     terms = partition.billing_terms if partition else ""
     nodes = job.nodes or job.nodes_before
     held = amounts.allocated_tres(nodes, tracked, terms) if nodes else {}

@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.feasible import feasible, least_mem_mib, size_of
 from pyslurm_ng.ctld.rules.submit_account import Standing
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
@@ -63,7 +64,7 @@ def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] 
     for name in request.partition.split(","):
         partition = cluster.partitions.get(name)
         if partition is None:
-            detail = f"invalid partition specified: {request.partition}"
+            detail = f"invalid partition specified: {name}"
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME, detail)
         found[name] = partition
     return tuple(found.values())
@@ -254,31 +255,35 @@ def check_partitions(
     """Return the partitions a request may wait in, or why none is left.
 
     EnforcePartLimits: with ALL each partition named has to allow it, with ANY one of them, and
-    with NO limits only make it wait; access and what can never run count always.
+    with NO limits only make it wait; access counts always. What nodes there are is no limit: one
+    partition has to have those that it needs.
     """
     enforce = context.conf.enforce_part_limits
     chosen = selection(context.conf)
     judged = as_judged(request, context.conf)
     allowed: list[Partition] = []
-    first: Reject | None = None
+    last: Reject | None = None
     for named in partitions:
         partition = opened(named, standing.qos_record)
         refusal = check_access(partition, request, context)
+        if refusal is None and partition.max_time_min < request.time_min_min < NO_VAL:
+            refusal = Reject(Errno.ESLURM_INVALID_TIME_MIN_LIMIT)
         if refusal is None and enforce != "NO":
             refusal = _check_limits(
                 cluster, partition, request, standing, time_limit_min
             ) or _check_memory(cluster, partition, request, chosen)
-        if refusal is None:
-            refusal = feasible(cluster, judged, partition, chosen)
+        is_limit = refusal is not None and refusal.code != Errno.ESLURM_PARTITION_NOT_AVAIL
+        if enforce == "ALL" and is_limit:
+            assert refusal is not None
+            return refusal
+        refusal = refusal or feasible(cluster, judged, partition, chosen)
         if refusal is None:
             allowed.append(named)
-        elif enforce == "ALL" and refusal.code != Errno.ESLURM_PARTITION_NOT_AVAIL:
-            return refusal  # a partition that is not in service is no limit
         else:
-            first = first or refusal
+            last = refusal
     if not allowed:
-        assert first is not None
-        return first
+        assert last is not None
+        return last
     return tuple(allowed)
 
 

@@ -37,8 +37,15 @@ class Distribution:
             parts.append(self.socket or "cyclic")
         if self.core:
             parts.append(self.core)
-        suffix = "" if self.pack is None else (",Pack" if self.pack else ",NoPack")
+        suffix = "" if self.pack is None else (",pack" if self.pack else ",nopack")
         return ":".join(parts) + suffix
+
+
+def shown_distribution(text: str, plane_size: int = 0) -> str:
+    """Return what a job's own `--distribution=text` is in SLURM_DISTRIBUTION."""
+    if not text:
+        return ""
+    return parse_distribution(text, plane_size).text(tasks=1)
 
 
 def default_node_word(tasks: int, nodes: int) -> str:
