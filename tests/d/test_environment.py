@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.d import environment as env
-from pyslurm_ng.model.job import REQ_NTASKS_SET, JobRequest, NodeAlloc
+from pyslurm_ng.model.job import REQ_NTASKS_SET, GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.wire.node_messages import HetComponent, JobCredential
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -143,15 +143,17 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
     expected = golden("gpu_srun", task)
     node, local = ("n1", "n1", "n2", "n2")[task], task % 2
     request = JobRequest(ntasks=4, flags=REQ_NTASKS_SET, gpus_per_task="2")
-    allocs = (NodeAlloc(0, 2, b"\x03", 2000, 2), NodeAlloc(1, 2, b"\x03", 2000, 2))
+    gpus = (GresAlloc("gpu", "", 4, b"\x0f"),)
+    allocs = tuple(NodeAlloc(place, 2, b"\x03", 2000, 2, gpus) for place in (0, 1))
     job = credential(
         ["n1", "n2"], [2, 2], [2, 2], 1795177000, 1795180600, job_id=74, job_name="sbatch",
         partition="gpu", request=request, step_id=0, step_nodes=("n1", "n2"), step_allocs=allocs,
         step_tasks=((0, 1), (2, 3)), step_distribution="block",
         step_tres_bind="gres/gpu:per_task:2",
     )  # fmt: skip
+    # The job may have more GPUs on a node than the step.
     sent = SENT_BY_SBATCH | {"HOSTNAME": "n1", "SLURM_TRES_PER_TASK": "gres/gpu=2",
-                             "SLURM_GPUS_ON_NODE": "4", "SLURM_RESTART_COUNT": "0",
+                             "SLURM_GPUS_ON_NODE": "8", "SLURM_RESTART_COUNT": "0",
                              "SLURM_JOB_ID": "74", "SLURM_JOB_EXCLUSIVE": "NO",
                              "SLURM_JOB_OVERSUBSCRIBE": "NO",
                              "SLURM_MEM_PER_CPU": "1000"}  # fmt: skip

@@ -405,6 +405,10 @@ def step_environment(
         variables["SLURM_STEP_RESV_PORTS"] = fold_numbers(credential.step_ports)
     variables["SLURM_JOB_NAME"] = sent.get("SLURM_JOB_NAME", variables["SLURM_JOB_NAME"])
     variables.pop("SLURM_GPUS_PER_TASK", None)  # said by SLURM_TRES_PER_TASK
+    variables.pop("SLURM_GPUS_ON_NODE", None)  # of the job; a step may have fewer
+    gpus = sum(item.count for item in alloc.gres if item.name == "gpu")
+    if gpus:
+        variables["SLURM_GPUS_ON_NODE"] = str(gpus)
     variables |= {
         "SLURMD_DEBUG": "2",
         "SLURMD_NODENAME": place.node_name,

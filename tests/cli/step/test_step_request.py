@@ -84,6 +84,53 @@ def test_command_line_wins(words: list[str], wanted: dict[str, Any]) -> None:
     assert {name: fields.get(name) for name in wanted} == wanted
 
 
+@pytest.mark.parametrize(
+    ("words", "per_node", "odd"),
+    [
+        (
+            ["-n", "6"],
+            None,
+            "set to 2 which doesn't match the requested tasks 6 with the number of",
+        ),
+        (["--ntasks-per-node=1"], None, "set to 1 which doesn't match the requested tasks 8"),
+        (["--ntasks-per-node=3", "-N2", "-n6"], 3, ""),
+        (["-n", "2"], None, "can't run 2 processes on 4 nodes"),
+        (["-N", "2"], 2, ""),
+        (["--begin=now+1hour"], 2, "error: --begin is ignored because nodes are already allocated"),
+    ],
+)
+def test_what_a_step_does_without(
+    words: list[str], per_node: int | None, odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks per node that do not add up to the tasks, and a time to begin."""
+    for name, value in JOB.items():
+        monkeypatch.setenv(name, value)
+    options = Options("srun")
+    options.apply_environment(JOB)
+    options.apply_all(options.split_words(words)[0], COMMAND_LINE)
+    found = " ".join(options.finish())
+    assert odd in found if odd else not found
+    assert step_request.step_fields(options, words, "prog").get("ntasks_per_node") == per_node
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-r4", "-n1"], r"count of allocated nodes \(4\+1>4\)"),
+        (["-r2", "-N3"], r"count of allocated nodes \(2\+3>4\)"),
+        (["-r1", "-w", "n3"], "--relative not allowed with -w,--nodelist"),
+        (["-r1", "-x", "n3"], "--relative not allowed with -w,--nodelist"),
+    ],
+)
+def test_nodes_counted_from_one_of_the_jobs(
+    words: list[str], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There have to be enough of them from there on, and nothing else says which."""
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "4")
+    with pytest.raises(OptionError, match=text):
+        fields_of(*words)
+
+
 def test_cpus_of_the_job_do_not_make_a_step_exact() -> None:
     """Only -c on srun's own command line does."""
     fields = fields_of(variables={**JOB, "SLURM_CPUS_PER_TASK": "2"})

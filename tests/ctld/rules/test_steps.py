@@ -376,6 +376,19 @@ def test_steps_have_so_many_tasks_in_a_socket(
     assert int.from_bytes(step_of(one, reply).nodes[0].cores, "little") == cores
 
 
+@pytest.mark.parametrize("flags", [0, EXACT])
+def test_threads_that_steps_do_without_hold_no_tasks(flags: int) -> None:
+    """--threads-per-core counts cores, whether a step takes all of its nodes or not."""
+    cluster = cluster_of(conf_of(TWO_SOCKETS))
+    job = running(cluster, ntasks=4, threads_per_core=1)
+    assert granted(cluster, job, ntasks=4, threads_per_core=1, flags=flags)
+    assert ask(cluster, job, ntasks=5, threads_per_core=1, flags=flags) == Reject(
+        Errno.ESLURM_TOO_MANY_REQUESTED_CPUS
+    )
+    more = ask(cluster, job, ntasks=5, threads_per_core=2, flags=flags)
+    assert more == Reject(Errno.ESLURM_BAD_THREAD_PER_CORE)
+
+
 def test_cpus_may_count_cores() -> None:
     """CPUs= as many as cores: a task has one core of two threads, and there is a CPU for each."""
     text = TWO_SOCKETS.replace("NodeName=n", "NodeName=n CPUs=8")

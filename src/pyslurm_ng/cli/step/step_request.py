@@ -37,6 +37,9 @@ def check_settings(options: "Options") -> None:
     if "bcast" in settings and "multi-prog" in settings:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     _check_mpi(settings.get("mpi", "none"))
+    if "relative" in settings and _chose_nodes(options):
+        text = "-r,--relative not allowed with -w,--nodelist or -x,--exclude."
+        raise OptionError(text, 1)
     for name in ("relative", "wait", "msg-timeout", "threads"):
         if name in settings:
             ov.number(name, settings[name], 0)
@@ -120,7 +123,7 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
     _settle_gres(options, fields)
     _settle_sizes(options, fields)
     if "relative" in options.settings:
-        fields["relative"] = int(options.settings["relative"])
+        fields["relative"] = _relative(options, fields)
     if "immediate" in options.settings:
         fields["no_wait"] = True
     if request.get("distribution", "").lower().startswith("arbitrary"):
@@ -148,10 +151,7 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
     """What the job's variables say yields to what is said of this step."""
     from_job = ENVIRONMENT
     nodes_from, tasks_from = _came_from(options, "nodes"), _came_from(options, "ntasks")
-    places = ("nodelist", "nodefile", "exclude")
-    chosen_place = "relative" in options.settings or any(
-        _came_from(options, name) == COMMAND_LINE for name in places
-    )
+    chosen_place = "relative" in options.settings or _chose_nodes(options)
     if nodes_from == from_job and chosen_place:
         fields.pop("nodes_min", None)
         fields.pop("nodes_max", None)
@@ -162,6 +162,25 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
         fields["ntasks"] = fields["ntasks_per_node"] * fields["nodes_min"]
     if _came_from(options, "nodelist") == from_job:
         fields.pop("node_list", None)
+
+
+def _chose_nodes(options: "Options") -> bool:
+    """Return whether the command line says which of the job's nodes."""
+    places = ("nodelist", "nodefile", "exclude")
+    return any(_came_from(options, name) == COMMAND_LINE for name in places)
+
+
+def _relative(options: "Options", fields: "dict[str, Any]") -> int:
+    """Return the number of the first node, from which on there have to be enough."""
+    first, wanted = int(options.settings["relative"]), max(1, fields.get("nodes_min", 1))
+    count = os.environ.get("SLURM_JOB_NUM_NODES", "")
+    if count.isdigit() and first + wanted > int(count):
+        raise OptionError(
+            "--relative and --nodes option incompatible with count of allocated nodes "
+            f"({first}+{wanted}>{count})",
+            1,
+        )
+    return first
 
 
 def _arbitrary(fields: "dict[str, Any]") -> None:

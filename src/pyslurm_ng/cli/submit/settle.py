@@ -34,6 +34,28 @@ def settle(said: Said) -> "list[str]":
         odd += _settle_names(said)
     if said.command != "srun":
         _check_plane(said)
+    elif _is_step(said):
+        odd += _without_effect(said)
+    return odd
+
+
+def _without_effect(said: Said) -> "list[str]":
+    """Return what a step cannot have, and do without it."""
+    odd = []
+    if "begin" in said.given:
+        odd.append("error: --begin is ignored because nodes are already allocated.")
+    request = said.request
+    tasks, nodes = request.get("ntasks", 0), request.get("nodes_min", 0)
+    per_node = request.get("ntasks_per_node", 0)
+    # With a count of nodes alone the job's tasks per node say how many tasks there are.
+    is_told = _source(said, "ntasks") >= _source(said, "nodes")
+    if per_node and is_told and 0 < nodes < tasks and tasks != nodes * per_node:
+        odd.append(
+            f"warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the "
+            f"requested tasks {tasks} with the number of requested nodes {nodes}. Ignoring "
+            "--ntasks-per-node."
+        )
+        del request["ntasks_per_node"]
     return odd
 
 

@@ -162,6 +162,8 @@ def _need(
         return Reject(Errno.ESLURM_BAD_DIST)
     except TresError:
         return Reject(Errno.ESLURM_INVALID_GRES)
+    if 0 < job.request.threads_per_core < message.threads_per_core:
+        return Reject(Errno.ESLURM_BAD_THREAD_PER_CORE)
     per_node, per_cpu, whole = _memory(cluster, job, message)
     positions: tuple[int, ...] = ()
     ntasks = message.ntasks

@@ -216,8 +216,10 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
     if share.is_busy and not need.is_exact and not need.is_overlapping:
         return 0
     cpus = share.free_cpus() if need.is_exact else alloc.cpus
-    if need.is_exact and need.threads_per_core and need.threads_per_core < share.threads:
-        cpus = share.cores.bit_count() * need.threads_per_core
+    if need.threads_per_core and need.threads_per_core < share.threads:
+        held = int.from_bytes(alloc.cores, "little")
+        cores = share.cores if need.is_exact else held
+        cpus = cores.bit_count() * need.threads_per_core
     if need.overcommit:
         limit = MANY if cpus or not need.is_exact else 0
     else:
