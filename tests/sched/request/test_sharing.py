@@ -12,6 +12,7 @@ from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
@@ -154,6 +155,16 @@ def test_exclusive_user_joins_across_nodes(conf: str) -> None:
     wide = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, nodes_min=3)
     _plan(cluster, conf)
     assert _nodes(cluster, wide) == [1, 3, 4]
+
+
+def test_a_job_too_large_for_its_nodes_waits_beside_its_users() -> None:
+    """Though it is the only one of the queue, and no node could ever have its tasks."""
+    cluster = cluster_of(conf_of(CONF))
+    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER)
+    _plan(cluster)
+    large = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, nodes_min=1, ntasks=6)
+    plan = _plan(cluster)
+    assert plan.waits[large].reason == Reason.BadConstraints
 
 
 def test_exclusive_user_does_not_take_what_was_promised() -> None:

@@ -336,7 +336,7 @@ class Timeline:
         used: list[int] = []
         for resource, threshold in variant.thresholds:
             best = max(
-                (item for item in self._planes[resource] if _is_below(item[0], threshold)),
+                (item for item in self._planes.get(resource, ()) if _is_below(item[0], threshold)),
                 key=lambda item: sum(item[0]),
                 default=None,
             )
