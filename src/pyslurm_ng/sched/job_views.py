@@ -16,7 +16,7 @@ from pyslurm_ng.model.kept_request import shared_part
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.job_records import NO_END_US, Running, Victim, Waiting
-from pyslurm_ng.sched.request.sharing import tenant_of
+from pyslurm_ng.sched.request.sharing import Hosts, tenant_of
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
@@ -45,6 +45,7 @@ class Views:
         self._running: dict[int, Running] = {}
         self._stale: dict[int, None] = {}
         self._moving: dict[int, None] = {}
+        self._hosts = Hosts()
         self._knows_all = False
         self._preempts = True
 
@@ -78,9 +79,13 @@ class Views:
         while self.is_much_stale:
             for job_id in [*islice(self._stale, self._slice_size)]:
                 del self._stale[job_id]
-                self._renew_waiting(cluster, job_id, cluster.time_us)
-                self._renew_running(cluster, job_id, cluster.time_us)
+                self._renew(cluster, job_id, cluster.time_us)
             yield
+
+    @property
+    def hosts(self) -> frozenset[int | str]:
+        """Users, and labels, whose jobs share nodes with their own only; see `Hosts`."""
+        return self._hosts.found()
 
     def renew(self, cluster: Cluster, now_us: int) -> tuple[list[Waiting], list[Running]]:
         """Return pending jobs that may be considered and active ones, as they are now."""
@@ -89,13 +94,26 @@ class Views:
         else:
             self._waiting.clear()
             self._running.clear()
+            self._hosts.clear()
             stale = [*cluster.pending, *cluster.active]
         self._moving, self._stale = {}, {}
         self._knows_all = True
         for job_id in stale:
-            self._renew_waiting(cluster, job_id, now_us)
-            self._renew_running(cluster, job_id, now_us)
+            self._renew(cluster, job_id, now_us)
         return untracked([*self._waiting.values()]), untracked([*self._running.values()])
+
+    def _renew(self, cluster: Cluster, job_id: int, now_us: int) -> None:
+        self._renew_waiting(cluster, job_id, now_us)
+        self._renew_running(cluster, job_id, now_us)
+        running, waiting = self._running.get(job_id), self._waiting.get(job_id)
+        if running is not None:
+            self._hosts.note(job_id, (running.tenant,))
+        elif waiting is not None:
+            request, places = waiting.request, map(cluster.partitions.get, waiting.partitions)
+            tenants = [tenant_of(request, place, waiting.uid) for place in places]
+            self._hosts.note(job_id, tenants)
+        else:
+            self._hosts.note(job_id, ())
 
     def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
         job = cluster.jobs[job_id] if job_id in cluster.pending else None

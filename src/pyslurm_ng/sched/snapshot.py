@@ -69,6 +69,7 @@ class Snapshot:
     extras: tuple[str, ...] = ()
     licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
     place: Reservation | None = None  # in which all its jobs are to run; see `place_view`
+    hosts: frozenset[int | str] = frozenset()  # whose jobs share nodes with their own only
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
     licenses: Mapping[str, int] = field(default_factory=dict)  # all that the cluster has
 
@@ -92,7 +93,8 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
     if not isinstance(static, _Static):
         static = cluster.memo["snapshot"] = _static(cluster)
     columns = cluster.columns
-    waiting, running = (views or Views()).renew(cluster, now_us)
+    views = views or Views()
+    waiting, running = views.renew(cluster, now_us)
     inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
     kept = kept_from(inside, ())
     gres_busy, gres_used = _gres_columns(cluster)
@@ -130,6 +132,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         features_available=static.available,
         extras=static.extras,
         claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
+        hosts=views.hosts,
     )
     _keep_preempted(cluster, view)
     if view.claims:

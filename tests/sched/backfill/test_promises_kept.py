@@ -255,6 +255,27 @@ PATIENT = {
     "switches": (0, 1),
     "switches_wait_s": (0, 60, 120, 600),
 }
+OWN_NODES = {
+    "nodes_min": (1, 1, 2, 3),
+    "cpus_per_task": (1, 2, 4),
+    "flags": (0, mj.REQ_EXCLUSIVE_USER),
+    "uid": (1001, 1002, 1003),
+}
+OWN_TASKS = {
+    "ntasks": (1, 2, 3, 5, 7),
+    "nodes_min": (0, 0, 1, 2),
+    "cpus_per_task": (0, 1, 2),
+    "mem_per_node_mib": (0, 0, 300),
+    "flags": (0, mj.REQ_EXCLUSIVE_USER),
+    "uid": (1001, 1002),
+}
+OWN_LABELS = {
+    "nodes_min": (1, 1, 2),
+    "cpus_per_task": (1, 2, 3),
+    "licenses": ("", "", "matlab:2"),
+    "flags": (0, mj.REQ_EXCLUSIVE_MCS),
+    "mcs_label": ("", "red", "blue"),
+}
 SEGMENTS = {"nodes_min": (1, 1, 2, 4), "cpus_per_task": (1, 2, 4), "segment": (0, 0, 1)}
 THROTTLED = {
     "nodes_min": (1, 1, 2),
@@ -299,6 +320,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "least loaded nodes": (LEAST_LOADED, "", NEAR),
     "arrays of some tasks at once": (PLAIN, "", THROTTLED),
     "blocks": (SOCKETS, BLOCKS, SEGMENTS),
+    "nodes of a user's own": (PLAIN, "", OWN_NODES),
+    "tasks on nodes of a user's own": (PLAIN, "", OWN_TASKS),
+    "nodes of a label's own": (PLAIN, "", OWN_LABELS),
 }
 
 ONE_BY_ONE = [kind for kind, (_, _, wants) in KINDS.items() if "array" not in wants]

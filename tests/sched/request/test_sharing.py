@@ -182,6 +182,23 @@ def test_exclusive_user_does_not_take_what_was_promised() -> None:
     assert plan.expected_start_us[long] > plan.expected_start_us[wide]
 
 
+def test_a_start_beside_the_same_users_jobs_is_planned_ahead() -> None:
+    """On CPUs that one of them leaves, and beside one that has been promised a node itself."""
+    cluster = cluster_of(conf_of(CONF.replace("n[1-4]", "n1")))
+    for minutes, cpus in ((10, 2), (30, 2)):
+        _job(cluster, ALICE, minutes, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=cpus)
+    _plan(cluster)
+    soon = _job(cluster, ALICE, 10, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=2)
+    theirs = _job(cluster, BOB, 20, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=3)
+    long = _job(cluster, ALICE, 60, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=1)
+    beside = _job(cluster, BOB, 15, cpus_per_task=1)
+    plan = _plan(cluster)
+    starts_min = {
+        job_id: (at_us - START_US) // MINUTE_US for job_id, at_us in plan.expected_start_us.items()
+    }
+    assert starts_min == {soon: 10, theirs: 30, long: 50, beside: 30}
+
+
 def test_mcs_shares_with_the_same_label(conf: str) -> None:
     """Users do not matter then."""
     cluster = cluster_of(conf_of(conf))

@@ -27,7 +27,7 @@ from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of, placing
-from pyslurm_ng.sched.request.sharing import MCS, NOBODY, TOPO, USER, Tenant, tenant_of
+from pyslurm_ng.sched.request.sharing import NOBODY, TOPO, USER, Tenant, tenant_of
 from pyslurm_ng.sched.snapshot import Snapshot
 
 MINUTE_US = 60_000_000
@@ -152,13 +152,13 @@ class Demands:
         self._snapshot: Snapshot | None = None
         self._policy: Policy | None = None
         self._opening: dict[str, Qos] = {}  # QOS that go beyond limits of partitions
-        self._hosts: frozenset[int | str] = frozenset()  # see `hosts`
+        self._hosts: frozenset[int | str] = frozenset()  # see `sharing.Hosts`
         self.rehosted: frozenset[int | str] = frozenset()  # of whom that has changed in this pass
         self.generation = 0  # grows when what was known has been forgotten
 
     def begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Prepare for a pass: forget what no longer holds."""
-        last, met = self._snapshot, hosts(snapshot)
+        last, met = self._snapshot, snapshot.hosts
         self._hosts, self.rehosted = met, self._hosts ^ met
         if (
             last is None
@@ -295,12 +295,6 @@ class Demands:
                 self._snapshot, partition.node_ids, request, need.excluded_nodes
             )
         return mask
-
-
-def hosts(snapshot: Snapshot) -> frozenset[int | str]:
-    """Return users, and labels, whose running jobs share their nodes with their own only."""
-    tenants = {one.tenant for one in snapshot.running if one.tenant.sharing in (USER, MCS)}
-    return frozenset(one.label if one.sharing == MCS else one.uid for one in tenants)
 
 
 def suitable_nodes(

@@ -2,13 +2,13 @@
 
 On a timeline a job that shares with nobody but its owner's own jobs takes its nodes whole, and one
 of `topo` the whole leaf switch or block, so that all others are kept away without a look at who
-they are. Its owner's jobs may join it now, on what is free of those nodes, if nobody else has been
-promised them for as long. For later times they are promised nodes of their own: that is never too
-early, and the next pass knows better.
+they are. Its owner's jobs may join it on what is free of those nodes, if nobody else has been
+promised them for as long: see `timeline.joins`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -41,11 +41,16 @@ _tenant = lru_cache(4096)(Tenant)  # jobs of one user share it
 
 
 class Guest(NamedTuple):
-    """One job on one node: until when, and how many CPUs the timeline has for it."""
+    """One job on one node: until when, and how many CPUs the timeline has for it.
+
+    `alloc` is what it has there, where anybody wants to know; `start_us` is 0 if it runs.
+    """
 
     tenant: Tenant
     end_us: int
     cpus: int
+    alloc: NodeAlloc | None = None
+    start_us: int = 0
 
 
 def sharing_of(request: JobRequest, partition: Partition | None) -> str:
@@ -72,6 +77,48 @@ def may_share(one: Tenant, other: Tenant) -> bool:
     if TOPO in rules or (USER in rules and one.uid != other.uid):
         return False
     return MCS not in rules or one.label == other.label
+
+
+class Hosts:
+    """Users, and labels, whose jobs share nodes with their own only: counted as jobs come and go.
+
+    Both jobs that run and those that wait: others of the same owner are planned beside either.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, frozenset[int | str]] = {}  # by job
+        self._counts: Counter[int | str] = Counter()
+        self._found: frozenset[int | str] = frozenset()
+
+    def note(self, job_id: int, tenants: Iterable[Tenant]) -> None:
+        """Enter what tenant a job is or may become; none once it is over."""
+        keys = frozenset(
+            one.label if one.sharing == MCS else one.uid
+            for one in tenants
+            if one.sharing in (USER, MCS)
+        )
+        before = self._of.get(job_id)
+        if (before is None and not keys) or before == keys:
+            return
+        self._of.pop(job_id, None)
+        if keys:
+            self._of[job_id] = keys
+        for key in keys:
+            self._counts[key] += 1
+        for key in before or ():
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
+
+    def found(self) -> frozenset[int | str]:
+        """Return them, the same object as long as they are the same."""
+        if self._found != self._counts.keys():
+            self._found = frozenset(self._counts)
+        return self._found
+
+    def clear(self) -> None:
+        """Forget all jobs."""
+        self._of, self._counts, self._found = {}, Counter(), frozenset()
 
 
 class Units:
@@ -101,15 +148,22 @@ class Neighbours:
         self._guests: dict[int, list[Guest]] = {}
         self.is_any_particular = False
 
-    def add(self, tenant: Tenant, cpus: Mapping[int, int], end_us: int) -> None:
-        """Enter a job; `cpus` are those it holds of each of its nodes."""
+    def add(
+        self,
+        tenant: Tenant,
+        cpus: Mapping[int, int],
+        end_us: int,
+        allocs: Iterable[NodeAlloc] = (),
+    ) -> None:
+        """Enter a job; `cpus` it holds of each of its nodes, and as `allocs` all it has there."""
         node_ids: Iterable[int] = cpus
         if tenant.sharing:
             self.is_any_particular = True
             if tenant.sharing == TOPO:
                 node_ids = self._units.beside(tenant.partition, cpus)
+        held = {alloc.node_id: alloc for alloc in allocs}
         for node_id in node_ids:
-            guest = Guest(tenant, end_us, cpus.get(node_id, 0))
+            guest = Guest(tenant, end_us, cpus.get(node_id, 0), held.get(node_id))
             self._guests.setdefault(node_id, []).append(guest)
 
     def on(self, node_id: int) -> Sequence[Guest]:

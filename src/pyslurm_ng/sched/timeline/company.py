@@ -6,17 +6,20 @@ free of it is all that the owner's own jobs leave, so nobody else has been promi
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from pyslurm_ng._select import Grid
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.cons_tres.topology import bits
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.request.sharing import Guest, Neighbours, Tenant, Units
+from pyslurm_ng.sched.request.sharing import MCS, USER, Guest, Neighbours, Tenant, Units
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware
+
+_ANY = "any"  # way to share nodes
 
 
 class Company:
@@ -31,6 +34,10 @@ class Company:
         self._snapshot = snapshot
         self._neighbours: Neighbours | None = None
         self._newcomers: list[tuple[Tenant, tuple[NodeAlloc, ...], int]] = []
+        self._coming: dict[int, list[Guest]] = {}  # by node: those that were promised room
+        self._promised: list[tuple[int, ...]] = []  # the nodes of each of these
+        # By owner, user or label, and how he shares: a superset once a trial was rolled back.
+        self._nodes_of: dict[tuple[int | str, str], set[int]] = {}
 
     def enter(self, grid: Grid, slots: Sequence[int]) -> None:
         """Look at another grid from here on; `slots` are when its slots begin."""
@@ -41,16 +48,40 @@ class Company:
         """Enter a job that starts in this pass."""
         self._newcomers.append((tenant, allocs, end_us))
         if self._neighbours is not None:
-            self._neighbours.add(tenant, self._timeline_cpus(allocs, tenant), end_us)
+            self._arrive(self._neighbours, tenant, allocs, end_us)
 
-    def count(self) -> int:
-        """Return how many jobs have started in this pass."""
-        return len(self._newcomers)
+    def _arrive(
+        self, who: Neighbours, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int
+    ) -> None:
+        cpus = self._timeline_cpus(allocs, tenant)
+        who.add(tenant, cpus, end_us, allocs)
+        self._note(tenant, cpus)
 
-    def cut(self, count: int) -> None:
-        """Forget all jobs that started in this pass but the first ones."""
-        del self._newcomers[count:]
-        self._neighbours = None
+    def promise(
+        self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], start_us: int, end_us: int
+    ) -> None:
+        """Enter a job that starts later."""
+        cpus = self._timeline_cpus(allocs, tenant)
+        for alloc in allocs:
+            guest = Guest(tenant, end_us, cpus[alloc.node_id], alloc, start_us)
+            self._coming.setdefault(alloc.node_id, []).append(guest)
+        self._promised.append(tuple(cpus))
+        self._note(tenant, cpus)
+
+    def count(self) -> tuple[int, int]:
+        """Return how many jobs have started in this pass, and how many were promised room."""
+        return len(self._newcomers), len(self._promised)
+
+    def cut(self, count: tuple[int, int]) -> None:
+        """Forget all jobs that started in this pass, or were promised room, but the first ones."""
+        newcomers, promised = count
+        if newcomers < len(self._newcomers):
+            del self._newcomers[newcomers:]
+            self._neighbours = None
+        for node_ids in reversed(self._promised[promised:]):
+            for node_id in node_ids:
+                self._coming[node_id].pop()
+        del self._promised[promised:]
 
     def beside(self, tenant: Tenant, node_ids: Sequence[int]) -> list[int]:
         """Return the other nodes of the units that a job has for itself."""
@@ -67,10 +98,43 @@ class Company:
                 cpus = self._timeline_cpus(item.nodes, item.tenant)
                 if item.is_suspended:
                     cpus = dict.fromkeys(cpus, 0)
-                who.add(item.tenant, cpus, end_us)
+                who.add(item.tenant, cpus, end_us, item.nodes)
+                self._note(item.tenant, cpus)
             for tenant, allocs, end_us in self._newcomers:
-                who.add(tenant, self._timeline_cpus(allocs, tenant), end_us)
+                self._arrive(who, tenant, allocs, end_us)
         return self._neighbours
+
+    def hosts(self, tenant: Tenant) -> list[int]:
+        """Return nodes with jobs, now or later, with which only those of their owner may be.
+
+        Who keeps all others away could be beside any job of his owner; who does not could be
+        beside the others anyway, so he is not told of these.
+        """
+        self.who()
+        nodes_of, nothing = self._nodes_of, set[int]()
+        if tenant.sharing == USER:
+            return sorted(nodes_of.get((tenant.uid, _ANY), nothing))
+        if tenant.sharing == MCS:
+            return sorted(nodes_of.get((tenant.label, _ANY), nothing))
+        of_user = nodes_of.get((tenant.uid, USER), nothing)
+        return sorted(of_user | nodes_of.get((tenant.label, MCS), nothing))
+
+    def _note(self, tenant: Tenant, node_ids: Iterable[int]) -> None:
+        """Remember where a tenant has jobs."""
+        for owner in (tenant.uid, tenant.label):
+            for sharing in {_ANY, tenant.sharing}:
+                self._nodes_of.setdefault((owner, sharing), set()).update(node_ids)
+
+    def guests(self, node_id: int, begin_us: int, end_us: int) -> list[Guest]:
+        """Return who is on a node in a time, as far as those promised room were entered."""
+        is_now = begin_us <= self._snapshot.now_us
+        found = [one for one in self.who().on(node_id) if is_now or one.end_us > begin_us]
+        found += (
+            one
+            for one in self._coming.get(node_id, ())
+            if one.start_us < end_us and one.end_us > begin_us
+        )
+        return found
 
     def _timeline_cpus(self, allocs: Iterable[NodeAlloc], tenant: Tenant) -> dict[int, int]:
         """Return the CPUs that the timeline has for a job on each of its nodes."""
@@ -82,13 +146,16 @@ class Company:
     def is_ours(self, place: int, begin_us: int, end_us: int, guests: Sequence[Guest]) -> bool:
         """Return whether nobody but some guests has or was promised anything of a node."""
         free, total = self._grid.free_at(place, CPUS), self._hardware.all_cpus(place)
-        first = max(0, bisect_right(self._slots, begin_us) - 1)
-        for slot in range(first, len(self._slots)):
-            begins_us = self._slots[slot]
-            if begins_us >= end_us and slot > first:
-                break
-            held = sum(guest.cpus for guest in guests if guest.end_us > begins_us or not slot)
-            if free[slot] != total - held:
+        slots = self._slots
+        first = max(0, bisect_right(slots, begin_us) - 1)
+        last = max(first + 1, bisect_left(slots, end_us))
+        turns = {bisect_left(slots, one.start_us) for one in guests}
+        turns |= {bisect_left(slots, one.end_us) for one in guests}
+        edges = [first, *sorted(turn for turn in turns if first < turn < last), last]
+        for at, until in pairwise(edges):
+            begins_us = slots[at]
+            held = sum(one.cpus for one in guests if one.start_us <= begins_us < one.end_us)
+            if free[at:until].count(total - held) != until - at:
                 return False
         return True
 

@@ -26,6 +26,7 @@ from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
+from pyslurm_ng.sched.timeline.joins import Joins
 from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of
@@ -66,6 +67,7 @@ class NodePlan:
         """Enter what is free now; later moments only once some job has to wait."""
         wanted = [demand for demand in demands if demand.verdict is None]
         self._now_us = snapshot.now_us
+        self._has_hosts = bool(snapshot.hosts)
         self._reserved = array("q")
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
         self._allocs: tuple[NodeAlloc, ...] = ()  # it, where somebody minds which cores it gets
@@ -79,7 +81,8 @@ class NodePlan:
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
         self._licenses = LicenseTimeline(snapshot, wanted)
-        self._uneven = Uneven(
+        self._uneven = Uneven(self.hardware, self._nearness, self._timeline, self._free)
+        self._joins = Joins(
             self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
         )
         self._inside = InsideNodes(
@@ -146,7 +149,8 @@ class NodePlan:
         if not self._timeline.is_deep:
             self._timeline.deepen()
             start_us = self._find(demand)
-        return self._spread_before(demand, now_us, start_us)
+        start_us = self._spread_before(demand, now_us, start_us)
+        return self._join_before(demand, now_us, start_us)
 
     def _find_counted_from(self, demand: Demand, at_us: int) -> int:
         self._shares, self._exact, self._recalled, self._allocs = [], None, None, ()
@@ -166,7 +170,8 @@ class NodePlan:
             if best_at < len(kinds) - 1:
                 best = self._find_kind_from(demand, kind, variant, best)
             self._chosen = kind, variant, self._found(demand, variant, best)
-        return self._spread_before(demand, at_us, best)
+        best = self._spread_before(demand, at_us, best)
+        return self._join_before(demand, at_us, best)
 
     def recall(self, job_id: int, demand: Demand, first_us: int, found_us: int) -> int:
         """Return to what a job was promised in the last pass, unless it can have its room sooner.
@@ -221,10 +226,14 @@ class NodePlan:
             return False
         end_us = demand.end_us(start_us)
         least = timeline.grid.least
+        tasks_on, has_room = dict(kept.shares), self._joins.has_room
         for place, amounts in kept.amounts:
-            for resource, amount in amounts:
-                if amount and least(place, resource, start_us, end_us) < amount:
-                    return False
+            is_short = any(
+                amount and least(place, resource, start_us, end_us) < amount
+                for resource, amount in amounts
+            )
+            if is_short and not has_room(demand, place, tasks_on[place], amounts, start_us):
+                return False
         if self._nearness.looks_into(demand.need) and not self._has_inside(kept, start_us):
             return False
         return self._licenses.free_us(demand, start_us) == start_us
@@ -237,9 +246,29 @@ class NodePlan:
 
     def _join(self, demand: Demand) -> bool:
         """Try nodes with jobs of the same owner now, which keep all others away."""
-        if demand.may_join:
-            self._shares = self._uneven.join(demand)
+        if demand.may_join and self._licenses.free_us(demand, self._now_us) == self._now_us:
+            self._shares = self._joins.find(demand)
+            self._uneven.most_gpus = {}
         return bool(self._shares)
+
+    def _join_before(self, demand: Demand, at_us: int, found_us: int) -> int:
+        """Return when there is room beside jobs of the same owner, if not after what was found."""
+        if not demand.may_join or self._kept.is_full or found_us == self._now_us:
+            return found_us
+        before_us = found_us + (found_us != NEVER)
+        start_us, shares = self._joins.find_later(demand, at_us, before_us)
+        while shares and (free_us := self._licenses.free_us(demand, start_us)) != start_us:
+            shares = []
+            if free_us != NEVER:
+                start_us, shares = self._joins.find_later(demand, free_us, before_us)
+        exact = self._amounts.of(demand, shares, {}) if shares else None
+        if exact is None:
+            if found_us != NEVER and not self._shares:
+                # The grid remembers one finding, and was asked for others meanwhile.
+                self._find_kind_from(demand, *self._chosen[:2], found_us)
+            return found_us
+        self._shares, self._exact, self._uneven.most_gpus = shares, exact, {}
+        return start_us
 
     def _spread(self, demand: Demand) -> bool:
         """Try to spread the tasks unevenly over what is free now."""
@@ -377,6 +406,9 @@ class NodePlan:
         else:
             number = self._timeline.promise(dealt.amounts, start_us, end_us)
         self._reserved.append(number)
+        if self._has_hosts and not self._kept.is_full:
+            shares = self._place_of(demand, start_us, dealt).shares
+            self._joins.promise(demand, shares, start_us)
         keeps = bool(job_id) and self._kept.takes(self._width())
         if keeps or demand.need.has_parts:
             self._settle(job_id if keeps else 0, demand, start_us, dealt)
@@ -559,7 +591,7 @@ class NodePlan:
         self._timeline.hold(tenant, allocs, end_us)
         self._free.count(allocs)
         self._company.add(tenant, allocs, end_us)
-        self._uneven.took(demand)
+        self._joins.took(demand)
         self._licenses.take(demand, self._now_us)
 
     def planned_nodes(self, reservations: Promises) -> PlannedNodes:
@@ -592,6 +624,6 @@ class NodePlan:
     def _parts(self) -> Iterable[_Trying]:
         timeline = self._timeline
         return (
-            timeline.grid, timeline.bookings, timeline.shared_gpus, self._uneven, self._free,
-            self._licenses,
+            timeline.grid, timeline.bookings, timeline.shared_gpus, self._uneven, self._joins,
+            self._free, self._licenses,
         )  # fmt: skip

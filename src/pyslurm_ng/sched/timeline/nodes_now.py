@@ -51,6 +51,10 @@ class NodesNow:
             )
         return node
 
+    def has_cpus(self, node_id: int) -> bool:
+        """Return whether any CPU of a node is free."""
+        return self._cpus_free[node_id] > 0
+
     def loads(self) -> list[float]:
         """Return the share of CPUs that is in use now on each node, by position."""
         hardware = self._hardware

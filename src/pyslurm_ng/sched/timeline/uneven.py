@@ -1,8 +1,7 @@
 """Room for jobs whose tasks need not be dealt out evenly: what each node can hold now decides.
 
 The kernel finds nodes that all have enough for an equal share. Here are the others: tasks fill
-nodes as far as these go, a range of nodes is tried from its preferred end, and jobs that share
-nodes with their own only are put beside these first.
+nodes as far as these go, and a range of nodes is tried from its preferred end.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ from pyslurm_ng.sched.cons_tres.choosers import (
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
-from pyslurm_ng.sched.cons_tres.topology import bits, choose_shares
+from pyslurm_ng.sched.cons_tres.topology import choose_shares
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
-from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
@@ -69,22 +67,17 @@ class Uneven:
         self,
         hardware: Hardware,
         nearness: Nearness,
-        company: Company,
         timeline: Timeline,
         free: NodesNow,
-        now_us: int,
     ) -> None:
         self._hardware = hardware
         self._nearness = nearness
-        self._company = company
         self._timeline = timeline
         self._free = free
-        self._now_us = now_us
         self._blocked: set[int] = set()
-        self._unjoined: set[int] = set()
         self._hopes: dict[int, Hopes] = {}  # by demand
         self._budget = _MOST_LOOKS
-        self._before: tuple[set[int], set[int], dict[int, Hopes]] | None = None  # the trial
+        self._before: tuple[set[int], dict[int, Hopes]] | None = None  # the trial
         self._grid: Grid | None = None
         self._singles: dict[int, Single | None] = {}
         self.most_gpus: dict[int, int] = {}  # by position: of a spread of GPUs, if it was one
@@ -345,58 +338,11 @@ class Uneven:
             ]
         return [(place, even) for place in found]
 
-    # Beside jobs of the same owner --------------------------------------------------------------
-
-    def join(self, demand: Demand) -> Shares:
-        """Return nodes where only the same owner's jobs are, with empty ones besides if needed."""
-        self.most_gpus = {}
-        if demand.licenses or id(demand) in self._unjoined:
-            return []
-        who, need = self._company.who(), demand.need
-        end_us = demand.end_us(self._now_us)
-        own: Shares = []
-        for node_id in who.nodes():
-            if not demand.mask[node_id] or not who.is_open(node_id, demand.tenant):
-                continue
-            fit = tasks_that_fit(need, self._free.node(node_id))
-            place = self._hardware.position[node_id]
-            if fit > 0 and self._company.is_ours(place, self._now_us, end_us, who.on(node_id)):
-                own.append((place, min(fit, need.tasks)))
-        if own:
-            picker = self._nearness.picker(demand)
-            most = need.nodes_max if need.is_ranged else max(need.nodes_min, need.tasks)
-            for fits in (own, own + self._empty(demand)):
-                counts = node_counts(need, need.nodes_min, min(most, need.nodes_max, len(fits)))
-                found = choose_counted(picker, fits, need.tasks, counts, place_of(need, picker))
-                if found is not None:
-                    return found
-        self._unjoined.add(id(demand))
-        return []
-
-    def _empty(self, demand: Demand) -> Shares:
-        """Return the nodes that have nobody now and were promised to nobody."""
-        variant = self._hardware.variant(demand, demand.need, 1, 1)
-        if variant is None:
-            return []
-        grid = self._timeline.grid
-        if grid.find(self._timeline.open_kind(demand, variant)) != self._now_us:
-            return []
-        order, need = self._hardware.order, demand.need
-        found = []
-        for place in bits(int.from_bytes(grid.fitting(), "little")):
-            fit = tasks_that_fit(need, self._free.node(order[place]))
-            if fit > 0:
-                found.append((place, min(fit, need.tasks)))
-        return found
-
-    def took(self, demand: Demand) -> None:
-        """Note that a job starts: there may be somebody to join now."""
-        if demand.tenant.sharing:
-            self._unjoined.clear()
+    # Trials -------------------------------------------------------------------------------------
 
     def begin_trial(self) -> None:
         """From here on all that is found out can be forgotten."""
-        self._before = set(self._blocked), set(self._unjoined), dict(self._hopes)
+        self._before = set(self._blocked), dict(self._hopes)
 
     def keep(self) -> None:
         """End the trial."""
@@ -405,5 +351,5 @@ class Uneven:
     def roll_back(self) -> None:
         """End the trial as if it had never been."""
         assert self._before is not None
-        self._blocked, self._unjoined, self._hopes = self._before
+        self._blocked, self._hopes = self._before
         self._before = None

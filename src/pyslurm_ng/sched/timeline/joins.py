@@ -1,0 +1,291 @@
+"""Room beside jobs of the same owner that keep all others away: --exclusive=user and =mcs.
+
+On the grid such jobs have their nodes whole. Here is found out what they leave to others of their
+owner, now and later: on a node that is only theirs for as long as the next job is to last.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyslurm_ng._select import NEVER
+from pyslurm_ng.model import gres_parts
+from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.cons_tres.allot import allot, deal_devices
+from pyslurm_ng.sched.cons_tres.choosers import choose_counted, node_counts
+from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
+from pyslurm_ng.sched.cons_tres.select import place_of, share_tasks
+from pyslurm_ng.sched.cons_tres.topology import bits
+from pyslurm_ng.sched.job_records import NO_END_US
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.request.sharing import Guest, may_share
+from pyslurm_ng.sched.timeline.company import Company
+from pyslurm_ng.sched.timeline.nearness import Nearness
+from pyslurm_ng.sched.timeline.node_timeline import Timeline
+from pyslurm_ng.sched.timeline.nodes_now import NodesNow
+from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Hardware, Shares
+
+_MOST_LOOKS = 10_000  # at a node for a start beyond now, in one pass
+
+
+class _Host(NamedTuple):
+    """The node at a position, and who is there, now or later."""
+
+    place: int
+    guests: list[Guest]
+
+
+class Joins:
+    """The search of one pass; who has found nobody to join now does not look again."""
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        nearness: Nearness,
+        company: Company,
+        timeline: Timeline,
+        free: NodesNow,
+        now_us: int,
+    ) -> None:
+        self._hardware = hardware
+        self._nearness = nearness
+        self._company = company
+        self._timeline = timeline
+        self._free = free
+        self._now_us = now_us
+        self._failed: set[int] = set()  # demands
+        self._before: set[int] | None = None  # the trial
+        self._budget = _MOST_LOOKS
+
+    # When ---------------------------------------------------------------------------------------
+
+    def find(self, demand: Demand) -> Shares:
+        """Return nodes of the same owner where a job may start now, or nothing.
+
+        With empty ones besides if needed.
+        """
+        if id(demand) in self._failed:
+            return []
+        shares = self._find_at(demand, self._now_us, self._hosts(demand))
+        if not shares:
+            self._failed.add(id(demand))
+        return shares
+
+    def find_later(self, demand: Demand, first_us: int, before_us: int) -> tuple[int, Shares]:
+        """Return the first start in a time, now excluded, with room beside the same owner's jobs.
+
+        NEVER without one, or when the pass has looked often enough.
+        """
+        if demand.need.gres_total or demand.need.is_capped:
+            return NEVER, []
+        hosts = self._hosts(demand)
+        for start_us in self._moments(demand, hosts, first_us, before_us) if hosts else ():
+            if self._budget <= 0:
+                break
+            self._budget -= len(hosts)
+            shares = self._find_at(demand, start_us, hosts)
+            if shares:
+                return start_us, shares
+        return NEVER, []
+
+    def _moments(
+        self, demand: Demand, hosts: Sequence[_Host], first_us: int, before_us: int
+    ) -> Sequence[int]:
+        """Return the starts to look at: when somebody comes or goes; any, if that may be elsewhere.
+
+        Who needs several nodes may have to wait for one that is free.
+        """
+        times_us = self._timeline.times_us
+        last = len(times_us) if before_us == NEVER else bisect_left(times_us, before_us)
+        first = max(1, bisect_left(times_us, first_us))
+        if demand.need.nodes_min > 1 or demand.need.tasks > 1:
+            return times_us[first:last]
+        moments = {first}
+        for host in hosts:
+            for guest in host.guests:
+                moments.add(bisect_left(times_us, guest.start_us))
+                moments.add(bisect_left(times_us, guest.end_us))
+        return [times_us[slot] for slot in sorted(moments) if first <= slot < last]
+
+    def _hosts(self, demand: Demand) -> list[_Host]:
+        """Return the nodes, now or later, where a job could be beside its owner's."""
+        company, position = self._company, self._hardware.position
+        return [
+            _Host(position[node_id], company.guests(node_id, self._now_us, NO_END_US))
+            for node_id in company.hosts(demand.tenant)
+            if demand.mask[node_id]
+        ]
+
+    # Where --------------------------------------------------------------------------------------
+
+    def _find_at(self, demand: Demand, start_us: int, hosts: Sequence[_Host]) -> Shares:
+        need = demand.need
+        own: Shares = []
+        for host in hosts:
+            node = self._node(demand, host, start_us)
+            fit = tasks_that_fit(need, node) if node is not None else 0
+            if fit > 0:
+                own.append((host.place, min(fit, need.tasks)))
+        if not own:
+            return []
+        picker = self._nearness.picker(demand)
+        most = need.nodes_max if need.is_ranged else max(need.nodes_min, need.tasks)
+        for is_enough in (True, False):
+            fits = own if is_enough else own + self._others(demand, own, start_us)
+            counts = node_counts(need, need.nodes_min, min(most, need.nodes_max, len(fits)))
+            found = choose_counted(picker, fits, need.tasks, counts, place_of(need, picker))
+            if found is not None:
+                return found
+        return []
+
+    def _node(self, demand: Demand, host: _Host, start_us: int) -> FreeNode | None:
+        """Return what a node leaves to a job from a time on; None: somebody else has it then."""
+        is_now, end_us = start_us == self._now_us, demand.end_us(start_us)
+        if is_now and not self._free.has_cpus(self._hardware.order[host.place]):
+            return None
+        guests = [one for one in host.guests if one.start_us < end_us and one.end_us > start_us]
+        if not guests or not all(may_share(demand.tenant, guest.tenant) for guest in guests):
+            return None
+        if not self._company.is_ours(host.place, start_us, end_us, guests):
+            return None
+        if is_now and not any(guest.start_us for guest in guests):
+            return self._free.node(self._hardware.order[host.place])
+        return self._beside(host.place, guests, start_us, end_us)
+
+    def _beside(self, place: int, guests: Sequence[Guest], start_us: int, end_us: int) -> FreeNode:
+        """Return what some jobs leave of a node at all times until a job would end."""
+        hardware = self._hardware
+        node = empty_node(hardware.order[place], hardware.kinds[hardware.kind_of[place]])
+        usable, taken = node.cores.bit_count(), 0
+        for guest in guests:
+            if guest.alloc is not None:
+                taken |= _cores(guest)
+                for held in guest.alloc.gres:
+                    gres_parts.hold(node.gres_busy, node.gres_used, held)
+        node.cores &= ~taken
+        # Jobs one after another may have the same cores; those at one time never have.
+        starts_us = {start_us, *(guest.start_us for guest in guests if guest.start_us > start_us)}
+        most = max(_cores_at(guests, at_us) for at_us in starts_us)
+        while node.cores.bit_count() > max(0, usable - most):
+            node.cores &= node.cores - 1
+        node.mem_mib = self._timeline.grid.least(place, MEM, start_us, end_us)
+        return node
+
+    def _others(self, demand: Demand, own: Shares, start_us: int) -> Shares:
+        """Return the other nodes with room, which for jobs that keep all away are empty ones."""
+        variant = self._hardware.variant(demand, demand.need, 1, 1)
+        if variant is None:
+            return []
+        grid, order, need = self._timeline.grid, self._hardware.order, demand.need
+        kind = self._timeline.open_kind(demand, variant)
+        is_now = start_us == self._now_us
+        if (grid.find(kind) if is_now else grid.find_from(kind, start_us)) != start_us:
+            return []
+        found, known = [], {place for place, _ in own}
+        for place in bits(int.from_bytes(grid.fitting(), "little")):
+            if place in known:
+                continue
+            if is_now and need.sharing:
+                fit = tasks_that_fit(need, self._free.node(order[place]))
+            else:
+                fit = self._counted(demand, place, start_us)
+                self._budget -= not is_now
+            if fit > 0:
+                found.append((place, min(fit, need.tasks)))
+        return found
+
+    def _counted(self, demand: Demand, place: int, start_us: int) -> int:
+        """Return how many tasks a node has room for from a time on, as the grid counts."""
+        hardware, least, end_us = self._hardware, self._timeline.grid.least, demand.end_us(start_us)
+        number = hardware.kind_of[place]
+        empty = empty_node(hardware.order[place], hardware.kinds[number])
+        for tasks in range(min(tasks_that_fit(demand.need, empty), demand.need.tasks), 0, -1):
+            amounts = hardware.node_amounts(demand.need, number, tasks)
+            if amounts is not None and all(
+                least(place, resource, start_us, end_us) >= amount
+                for resource, amount in amounts.items()
+                if amount
+            ):
+                return tasks
+        return 0
+
+    def has_room(
+        self, demand: Demand, place: int, tasks: int, amounts: Amounts, start_us: int
+    ) -> bool:
+        """Return whether a node has room for some tasks then, beside the same owner's jobs."""
+        if not demand.may_join:
+            return False
+        end_us, least = demand.end_us(start_us), self._timeline.grid.least
+        if any(
+            amount and resource != CPUS and least(place, resource, start_us, end_us) < amount
+            for resource, amount in amounts
+        ):
+            return False
+        node_id = self._hardware.order[place]
+        guests = self._company.guests(node_id, self._now_us, NO_END_US)
+        node = self._node(demand, _Host(place, guests), start_us)
+        return node is not None and tasks_that_fit(demand.need, node) >= tasks
+
+    # What is taken ------------------------------------------------------------------------------
+
+    def promise(self, demand: Demand, shares: Shares, start_us: int) -> None:
+        """Note that a job is to have some nodes, so that others may be planned beside it."""
+        end_us, order = demand.end_us(start_us), self._hardware.order
+        nodes = []
+        for place, tasks in shares:
+            guests = self._company.guests(order[place], start_us, end_us)
+            nodes.append((self._beside(place, guests, start_us, end_us), tasks))
+        tenant = demand.tenant._replace(partition=demand.partition.name)
+        self._company.promise(tenant, self._allot(demand, nodes), start_us, end_us)
+
+    def _allot(self, demand: Demand, nodes: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
+        """Return the cores and devices that a job will have; whole nodes if that is not known."""
+        need = demand.need
+        if all(tasks_that_fit(need, node) >= tasks for node, tasks in nodes):
+            chosen = share_tasks(need, nodes, self._nearness.layout(demand))
+            if chosen is not None and deal_devices(need, chosen) is not None:
+                return allot(need, chosen)
+        return tuple(
+            NodeAlloc(node.node_id, node.spec.cpus, _all_cores(node), 0, tasks, ())
+            for node, tasks in nodes
+        )
+
+    def took(self, demand: Demand) -> None:
+        """Note that a job starts: there may be somebody to join now."""
+        if demand.tenant.sharing:
+            self._failed.clear()
+
+    # Trials -------------------------------------------------------------------------------------
+
+    def begin_trial(self) -> None:
+        """From here on all that is found out can be forgotten."""
+        self._before = set(self._failed)
+
+    def keep(self) -> None:
+        """End the trial."""
+        self._before = None
+
+    def roll_back(self) -> None:
+        """End the trial as if it had never been."""
+        assert self._before is not None
+        self._failed, self._before = self._before, None
+
+
+def _cores(guest: Guest) -> int:
+    is_suspended = not guest.cpus
+    if guest.alloc is None or is_suspended:
+        return 0
+    return int.from_bytes(guest.alloc.cores, "little")
+
+
+def _cores_at(guests: Sequence[Guest], at_us: int) -> int:
+    """Return how many cores are in use at a moment."""
+    there = (guest for guest in guests if guest.start_us <= at_us < guest.end_us)
+    return sum(_cores(guest).bit_count() for guest in there)
+
+
+def _all_cores(node: FreeNode) -> bytes:
+    return gres_parts.mask_bytes(empty_node(node.node_id, node.spec).cores)
