@@ -9,7 +9,7 @@ import pytest
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.conf.topology_yaml import load_topology_yaml
-from pyslurm_ng.ctld.credentials import addresses_of
+from pyslurm_ng.ctld.nodes.credentials import addresses_of
 from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.model.apply import apply_all

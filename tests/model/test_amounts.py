@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.update_partition import update_partition
+from pyslurm_ng.ctld.rules.update.update_partition import update_partition
 from pyslurm_ng.model.amounts import billing
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pyslurm_ng.ctld.limit_index import LimitIndex
+from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import job_end, node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev, task_ranges

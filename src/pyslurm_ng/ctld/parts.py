@@ -10,42 +10,42 @@ from typing import TypeVar
 
 from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.allocations import Allocations
 from pyslurm_ng.ctld.clock import Clock
-from pyslurm_ng.ctld.completion_log import CompletionLog
 from pyslurm_ng.ctld.configuration import Configuration
-from pyslurm_ng.ctld.credentials import Credentials
-from pyslurm_ng.ctld.dbd_link import DbdLink, find_place
-from pyslurm_ng.ctld.event_log import EventLog
-from pyslurm_ng.ctld.explainer import Explainer
 from pyslurm_ng.ctld.failures import Failures
-from pyslurm_ng.ctld.file_credentials import FileCredentials
-from pyslurm_ng.ctld.het_follower import HetFollower
-from pyslurm_ng.ctld.identities import Identities
-from pyslurm_ng.ctld.job_programs import JobPrograms
-from pyslurm_ng.ctld.job_watch import JobWatch
-from pyslurm_ng.ctld.limit_index import LimitIndex
-from pyslurm_ng.ctld.loop_edges import LoopEdges
-from pyslurm_ng.ctld.mailer import Mailer
-from pyslurm_ng.ctld.node_service import NodeService
-from pyslurm_ng.ctld.notices import Notices
-from pyslurm_ng.ctld.programs import HookRunner, Programs
+from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
+from pyslurm_ng.ctld.followers.completion_log import CompletionLog
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_place
+from pyslurm_ng.ctld.followers.event_log import EventLog
+from pyslurm_ng.ctld.followers.het_ends import HetFollower
+from pyslurm_ng.ctld.followers.limit_index import LimitIndex
+from pyslurm_ng.ctld.followers.usage_index import UsageIndex
+from pyslurm_ng.ctld.nodes.credentials import Credentials
+from pyslurm_ng.ctld.nodes.file_credentials import FileCredentials
+from pyslurm_ng.ctld.nodes.node_service import NodeService
+from pyslurm_ng.ctld.nodes.sender import Sender
+from pyslurm_ng.ctld.open_calls.allocations import Allocations
+from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
+from pyslurm_ng.ctld.open_calls.notices import Notices
+from pyslurm_ng.ctld.open_calls.step_calls import StepCalls
+from pyslurm_ng.ctld.programs.job_programs import JobPrograms
+from pyslurm_ng.ctld.programs.mailer import Mailer
+from pyslurm_ng.ctld.programs.reservation_programs import ReservationPrograms
+from pyslurm_ng.ctld.programs.runner import HookRunner, Programs
 from pyslurm_ng.ctld.queries.associations import show_associations
-from pyslurm_ng.ctld.reservation_groups import ReservationGroups
-from pyslurm_ng.ctld.reservation_programs import ReservationPrograms
-from pyslurm_ng.ctld.roles import Checkpointer
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.preparation import preparation
-from pyslurm_ng.ctld.rules.submit import allocate_job
-from pyslurm_ng.ctld.scheduler import Scheduler
-from pyslurm_ng.ctld.sender import Sender
+from pyslurm_ng.ctld.rules.submission.submit import allocate_job
+from pyslurm_ng.ctld.scheduling.explainer import Explainer
+from pyslurm_ng.ctld.scheduling.loop_edges import LoopEdges
+from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.start import Beginning, CannotStart, open_scheduling_log
-from pyslurm_ng.ctld.step_calls import StepCalls
-from pyslurm_ng.ctld.usage_index import UsageIndex
+from pyslurm_ng.ctld.users.identities import Identities
+from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.writer import JournalWriter

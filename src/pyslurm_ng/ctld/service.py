@@ -15,7 +15,6 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
-from pyslurm_ng.ctld.identities import Identities, Person
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import jobs, misc
 from pyslurm_ng.ctld.queries.topology import topology_lines
@@ -24,6 +23,7 @@ from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.users.identities import Identities, Person
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.journal.reserve import is_full
 from pyslurm_ng.model import events as ev

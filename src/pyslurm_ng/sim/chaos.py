@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.rules import nodes as node_rules, reports
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.preparation import preparation
-from pyslurm_ng.ctld.scheduler import PlanFunction
+from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.job import JobRequest

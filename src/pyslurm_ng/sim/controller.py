@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.het_follower import HetFollower
-from pyslurm_ng.ctld.job_programs import JobPrograms
-from pyslurm_ng.ctld.limit_index import LimitIndex
-from pyslurm_ng.ctld.rules import reservation_due, timers
+from pyslurm_ng.ctld.followers.het_ends import HetFollower
+from pyslurm_ng.ctld.followers.limit_index import LimitIndex
+from pyslurm_ng.ctld.followers.usage_index import UsageIndex
+from pyslurm_ng.ctld.programs.job_programs import JobPrograms
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
-from pyslurm_ng.ctld.scheduler import Outcome, PlanFunction, Scheduler
+from pyslurm_ng.ctld.rules.reservation import reservation_due
+from pyslurm_ng.ctld.scheduling.scheduler import Outcome, PlanFunction, Scheduler
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all

@@ -18,9 +18,9 @@ from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.steer import suspend_jobs
-from pyslurm_ng.ctld.rules.submit import allocate_job, submit_job
-from pyslurm_ng.ctld.rules.update_job import update_job
-from pyslurm_ng.ctld.scheduler import PlanFunction
+from pyslurm_ng.ctld.rules.submission.submit import allocate_job, submit_job
+from pyslurm_ng.ctld.rules.update.update_job import update_job
+from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster, is_completing

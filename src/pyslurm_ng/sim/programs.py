@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pyslurm_ng.base.hooks import HookResult
-from pyslurm_ng.ctld.job_programs import Done
+from pyslurm_ng.ctld.programs.job_programs import Done
 from pyslurm_ng.sim.world import World
 
 Fate = Callable[[], "tuple[int, int]"]
@@ -17,7 +17,7 @@ def at_once() -> tuple[int, int]:
 
 
 class SimPrograms:
-    """Runs nothing; satisfies `ctld.job_programs.Runner`.
+    """Runs nothing; satisfies `ctld.programs.job_programs.Runner`.
 
     `fate()` is asked once for each run: microseconds until its end, and its wait status then.
     """

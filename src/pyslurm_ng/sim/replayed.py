@@ -11,8 +11,8 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.context import Context
-from pyslurm_ng.ctld.rules.reservation_nodes import choose_nodes
-from pyslurm_ng.ctld.rules.reservations import deletion
+from pyslurm_ng.ctld.rules.reservation.reservation_nodes import choose_nodes
+from pyslurm_ng.ctld.rules.reservation.reservations import deletion
 from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from pyslurm_ng.ctld.rules import reservation_due
 from pyslurm_ng.ctld.rules.calendar import UTC
+from pyslurm_ng.ctld.rules.reservation import reservation_due
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
 from tests.cli.run_command import Printed, run_command
 

@@ -11,7 +11,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
-from pyslurm_ng.ctld.rules.submit import submit_job
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
@@ -23,7 +23,7 @@ from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs
-from tests.ctld.rules.test_submit import ALICE, ROOT
+from tests.ctld.rules.submission.test_submit import ALICE, ROOT
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 MINUTE_US = 60_000_000

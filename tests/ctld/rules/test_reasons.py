@@ -14,6 +14,7 @@ import pytest
 
 import pyslurm_ng
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
+from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.explained import explained
 from pyslurm_ng.ctld.queries.job_fields import soft_values
 from pyslurm_ng.ctld.rules import reports, requeue, timers
@@ -24,7 +25,6 @@ from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
 from pyslurm_ng.ctld.rules.steps import end_inactive
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.usage_index import UsageIndex
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import RUNS_PROLOG

@@ -9,7 +9,7 @@ from pyslurm_ng.ctld.rules import requeue
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
-from pyslurm_ng.ctld.rules.update_job import update_job
+from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster, is_completing

@@ -6,7 +6,7 @@ from pyslurm_ng.ctld.rules import dependency, node_loss, timers
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.steer import hold_jobs
-from pyslurm_ng.ctld.rules.submit import submit_job
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster

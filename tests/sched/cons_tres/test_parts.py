@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.queries.nodes import gres_used_text
 from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.submit_place import check_names
+from pyslurm_ng.ctld.rules.submission.place import check_names
 from pyslurm_ng.model import events as ev, job as mj
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check

@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.update_job import update_job
-from pyslurm_ng.ctld.rules.update_nodes import update_nodes
+from pyslurm_ng.ctld.rules.update.update_job import update_job
+from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched import first_fit

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng._select import NEVER, Grid
 from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
-from pyslurm_ng.ctld.rules.submit import submit_job
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check

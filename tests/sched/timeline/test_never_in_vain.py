@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Context, Decision
-from pyslurm_ng.ctld.rules.submit import submit_job
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev, job as mj
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster

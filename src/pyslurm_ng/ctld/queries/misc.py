@@ -10,7 +10,7 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.records import array_head, elements
-from pyslurm_ng.ctld.rules.reservation_nodes import cores_and_cpus
+from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster, is_remote
 from pyslurm_ng.model.reservation import Reservation

@@ -10,7 +10,7 @@ from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.records import array_head, elements
 from pyslurm_ng.ctld.queries.views import Audience
-from pyslurm_ng.ctld.rules.update_nodes import find_nodes
+from pyslurm_ng.ctld.rules.update.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state

@@ -14,9 +14,9 @@ from heapq import merge
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import submit
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.feasible import layouts_in
+from pyslurm_ng.ctld.rules.submission import submit
+from pyslurm_ng.ctld.rules.submission.feasible import layouts_in
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import Cluster, free_job_id

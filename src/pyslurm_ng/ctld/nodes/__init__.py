@@ -1,0 +1,1 @@
+"""The controller's dealings with node daemons: orders and credentials out, reports in."""

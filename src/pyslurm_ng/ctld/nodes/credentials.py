@@ -1,0 +1,116 @@
+"""What the controller signs: the start of a script or step, and all that nodes know of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pyslurm_ng.ctld.nodes.orders import credential_of
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Job, NodeAlloc
+from pyslurm_ng.model.topology import Topology, topology_of, unit_paths
+from pyslurm_ng.wire.auth import CredentialSigner, body_digest
+from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
+
+_NONCE_BYTES = 16
+
+
+class Credentials:
+    """Makes signed job credentials of one controller."""
+
+    def __init__(self, signer: CredentialSigner) -> None:
+        self._signer = signer
+
+    def of_batch(
+        self, cluster: Cluster, job: Job, now_us: int, script: bytes, environment: bytes
+    ) -> bytes:
+        """Return the credential to start a job's script on its batch host."""
+        addresses, pattern = self._addresses(cluster, job)
+        return self._signed(
+            credential_of(
+                cluster,
+                job,
+                now_us=now_us,
+                nonce=os.urandom(_NONCE_BYTES),
+                node_addresses=addresses,
+                address_pattern=pattern,
+                script_digest=body_digest(script),
+                environment_digest=body_digest(environment),
+            )
+        )
+
+    def of_job(self, cluster: Cluster, job: Job, now_us: int) -> bytes:
+        """Return the credential that makes a job known to a node, for prolog and epilog."""
+        return self.of_step(cluster, job, now_us)
+
+    def of_step(
+        self,
+        cluster: Cluster,
+        job: Job,
+        now_us: int,
+        *,
+        step_id: int = STEP_BATCH,
+        allocs: Sequence[NodeAlloc] = (),
+        tasks: Sequence[Sequence[int]] = (),
+        name: str = "batch",
+        flags: int = 0,
+        cpus_per_task: int = 0,
+        distribution: str = "",
+        gpus_per_task: int = 0,
+        tres_bind: str = "",
+        ports: tuple[int, ...] = (),
+    ) -> bytes:
+        """Return the credential by which srun starts one step.
+
+        Args:
+            allocs: what the step holds on each of its nodes.
+            tasks: the global task ids on each of them.
+        """
+        addresses, pattern = self._addresses(cluster, job)
+        return self._signed(
+            credential_of(
+                cluster,
+                job,
+                now_us=now_us,
+                nonce=os.urandom(_NONCE_BYTES),
+                step_id=step_id,
+                step_allocs=allocs,
+                step_tasks=tasks,
+                step_name=name,
+                step_flags=flags,
+                cpus_per_task=cpus_per_task,
+                distribution=distribution,
+                gpus_per_task=gpus_per_task,
+                tres_bind=tres_bind,
+                ports=ports,
+                node_addresses=addresses,
+                address_pattern=pattern,
+            )
+        )
+
+    def _signed(self, credential: JobCredential) -> bytes:
+        return self._signer.sign_credential(encode_credential(credential))
+
+    def _addresses(self, cluster: Cluster, job: Job) -> tuple[tuple[str, ...], str]:
+        topology = topology_of(cluster.topologies, cluster.partitions.get(job.partition))
+        if topology is None:
+            return (), ""
+        return addresses_of(topology, cluster, [alloc.node_id for alloc in job.nodes])
+
+
+def addresses_of(
+    topology: Topology, cluster: Cluster, node_ids: Sequence[int]
+) -> tuple[tuple[str, ...], str]:
+    """Return SLURM_TOPOLOGY_ADDR of each node, and its pattern."""
+    key = ("unit paths", topology.name)
+    paths = cluster.memo.get(key)
+    if paths is None:
+        paths = cluster.memo[key] = unit_paths(topology)
+    assert isinstance(paths, dict)
+    above = [paths.get(node_id, ()) for node_id in node_ids]
+    names = cluster.node_names(list(node_ids))
+    depth = max(map(len, above), default=0)
+    unit = "block." if topology.kind == "block" else "switch."
+    addresses = tuple(".".join((*path, name)) for path, name in zip(above, names, strict=True))
+    return addresses, unit * depth + "node"

@@ -1,0 +1,136 @@
+"""What node daemons say: registrations, heartbeats, reports."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from pyslurm_ng.base.codec import CodecError, decode
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.nodes.sender import Sender
+from pyslurm_ng.ctld.rules.nodes import register, strays
+from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import NodeFlag, NodeState
+from pyslurm_ng.wire.auth import Peer
+from pyslurm_ng.wire.endpoint import Answer
+from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
+from pyslurm_ng.wire.node_messages import (
+    Heartbeat,
+    NodeRegisterAgain,
+    NodeRegistered,
+    NodeReports,
+    RegisterNode,
+)
+
+_LONGEST_HEARTBEAT_S = 30
+
+
+class Log(Protocol):
+    """Where lines go."""
+
+    def error(self, text: str) -> None:
+        """Something is wrong."""
+
+    def verbose(self, text: str) -> None:
+        """Of interest to some."""
+
+
+class NodeService:
+    """Answers the messages of nodes; the name of a node is in its credential, never in its words.
+
+    Attributes:
+        conf: in force now; the daemon replaces it.
+    """
+
+    def __init__(
+        self, writer: Writer, soft: Soft, sender: Sender, *, conf: SlurmConf, clock: Clock, log: Log
+    ) -> None:
+        self.conf = conf
+        self._writer = writer
+        self._soft = soft
+        self._sender = sender
+        self._clock = clock
+        self._log = log
+        self._asked_again: dict[str, int] = {}
+
+    def handle(self, message: Struct, peer: Peer, answer: Answer) -> None:
+        """Take one message of a node that proved its name."""
+        node_id = self._writer.cluster.node_by_name.get(peer.name)
+        if node_id is None:
+            self._log.error(f"node {peer.name} is not in the configuration")
+            answer(ErrorReply(Errno.ESLURM_INVALID_NODE_NAME, "Invalid node name specified"))
+            return
+        begun_us = self._clock.now_us()
+        if isinstance(message, Heartbeat):
+            self._heartbeat(node_id, peer.name, message)
+        elif isinstance(message, NodeReports):
+            self._reports(node_id, message, answer)
+        elif isinstance(message, RegisterNode):
+            self._register(node_id, peer.name, message, answer)
+        else:
+            answer(ErrorReply(Errno.ESLURM_NOT_SUPPORTED, f"{kind_of(message)}: not expected here"))
+        took_us = self._clock.now_us() - begun_us
+        self._soft.count_call(kind_of(message), peer.uid, took_us)
+
+    def _register(self, node_id: int, name: str, message: RegisterNode, answer: Answer) -> None:
+        writer, now_us = self._writer, self._clock.now_us()
+        cluster = writer.cluster
+        try:
+            facts = decode(message.facts, NodeFacts)
+        except CodecError as error:
+            self._log.error(f"registration of {name} refused: {error}")
+            answer(ErrorReply(Errno.SLURM_PROTOCOL_VERSION_ERROR, f"RegisterNode: {error}"))
+            return
+        writer.record(register(cluster, node_id, facts, message.jobs, self.conf, now_us))
+        self._soft.heard(
+            node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
+        )
+        self._asked_again.pop(name, None)
+        self._log.verbose(f"node {name} registered with {len(message.jobs)} jobs")
+        reply = NodeRegistered(cluster.epoch, self.heartbeat_s, now_us)
+        writer.when_durable(lambda: answer(reply))
+        self._sender.registered(node_id)
+        self._sender.end_strays(node_id, strays(cluster, node_id, message.jobs))
+
+    def _reports(self, node_id: int, message: NodeReports, answer: Answer) -> None:
+        """Judge each report against the Cluster as the one before left it; say when durable."""
+        writer, now_us = self._writer, self._clock.now_us()
+        self._soft.heard(node_id, now_us)
+        for report in message.reports:
+            writer.record(judge(writer.cluster, node_id, report, self.conf, now_us))
+        writer.when_durable(lambda: answer(Done()))
+
+    def _heartbeat(self, node_id: int, name: str, message: Heartbeat) -> None:
+        now_us = self._clock.now_us()
+        self._soft.heard(
+            node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
+        )
+        node = self._writer.cluster.node(node_id)
+        is_known = name in self._sender.nodes
+        if not is_known or node.state in (NodeState.DOWN, NodeState.UNKNOWN):
+            self._ask_again(name, now_us, is_known=is_known)
+        elif node.flags & NodeFlag.NOT_RESPONDING:
+            self._writer.record([ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=False)])
+
+    def _ask_again(self, name: str, now_us: int, *, is_known: bool) -> None:
+        """Ask a node that we do not know, or that came back, to register; a known one rarely."""
+        pause_us = 30_000_000 if is_known else 500_000
+        if now_us - self._asked_again.get(name, 0) < pause_us:
+            return
+        self._asked_again[name] = now_us
+        self._sender.tell(name, NodeRegisterAgain(self._writer.cluster.epoch))
+
+    @property
+    def heartbeat_s(self) -> int:
+        """How often a node should speak: three times in SlurmdTimeout."""
+        timeout_s = self.conf.slurmd_timeout
+        if not timeout_s:
+            return _LONGEST_HEARTBEAT_S
+        return max(1, min(_LONGEST_HEARTBEAT_S, timeout_s // 3))

@@ -1,0 +1,1 @@
+"""Requests that stay open: salloc and srun wait for their job, its steps and its end."""

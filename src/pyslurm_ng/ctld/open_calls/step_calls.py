@@ -1,0 +1,290 @@
+"""Requests of srun that stay open: steps that wait for others, steps that run.
+
+A step that cannot have its share now is tried again as soon as something of its job has changed,
+in the order of asking. Of requests alike only the first is tried: if it does not fit, the others
+do not either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, cast
+
+import msgspec
+from msgspec import Struct
+
+from pyslurm_ng.base.errors import Reject, error_text
+from pyslurm_ng.ctld.nodes.credentials import Credentials
+from pyslurm_ng.ctld.rules import steps
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
+from pyslurm_ng.wire.step_messages import CreateStep, StepGranted, StepOver, StepWaiting
+
+# Steps that follow one another must not see each other's tail as "busy": nodes report an end
+# some milliseconds after srun knows of it.
+_SAY_BUSY_AFTER_S = 0.25
+# A node's report of the end may come after srun has left.
+_GONE_GRACE_S = 5.0
+_NO_REPORT_S = 30.0
+
+_granted_decoder = msgspec.msgpack.Decoder(StepGranted)
+
+
+class OpenCall(Protocol):
+    """A request that takes several answers; `wire.stream.Call`."""
+
+    request: Struct
+
+    def part(self, answer: Struct) -> None:
+        """Send an answer that others follow."""
+
+    def reply(self, answer: Struct) -> None:
+        """Send the last answer."""
+
+    def error(self, code: int, text: str) -> None:
+        """Refuse."""
+
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        """Call back if the connection ends before the last answer."""
+
+
+class Clock(Protocol):
+    """Time and later."""
+
+    def now_us(self) -> int:
+        """The controller's time."""
+
+    def call_soon(self, function: Callable[[], None], /) -> object:
+        """Run at the end of the present turn."""
+
+    def call_later(self, delay_s: float, function: Callable[[], None], /) -> object:
+        """Run after a while."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    call: OpenCall
+    request: CreateStep
+    caller: Caller
+    code: int = 0
+    was_told: bool = False
+
+
+class StepCalls:
+    """Answers CreateStep."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        credentials: Credentials,
+        clock: Clock,
+        context: Callable[[Caller], Context],
+    ) -> None:
+        """Decide with `context(caller)` and sign with `credentials`."""
+        self._writer = writer
+        self._credentials = credentials
+        self._clock = clock
+        self._context = context
+        self._waiting: dict[int, list[_Waiting]] = {}
+        self._open: dict[tuple[int, int], OpenCall] = {}
+        self._due: dict[int, None] = {}
+        self._last_us = clock.now_us()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many steps wait for their share."""
+        return sum(map(len, self._waiting.values()))
+
+    def handle(self, call: OpenCall, caller: Caller) -> None:
+        """Grant, refuse or keep a request."""
+        request = cast(CreateStep, call.request)
+        waiting = _Waiting(call, request, caller)
+        call.on_gone(partial(self._gone_waiting, waiting))
+        if not self._try(waiting):
+            self._waiting.setdefault(request.job_id, []).append(waiting)
+            self._clock.call_later(_SAY_BUSY_AFTER_S, partial(self._say_busy, waiting))
+
+    def _try(self, waiting: _Waiting) -> bool:
+        """Let the rule decide; return whether that settled the request."""
+        request, context = waiting.request, self._context(waiting.caller)
+        cluster = self._writer.cluster
+        is_known = (waiting.caller.uid, request.request_id) in cluster.replies
+        outcome = Decision() if is_known else steps.create_step(cluster, request, context)
+        if isinstance(outcome, Reject) and outcome.code in steps.WAIT_CODES:
+            waiting.code = outcome.code
+            if not request.no_wait:
+                return False
+        answer = _Answer(self, waiting)
+        self._writer.change(lambda *_: outcome, request, context, answer)
+        return True
+
+    def _say_busy(self, waiting: _Waiting) -> None:
+        if waiting in self._waiting.get(waiting.request.job_id, ()):
+            waiting.was_told = True
+            told = StepWaiting(waiting.code, error_text(waiting.code))
+            self._writer.when_durable(lambda: waiting.call.part(told))
+
+    # After a change -----------------------------------------------------------------------------
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """See which steps ended and which waiting ones may go now."""
+        if not self._waiting and not self._open:
+            return
+        for event in events:
+            if isinstance(event, ev.StepEnded):
+                call = self._open.pop((event.job_id, event.step_id), None)
+                if call is not None:
+                    self._tell_over(call, event)
+            if not self._waiting:
+                continue
+            job_ids = touched_jobs(event)
+            hit = self._waiting if job_ids == EVERYTHING else job_ids
+            for job_id in hit:
+                if job_id in self._waiting:
+                    if not self._due:
+                        self._clock.call_soon(self._retry)
+                    self._due[job_id] = None
+
+    def _tell_over(self, call: OpenCall, event: ev.StepEnded) -> None:
+        job = self._writer.cluster.jobs.get(event.job_id)
+        over = StepOver(
+            job_id=event.job_id,
+            step_id=event.step_id,
+            state=event.state,
+            exit_code=event.exit_code,
+            job_state=int(job.state) if job is not None else int(JobState.COMPLETED),
+            reason=job.reason if job is not None else 0,
+        )
+        self._writer.when_durable(lambda: call.reply(over))
+
+    def _retry(self) -> None:
+        due, self._due = self._due, {}
+        for job_id in due:
+            refused: set[tuple[object, ...]] = set()
+            left = []
+            for waiting in self._waiting.pop(job_id, []):
+                shape = _shape(waiting.request)
+                if shape in refused:
+                    left.append(waiting)
+                elif not self._try(waiting):
+                    refused.add(shape)
+                    left.append(waiting)
+            if left:
+                self._waiting[job_id] = left
+
+    def tick(self, limited: Iterable[int]) -> None:
+        """End steps whose own time limit has passed, of the jobs that may have some."""
+        now_us = self._clock.now_us()
+        cluster = self._writer.cluster
+        self._writer.record(
+            steps.step_time_limits(cluster, limited, self._last_us, now_us, cluster.next_duty_id)
+        )
+        self._last_us = now_us
+
+    # Granted ------------------------------------------------------------------------------------
+
+    def granted(self, waiting: _Waiting, granted: StepGranted) -> None:
+        """Sign what the rule gave and keep the call until the step is over."""
+        cluster, call = self._writer.cluster, waiting.call
+        job = cluster.jobs.get(granted.job_id)
+        step = job.steps.get(granted.step_id) if job is not None else None
+        if job is None or step is None:
+            state = int(JobState.CANCELLED)
+            call.reply(StepOver(granted.job_id, granted.step_id, state, 0, state))
+            return
+        credential = self._credentials.of_step(
+            cluster,
+            job,
+            self._clock.now_us(),
+            step_id=step.step_id,
+            allocs=step.nodes,
+            tasks=granted.tasks,
+            name=step.name,
+            flags=step.flags,
+            cpus_per_task=granted.cpus_per_task,
+            distribution=granted.distribution,
+            gpus_per_task=granted.gpus_per_task,
+            tres_bind=waiting.request.tres_bind,
+            ports=step.ports,
+        )
+        key = (job.job_id, step.step_id)
+        self._open[key] = call
+        call.on_gone(partial(self._gone_open, key, call))
+        call.part(msgspec.structs.replace(granted, credential=credential))
+
+    # Connections that end -----------------------------------------------------------------------
+
+    def _gone_waiting(self, waiting: _Waiting) -> None:
+        job_id = waiting.request.job_id
+        left = [other for other in self._waiting.get(job_id, []) if other is not waiting]
+        if left:
+            self._waiting[job_id] = left
+        else:
+            self._waiting.pop(job_id, None)
+
+    def _gone_open(self, key: tuple[int, int], call: OpenCall) -> None:
+        if self._open.get(key) is call:
+            del self._open[key]
+            self._clock.call_later(_GONE_GRACE_S, partial(self._abandon, key))
+
+    def _abandon(self, key: tuple[int, int]) -> None:
+        """End a step whose srun has gone and that its nodes have not reported as over."""
+        cluster = self._writer.cluster
+        job = cluster.jobs.get(key[0])
+        step = job.steps.get(key[1]) if job is not None else None
+        if job is None or step is None or key in self._open:
+            return
+        self._writer.record(steps.kill_step(cluster, job, step, self._clock.now_us()))
+        self._clock.call_later(_NO_REPORT_S, partial(self._forget, key))
+
+    def _forget(self, key: tuple[int, int]) -> None:
+        """Drop a step that no node knows: srun went before it had launched anything."""
+        job = self._writer.cluster.jobs.get(key[0])
+        step = job.steps.get(key[1]) if job is not None else None
+        if job is None or step is None or key in self._open:
+            return
+        now_us = self._clock.now_us()
+        self._writer.record(
+            steps.nodes_left(job, step, step.nodes_pending, 0, JobState.CANCELLED, now_us)
+        )
+
+
+class _Answer:
+    """Turns the writer's answer into a signed grant."""
+
+    def __init__(self, calls: StepCalls, waiting: _Waiting) -> None:
+        self._calls = calls
+        self._waiting = waiting
+
+    def reply(self, answer: Struct | bytes) -> None:
+        """The step exists durably; a retried request brings the remembered bytes."""
+        granted = _granted_decoder.decode(answer) if isinstance(answer, bytes) else answer
+        assert isinstance(granted, StepGranted)
+        self._calls.granted(self._waiting, granted)
+
+    def error(self, code: int, text: str) -> None:
+        """No step."""
+        self._waiting.call.error(code, text)
+
+
+def _shape(request: CreateStep) -> tuple[object, ...]:
+    """Return all that decides whether a request fits."""
+    return tuple(
+        tuple(value) if isinstance(value, list) else value
+        for name in _SHAPE_FIELDS
+        for value in (getattr(request, name),)
+    )
+
+
+_SHAPE_FIELDS = tuple(
+    name
+    for name in CreateStep.__struct_fields__
+    if name
+    not in ("request_id", "name", "srun_host", "srun_pid", "srun_port", "submit_line", "cwd",
+            "std_in", "std_out", "std_err", "time_limit_min")
+)  # fmt: skip

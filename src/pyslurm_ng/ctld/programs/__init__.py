@@ -1,0 +1,1 @@
+"""Programs that the controller runs beside its loop: prologs, epilogs, MailProg."""

@@ -1,0 +1,1 @@
+"""Advance reservations: made, changed, begun, ended, and what they get."""

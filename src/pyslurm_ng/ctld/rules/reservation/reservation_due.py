@@ -1,0 +1,196 @@
+"""What time and failing nodes do to reservations: they begin, end, repeat, idle away, move."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.calendar import Calendar
+from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
+from pyslurm_ng.ctld.rules.reservation.reservations import deletion, running_jobs
+from pyslurm_ng.ctld.rules.reservation.times import moved_to, next_occurrence
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.duty import SIGNAL_TIME_LIMIT
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.model.states import JobState, Reason
+
+_SECOND_US = 1_000_000
+_MINUTE_US = 60 * _SECOND_US
+
+
+def due(
+    cluster: Cluster, conf: SlurmConf, now_us: int, calendar: Calendar, first_duty_id: int = 0
+) -> list[ev.AnyEvent]:
+    """Return what has become due of all reservations.
+
+    Args:
+        first_duty_id: where to number duties from; 0 for the cluster's next.
+    """
+    events: list[ev.AnyEvent] = []
+    duty_id = first_duty_id or cluster.next_duty_id
+    for item in cluster.reservations.values():
+        if item.end_us <= now_us and not item.float_us:
+            found, duties = _over(cluster, conf, item, now_us, calendar, duty_id)
+            events += found
+            duty_id += duties
+            continue
+        fresh = _begun(_afloat(item, now_us), now_us)
+        fresh = _with_members(cluster, fresh)
+        fresh = _replenished(cluster, fresh, now_us, calendar)
+        idle = _idle(cluster, fresh, now_us)
+        if idle is None:
+            events += _finished(cluster, item, now_us, calendar)
+            continue
+        if idle != item:
+            events.append(ev.ReservationUpdated(time_us=now_us, reservation=idle))
+    return events
+
+
+def _afloat(item: Reservation, now_us: int) -> Reservation:
+    """Move a TIME_FLOAT reservation along, once a minute."""
+    late_us = now_us + item.float_us - item.start_us
+    if not item.float_us or late_us < _MINUTE_US:
+        return item
+    late_us -= late_us % _MINUTE_US
+    return msgspec.structs.replace(
+        item, start_us=item.start_us + late_us, end_us=item.end_us + late_us
+    )
+
+
+def _begun(item: Reservation, now_us: int) -> Reservation:
+    """Mark what is in force, so that its nodes show it and jobs that wait for it are looked at."""
+    is_active = item.start_us <= now_us
+    if is_active == item.is_active:
+        return item
+    return msgspec.structs.replace(item, is_active=is_active)
+
+
+# At the end -----------------------------------------------------------------------------------
+
+
+def _over(
+    cluster: Cluster,
+    conf: SlurmConf,
+    item: Reservation,
+    now_us: int,
+    calendar: Calendar,
+    duty_id: int,
+) -> tuple[list[ev.AnyEvent], int]:
+    """Return the end of an occurrence and how many duties that takes.
+
+    Jobs have ResvOverRun minutes more; without limit, or in a FLEX reservation, their own limit
+    is all that ends them, and nothing waits for them.
+    """
+    over_min = conf.resv_over_run
+    jobs = running_jobs(cluster, item.name)
+    if not jobs or over_min == INFINITE or "FLEX" in item.flags:
+        return _finished(cluster, item, now_us, calendar), 0
+    if now_us < item.end_us + over_min * _MINUTE_US:
+        return [], 0
+    events: list[ev.AnyEvent] = []
+    duties = 0
+    for job in jobs:
+        events += job_end.complete(
+            cluster,
+            job,
+            JobState.TIMEOUT,
+            now_us,
+            reason=Reason.TimeLimit,
+            duty_flags=SIGNAL_TIME_LIMIT,
+            first_duty_id=duty_id + duties,
+        )
+        duties += len(job.nodes)
+    return events + _finished(cluster, item, now_us, calendar), duties
+
+
+def _finished(
+    cluster: Cluster, item: Reservation, now_us: int, calendar: Calendar
+) -> list[ev.AnyEvent]:
+    """Return the move to the next occurrence, or the end of a reservation without one."""
+    found = next_occurrence(item, now_us, calendar)
+    if found is None:
+        return deletion(cluster, item, now_us)
+    moved = moved_to(item, *found, calendar)
+    moved = msgspec.structs.replace(moved, is_active=moved.start_us <= now_us, idle_since_us=0)
+    return [ev.ReservationUpdated(time_us=now_us, reservation=moved)]
+
+
+# Nodes ----------------------------------------------------------------------------------------
+
+
+def _with_members(cluster: Cluster, item: Reservation) -> Reservation:
+    """Follow what the configuration says: nodes that are gone, nodes of the partition."""
+    node_ids: tuple[int, ...] = item.node_ids
+    partition = cluster.partitions.get(item.partition)
+    if "PART_NODES" in item.flags and "ALL_NODES" in item.flags and partition is not None:
+        node_ids = partition.node_ids
+    node_ids = tuple(node_id for node_id in node_ids if cluster.nodes[node_id] is not None)
+    if node_ids == item.node_ids:
+        return item
+    if item.core_masks:
+        places = [place for place, node_id in enumerate(item.node_ids) if node_id in node_ids]
+        return msgspec.structs.replace(
+            item,
+            node_ids=tuple(item.node_ids[place] for place in places),
+            core_masks=tuple(item.core_masks[place] for place in places),
+            gres=tuple(item.gres[place] for place in places if item.gres),
+        )
+    return msgspec.structs.replace(item, node_ids=node_ids)
+
+
+def _replenished(
+    cluster: Cluster, item: Reservation, now_us: int, calendar: Calendar
+) -> Reservation:
+    """Put other nodes in the place of failed ones, with REPLACE also of those that jobs got."""
+    flags = item.flags
+    # Parts of nodes stay where they are: what took their place might be whole nodes.
+    if "STATIC" in flags or "MAINT" in flags or item.core_masks:
+        return item
+    replaces_used = "REPLACE" in flags and item.is_active
+    if "SPEC_NODES" in flags and not replaces_used and "REPLACE_DOWN" not in flags:
+        return item
+    going = [
+        node_id
+        for node_id in item.node_ids
+        if pick.is_failed(cluster.node(node_id))
+        or (replaces_used and cluster.columns.in_use[node_id])
+    ]
+    for count in range(len(going), 0, -1):
+        probe = msgspec.structs.replace(item, start_us=max(item.start_us, now_us))
+        gone = set(going[:count])
+        more = pick.choose_nodes(cluster, probe, count, calendar, leaving=gone)
+        if isinstance(more, tuple):
+            kept = tuple(node_id for node_id in item.node_ids if node_id not in gone)
+            return msgspec.structs.replace(item, node_ids=tuple(sorted(kept + more)))
+    return item
+
+
+# Idle -----------------------------------------------------------------------------------------
+
+
+def _idle(cluster: Cluster, item: Reservation, now_us: int) -> Reservation | None:
+    """Note since when a PURGE_COMP reservation has no job; None when that was long enough."""
+    if "PURGE_COMP" not in item.flags or not item.is_active:
+        return item
+    if running_jobs(cluster, item.name):
+        since_us = 0
+    else:
+        since_us = item.idle_since_us or now_us
+        if now_us - since_us >= item.purge_s * _SECOND_US:
+            if not _is_awaited(cluster, item.name):
+                return None
+            since_us = now_us
+    if since_us == item.idle_since_us:
+        return item
+    return msgspec.structs.replace(item, idle_since_us=since_us)
+
+
+def _is_awaited(cluster: Cluster, name: str) -> bool:
+    return any(
+        name in wanted.split(",")
+        for job_id in cluster.pending
+        if (wanted := cluster.jobs[job_id].request.reservation)
+    )

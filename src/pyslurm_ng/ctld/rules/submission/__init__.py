@@ -1,0 +1,1 @@
+"""How a request becomes a job: defaults, places, limits, arrays."""

@@ -1,0 +1,172 @@
+"""Limits of associations and QOS that refuse a job at submission.
+
+Only how many jobs may be submitted, and with the QOS flag DenyOnLimit what one job may ask for;
+everything else makes a job wait with a reason, which is the scheduler's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.submission.account import Standing, enforced, lineage
+from pyslurm_ng.model.amounts import requested_tres
+from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.cluster import Cluster, Submitter
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.limits.relative import absolute_qos
+
+Applies: TypeAlias = Callable[[Submitter], bool]
+_POLICY = Reject(Errno.ESLURM_ACCOUNTING_POLICY)
+
+
+def check(
+    cluster: Cluster,
+    request: JobRequest,
+    partition: Partition,
+    standing: Standing,
+    time_limit_min: int,
+    tasks: int,
+    context: Context,
+) -> Reject | None:
+    """Return why a request breaks a limit of its association, those above it, or its QOS.
+
+    Args:
+        tasks: how many jobs it counts for: the tasks of an array.
+    """
+    if "limits" not in enforced(context.conf):
+        return None
+    qualities = _qualities(cluster, standing, partition)
+    if _too_many_submitted(cluster, standing, qualities, context.caller.uid, tasks):
+        return _POLICY
+    denies = any("DenyOnLimit" in one.flags for one in qualities)
+    if not denies and context.conf.enforce_part_limits == "NO":
+        return None
+    amounts = absolute_qos(cluster)
+    holders = [amounts[one.name].limits for one in qualities]
+    holders += [assoc.limits for assoc in lineage(cluster, standing.assoc)]
+    wanted = requested_tres(request, partition, context.conf.tracked_tres())
+    wanted["node"] = max(wanted["node"], 1)
+    return (
+        _POLICY if any(_too_large(limits, wanted, time_limit_min) for limits in holders) else None
+    )
+
+
+def _qualities(cluster: Cluster, standing: Standing, partition: Partition) -> list[Qos]:
+    """Return the QOS of the partition and of the job, the one whose limits come first before."""
+    own, other = standing.qos_record, cluster.qos.get(partition.qos)
+    both = [own, other] if own is not None and "OverPartQOS" in own.flags else [other, own]
+    return [one for place, one in enumerate(both) if one is not None and one not in both[:place]]
+
+
+def _too_large(limits: Limits, wanted: Mapping[str, int], time_limit_min: int) -> bool:
+    """Return whether one job alone is beyond what a job, a group or a user may have."""
+    if limits.max_wall_min != INFINITE and time_limit_min > limits.max_wall_min:
+        return True
+    for most in (
+        limits.max_tres_per_job,
+        limits.grp_tres,
+        limits.max_tres_per_user,
+        limits.max_tres_per_account,
+    ):
+        if any(wanted.get(name, 0) > amount for name, amount in most.items()):
+            return True
+    nodes = max(1, wanted.get("node", 1))
+    if any(
+        -(-wanted.get(name, 0) // nodes) > amount
+        for name, amount in limits.max_tres_per_node.items()
+    ):
+        return True
+    if time_limit_min < NO_VAL and any(
+        wanted.get(name, 0) * time_limit_min > amount
+        for name, amount in limits.max_tres_mins_per_job.items()
+    ):
+        return True
+    return any(wanted.get(name, 0) < amount for name, amount in limits.min_tres_per_job.items())
+
+
+def _too_many_submitted(
+    cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int, tasks: int
+) -> bool:
+    """Return whether `tasks` more jobs are more than may be queued and running at once."""
+    return any(
+        limit != INFINITE and _count(cluster, whose, applies) + tasks > limit
+        for limit, whose, applies in _submit_limits(cluster, standing, qualities, uid)
+    )
+
+
+def _submit_limits(
+    cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int
+) -> Iterator[tuple[int, int | None, Applies]]:
+    """Yield each limit with whose jobs count against it (None: everybody's), and which of them.
+
+    Of limits on a user or account the first one set counts; those of groups all do.
+    """
+    account = standing.account
+    of_user = of_account = False  # a QOS has set it
+    for record in qualities:
+        limits, applies = record.limits, _in_qos(cluster, record.name)
+        yield limits.grp_submit, None, applies
+        if not of_user:
+            yield limits.max_submit, uid, applies
+        if not of_account:
+            yield limits.max_submit_per_account, None, _of_account(applies, account)
+        of_user = of_user or limits.max_submit != INFINITE
+        of_account = of_account or limits.max_submit_per_account != INFINITE
+    above = lineage(cluster, standing.assoc)
+    most = next((one.limits.max_submit for one in above if one.limits.max_submit != INFINITE),
+                INFINITE)  # fmt: skip
+    if above and not of_user:
+        yield most, uid, _in_assocs(frozenset((above[0].assoc_id,)))
+    for assoc in above:
+        if assoc.limits.grp_submit != INFINITE:
+            below = _below(cluster, assoc.assoc_id)
+            yield assoc.limits.grp_submit, None, _in_assocs(below)
+
+
+def _in_qos(cluster: Cluster, name: str) -> Applies:
+    """Return what says who counts in a QOS: by their own, or that of a partition they may use."""
+    names = frozenset(one.name for one in cluster.partitions.values() if one.qos == name)
+
+    def applies(one: Submitter) -> bool:
+        if one.qos == name:
+            return True
+        return bool(names) and not names.isdisjoint(one.partition.split(","))
+
+    return applies
+
+
+def _of_account(applies: Applies, account: str) -> Applies:
+    return lambda one: one.account == account and applies(one)
+
+
+def _in_assocs(ids: frozenset[int]) -> Applies:
+    return lambda one: one.assoc_id in ids
+
+
+def _below(cluster: Cluster, assoc_id: int) -> frozenset[int]:
+    """Return an association's id with those of all below it."""
+    children: dict[int, list[int]] = {}
+    for assoc in cluster.assocs.values():
+        children.setdefault(assoc.parent_id, []).append(assoc.assoc_id)
+    found: dict[int, None] = {}
+    queue = [assoc_id]
+    while queue:
+        one = queue.pop()
+        if one not in found:
+            found[one] = None
+            queue += children.get(one, [])
+    return frozenset(found)
+
+
+def _count(cluster: Cluster, uid: int | None, applies: Applies) -> int:
+    """Return how many queued and running jobs, tasks of arrays counted singly, a test holds for."""
+    return sum(
+        count
+        for submitter, count in cluster.submitted.items()
+        if uid in (None, submitter.uid) and applies(submitter)
+    )

@@ -1,0 +1,366 @@
+"""Where a job may run: partitions, nodes, features, generic resources, licences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.tres import Gres, TresError, parse_gres
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import has_option
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.submission.account import Standing
+from pyslurm_ng.ctld.rules.submission.feasible import feasible, least_mem_mib, size_of
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import is_part
+from pyslurm_ng.model.partition import Partition, opened
+from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
+from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.request import extra, features
+from pyslurm_ng.sched.request.demand import limit_in
+from pyslurm_ng.sched.request.need import Selection
+
+_MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
+
+
+# What the request names -----------------------------------------------------------------------
+
+
+def check_names(
+    cluster: Cluster, request: JobRequest, conf: SlurmConf
+) -> tuple[Partition, ...] | Reject:
+    """Refuse names that do not exist and counts out of range; return the partitions wanted."""
+    partitions = _partitions(cluster, request)
+    if isinstance(partitions, Reject):
+        return partitions
+    refusal = (
+        _check_counts(request)
+        or _check_nodes(cluster, request)
+        or _check_features(cluster, request, conf)
+        or _check_gres(request, conf)
+        or _check_licenses(cluster, request, conf)
+    )
+    return refusal or partitions
+
+
+def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] | Reject:
+    reservation = cluster.reservations.get(request.reservation)
+    if not request.partition and reservation is not None:
+        own = cluster.partitions.get(reservation.partition)
+        if own is not None:
+            return (own,)
+    if not request.partition:
+        default = cluster.default_partition()
+        if default is None:
+            return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
+        return (default,)
+    found: dict[str, Partition] = {}
+    for name in request.partition.split(","):
+        partition = cluster.partitions.get(name)
+        if partition is None:
+            detail = f"invalid partition specified: {name}"
+            return Reject(Errno.ESLURM_INVALID_PARTITION_NAME, detail)
+        found[name] = partition
+    return tuple(found.values())
+
+
+def _check_counts(request: JobRequest) -> Reject | None:
+    if request.flags & mj.REQ_NODES_SET and not request.nodes_min:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if request.nodes_max and request.nodes_max < request.nodes_min:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if request.node_sizes:
+        try:
+            sizes = node_sizes(request.node_sizes)
+        except ValueError:
+            return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+        if (sizes[0], sizes[-1]) != (request.nodes_min, request.nodes_max):
+            return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if not 0 <= request.nodes_min <= _MAX_COUNT or not 0 <= request.nodes_max <= _MAX_COUNT:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if not 0 <= request.ntasks <= _MAX_COUNT * 1024 or not 0 <= request.ntasks_per_node <= 65535:
+        return Reject(Errno.ESLURM_BAD_TASK_COUNT)
+    if not 0 <= request.cpus_per_task <= 65535 or not 0 <= request.mincpus <= 65535:
+        return Reject(Errno.ESLURM_INVALID_CPU_COUNT)
+    amounts = (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gpu_mib)
+    if any(not 0 <= amount < 1 << 53 for amount in amounts) or sum(map(bool, amounts)) > 1:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return None
+
+
+def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
+    for text in (request.node_list, request.exclude):
+        if not text:
+            continue
+        try:
+            names = hostlist.expand(text)
+        except hostlist.HostlistError:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+        if any(name not in cluster.node_by_name for name in names):
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    return None
+
+
+def _check_features(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
+    words = conf.scheduler_parameters
+    for text, option, error in (
+        (request.constraint, "ignore_constraint_validation", Errno.ESLURM_INVALID_FEATURE),
+        (request.prefer, "ignore_prefer_validation", Errno.ESLURM_INVALID_PREFER),
+    ):
+        if not text:
+            continue
+        try:
+            features.ways(text)
+        except features.FeatureError:
+            return Reject(error)
+        known = _known_features(cluster)
+        is_known = all(name in known for name in features.names(text))
+        if not is_known and not has_option(words, option):
+            return Reject(error)
+    return _check_batch_features(request)
+
+
+def _check_batch_features(request: JobRequest) -> Reject | None:
+    """Refuse --batch but for features that --constraint names: no other node might be there."""
+    if not request.batch_features:
+        return None
+    try:
+        features.ways(request.batch_features)
+    except features.FeatureError:
+        return Reject(Errno.ESLURM_BATCH_CONSTRAINT)
+    named = set(features.names(request.constraint)) if request.constraint else set()
+    if not named.issuperset(features.names(request.batch_features)):
+        return Reject(Errno.ESLURM_BATCH_CONSTRAINT)
+    return None
+
+
+def node_extra(text: str, conf: SlurmConf) -> str | Reject:
+    """Return what `--extra` demands of nodes: nothing unless extra_constraints makes it do so."""
+    if not text or not has_option(conf.scheduler_parameters, "extra_constraints"):
+        return ""
+    try:
+        extra.parse(text)
+    except extra.ExtraError as error:
+        return Reject(Errno.ESLURM_INVALID_FEATURE, f"--extra={text}: {error}")
+    return text
+
+
+def _known_features(cluster: Cluster) -> frozenset[str]:
+    known = cluster.memo.get("features")
+    if known is None:
+        known = frozenset(
+            name
+            for node in cluster.living_nodes()
+            for name in (*node.features, *node.features_active)
+        )
+        cluster.memo["features"] = known
+    assert isinstance(known, frozenset)
+    return known
+
+
+def requested_resources(request: JobRequest) -> list[Gres]:
+    """Return every generic resource a request names.
+
+    Raises:
+        TresError: one of the texts cannot be read.
+    """
+    found = [item for text in (request.gres, request.tres_per_task) for item in parse_gres(text)]
+    for text in (
+        request.gpus,
+        request.gpus_per_node,
+        request.gpus_per_socket,
+        request.gpus_per_task,
+    ):
+        for part in text.split(",") if text else ():
+            kind, _, count = part.rpartition(":")
+            if not (count.isascii() and count.isdigit() and len(count) < 10):
+                raise TresError(f"{part}: expected [type:]count")
+            found.append(Gres("gpu", kind, int(count)))
+    return found
+
+
+def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
+    try:
+        resources = requested_resources(request)
+    except TresError:
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    if any(resource.name not in conf.gres_types for resource in resources):
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    names = {resource.name for resource in resources}
+    if any(map(is_part, names)) and (len(names & {"gpu", "mps", "shard"}) > 1):
+        return Reject(Errno.ESLURM_INVALID_GRES)  # a GPU is had whole or in parts of one name
+    if "mps" in names and request.nodes_min > 1:
+        return Reject(Errno.ESLURM_INVALID_GRES)  # its server serves one node
+    if request.gpus and _gpus_contradict(request):
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    if request.gpus_per_node and any(item.name == "gpu" for item in parse_gres(request.gres)):
+        return Reject(Errno.ESLURM_INVALID_GRES)
+    return None
+
+
+def _gpus_contradict(request: JobRequest) -> bool:
+    """Return whether the GPUs of the job are not what its nodes or tasks add up to."""
+    whole = total(request.gpus)
+    per_node = total(request.gpus_per_node)
+    per_node += sum(item.amount for item in parse_gres(request.gres) if item.name == "gpu")
+    if whole < request.nodes_min:
+        return True
+    if per_node and (whole % per_node or whole // per_node < request.nodes_min):
+        return True
+    if per_node and request.nodes_max and whole // per_node > request.nodes_max:
+        return True
+    per_task = total(request.gpus_per_task)
+    if per_task and request.ntasks:
+        return per_task * request.ntasks != whole
+    return bool(per_task and whole % per_task)
+
+
+def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
+    if not request.licenses:
+        return None
+    if "|" in request.licenses and "," in request.licenses:
+        return Reject(Errno.ESLURM_INVALID_LICENSES, "names are joined by , or by |, not by both")
+    try:
+        wanted = license_counts(request.licenses.replace("|", ","))
+    except ValueError:
+        return Reject(Errno.ESLURM_INVALID_LICENSES)
+    may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
+    for name, count in wanted:
+        most = cluster.licenses.get(name)
+        if most is None and is_remote(name):
+            detail = f"licence {name}: sacctmgr show resource withclusters says what there is"
+            return Reject(Errno.ESLURM_INVALID_LICENSES, detail)
+        if count < 1 or most is None or (count > most and not may_wait):
+            return Reject(Errno.ESLURM_INVALID_LICENSES)
+    return None
+
+
+# What the partitions allow --------------------------------------------------------------------
+
+
+def check_partitions(
+    cluster: Cluster,
+    request: JobRequest,
+    partitions: Sequence[Partition],
+    standing: Standing,
+    time_limit_min: int,
+    context: Context,
+) -> tuple[Partition, ...] | Reject:
+    """Return the partitions a request may wait in, or why none is left.
+
+    EnforcePartLimits: with ALL each partition named has to allow it, with ANY one of them, and
+    with NO limits only make it wait; access counts always. What nodes there are is no limit: one
+    partition has to have those that it needs.
+    """
+    enforce = context.conf.enforce_part_limits
+    chosen = selection(context.conf)
+    judged = as_judged(request, context.conf)
+    allowed: list[Partition] = []
+    last: Reject | None = None
+    for named in partitions:
+        partition = opened(named, standing.qos_record)
+        refusal = check_access(partition, request, context)
+        if refusal is None and partition.max_time_min < request.time_min_min < NO_VAL:
+            refusal = Reject(Errno.ESLURM_INVALID_TIME_MIN_LIMIT)
+        if refusal is None and enforce != "NO":
+            refusal = _check_limits(
+                cluster, partition, request, standing, time_limit_min
+            ) or _check_memory(cluster, partition, request, chosen)
+        is_limit = refusal is not None and refusal.code != Errno.ESLURM_PARTITION_NOT_AVAIL
+        if enforce == "ALL" and is_limit:
+            assert refusal is not None
+            return refusal
+        refusal = refusal or feasible(cluster, judged, partition, chosen)
+        if refusal is None:
+            allowed.append(named)
+        else:
+            last = refusal
+    if not allowed:
+        assert last is not None
+        return last
+    return tuple(allowed)
+
+
+def as_judged(request: JobRequest, conf: SlurmConf) -> JobRequest:
+    """Return a request without what it may ask for although no node has it: one may come."""
+    if has_option(conf.scheduler_parameters, "ignore_constraint_validation"):
+        return msgspec.structs.replace(request, constraint="")
+    return request
+
+
+def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
+    """Who may send work there at all."""
+    caller = context.caller
+    if partition.state in ("DRAIN", "INACTIVE"):
+        return Reject(Errno.ESLURM_PARTITION_NOT_AVAIL)
+    if partition.root_only and caller.uid != 0:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    no_root = partition.disable_root_jobs or context.conf.disable_root_jobs
+    if caller.uid == 0 and no_root:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    if partition.req_resv and not request.reservation:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    groups = partition.allow_groups
+    if groups and caller.uid != 0 and not set(groups) & {*caller.groups, caller.group_name}:
+        return Reject(Errno.ESLURM_JOB_MISSING_REQUIRED_PARTITION_GROUP)
+    if partition.alloc_nodes and request.alloc_node:
+        try:
+            hosts = hostlist.expand(partition.alloc_nodes)
+        except hostlist.HostlistError:
+            hosts = []
+        if request.alloc_node not in hosts:
+            return Reject(Errno.ESLURM_ACCESS_DENIED)
+    return None
+
+
+def _check_limits(
+    cluster: Cluster,
+    partition: Partition,
+    request: JobRequest,
+    standing: Standing,
+    time_limit_min: int,
+) -> Reject | None:
+    """What EnforcePartLimits refuses at once instead of letting it wait."""
+    account, qos = standing.account, standing.qos
+    allow, deny = partition.allow_accounts, partition.deny_accounts
+    if (allow and account not in allow) or account in deny:
+        return Reject(Errno.ESLURM_INVALID_ACCOUNT)
+    if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
+        return Reject(Errno.ESLURM_INVALID_QOS)
+    sizes = job_sizes(request, None)
+    nodes, cpus = size_of(cluster, partition)
+    if sizes.nodes_min > min(nodes, partition.max_nodes):
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if request.nodes_max and request.nodes_max < partition.min_nodes:
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    if sizes.cpus > cpus and not request.flags & mj.REQ_OVERCOMMIT:
+        return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
+    if limit_in(request, time_limit_min, partition) > partition.max_time_min:
+        return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    wanted = hostlist.expand(request.node_list) if request.node_list else []
+    if any(cluster.node_by_name[name] not in partition.node_ids for name in wanted):
+        return Reject(Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION)
+    return None
+
+
+def _check_memory(
+    cluster: Cluster, partition: Partition, request: JobRequest, chosen: Selection
+) -> Reject | None:
+    """Refuse more memory of a node than MaxMemPerNode; without any default that is all of it."""
+    most = partition.max_mem_per_node_mib
+    if not most:
+        return None
+    sizes = job_sizes(request, partition)
+    if sizes.mem_of_node_mib > most:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    if not sizes.mem_whole_node or least_mem_mib(cluster, partition) <= most:
+        return None
+    if request.flags & mj.REQ_MEM_SET:
+        return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE) if chosen.with_memory else None

@@ -1,0 +1,448 @@
+"""Submission: defaults filled in, every check that needs no waiting, one `JobSubmitted`.
+
+Source: sbatch's manual and what a running Slurm refuses, in which order and with which number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from sys import intern
+
+import msgspec
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.values import option_int
+from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
+from pyslurm_ng.ctld.rules.submission import limits, plugins
+from pyslurm_ng.ctld.rules.submission.account import Standing, standing_of
+from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
+from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
+from pyslurm_ng.ctld.rules.submission.license_names import full_names
+from pyslurm_ng.ctld.rules.submission.place import check_names, check_partitions, node_extra
+from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.job import Dependency, Job, JobRequest
+from pyslurm_ng.model.partition import Partition, opened
+from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.request import features
+from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
+
+_MINUTE_US = 60_000_000
+_TRY_AGAIN = 11
+"""EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
+_MAX_SWITCH_WAIT_S = 300
+_MAX_SUBMIT_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that passed all checks, with what was filled in."""
+
+    request: JobRequest
+    partitions: tuple[Partition, ...]
+    standing: Standing
+    time_limit_min: int
+    array: JobArray | None
+    dependencies: tuple[Dependency, ...]
+    dependency_any: bool
+
+
+def submit_job(cluster: Cluster, message: SubmitJob, context: Context) -> Decision | Reject:
+    """sbatch: accept a batch job. The writer stores script and environment by their digests."""
+    if not message.script:
+        return Reject(Errno.ESLURM_JOB_SCRIPT_MISSING)
+    if len(message.script) > script_limit(context):
+        return Reject(Errno.ESLURM_PATHNAME_TOO_LONG)
+    if message.components:
+        requests = [message.request, *message.components]
+        return _enter_het(cluster, requests, context, message.script, message.environment)
+    return _enter(cluster, message.request, context, message.script, message.environment)
+
+
+def allocate_job(cluster: Cluster, message: AllocateJob, context: Context) -> Decision | Reject:
+    """salloc, srun: accept a job without a script."""
+    if message.request.array:
+        return Reject(Errno.ESLURM_INVALID_ARRAY)
+    if message.components:
+        requests = [message.request, *message.components]
+        return _enter_het(cluster, requests, context, b"", message.environment)
+    return _enter(cluster, message.request, context, b"", message.environment)
+
+
+def script_limit(context: Context) -> int:
+    """Return the largest batch script in bytes: `max_script_size`, 4 MiB by default."""
+    return option_int(context.conf.scheduler_parameters, "max_script_size", 4 << 20)
+
+
+def digest_of(content: bytes) -> str:
+    """Return the name a script or environment is kept under; "" for none."""
+    # Many jobs have the same content, so they share its name.
+    return intern(blake2b(content, digest_size=16).hexdigest()) if content else ""
+
+
+def _enter(
+    cluster: Cluster, request: JobRequest, context: Context, script: bytes, environment: bytes
+) -> Decision | Reject:
+    found = check(cluster, request, context)
+    if isinstance(found, Reject):
+        return found
+    return _decide(cluster, found, context, digest_of(script), digest_of(environment))
+
+
+def _enter_het(
+    cluster: Cluster,
+    requests: Sequence[JobRequest],
+    context: Context,
+    script: bytes,
+    environment: bytes,
+) -> Decision | Reject:
+    """Accept all components of a heterogeneous job under ids that follow one another, or none."""
+    accepted: list[Accepted] = []
+    for request in requests:
+        if request.array:
+            return Reject(Errno.ESLURM_INVALID_ARRAY)
+        if request.reservation != requests[0].reservation:
+            text = "Components of a heterogeneous job must be in the same reservation"
+            return Reject(Errno.ESLURM_RESERVATION_INVALID, text)
+        found = check(cluster, request, context, components=len(requests))
+        if isinstance(found, Reject):
+            return found
+        accepted.append(found)
+    # What keeps one component from starting keeps all.
+    holds = max(request.flags & mj.REQ_HOLD for request in requests)
+    begin_us = max(request.begin_us for request in requests)
+    leader = _free_run(cluster, len(requests))
+    events: list[ev.AnyEvent] = []
+    for offset, found in enumerate(accepted):
+        request = found.request
+        request = msgspec.structs.replace(request, flags=request.flags | holds, begin_us=begin_us)
+        decision = _decide(
+            cluster,
+            replace(found, request=request),
+            context,
+            digest_of(script),
+            digest_of(environment),
+            het=(leader, offset),
+        )
+        events += decision.events
+    ends = [event for event in events if isinstance(event, ev.JobEnded)]
+    if ends:
+        events = [event for event in events if not isinstance(event, ev.JobEnded)]
+        events += [
+            msgspec.structs.replace(ends[0], job_id=leader + offset)
+            for offset in range(len(accepted))
+        ]
+    return Decision(events=events, reply=JobAccepted(leader))
+
+
+def _free_run(cluster: Cluster, count: int) -> int:
+    """Return the first of so many free job ids in a row."""
+    first = free_job_id(cluster)
+    length = 0
+    while length < count:
+        if first + length > cluster.max_job_id:
+            first, length = cluster.first_job_id, 0
+        if first + length in cluster.jobs:
+            first, length = first + length + 1, 0
+        else:
+            length += 1
+    return first
+
+
+def check(
+    cluster: Cluster, request: JobRequest, context: Context, *, components: int = 1
+) -> Accepted | Reject:
+    """Check a request and fill in what it leaves open; `--test-only` stops here.
+
+    Args:
+        components: how many the heterogeneous job has that this is one of: limits count them all.
+    """
+    caller, conf = context.caller, context.conf
+    if not caller.user_name:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    refusal = _check_caller(request, context)
+    if refusal is not None:
+        return refusal
+    plugged = plugins.edited(cluster, request, conf.job_submit_plugins)
+    if isinstance(plugged, Reject):
+        return plugged
+    request = plugged
+    licenses = full_names(cluster, request.licenses, conf)
+    if licenses != request.licenses:
+        request = msgspec.structs.replace(request, licenses=licenses)
+    names = check_names(cluster, request, conf)
+    if isinstance(names, Reject):
+        return names
+    demanded = node_extra(request.extra, conf)
+    if isinstance(demanded, Reject):
+        return demanded
+    if request.node_extra != demanded:
+        request = msgspec.structs.replace(request, node_extra=demanded)
+    standing = standing_of(cluster, request, names, context)
+    if isinstance(standing, Reject):
+        return standing
+    refusal = check_requested(
+        cluster,
+        request.reservation,
+        caller,
+        standing.account,
+        standing.qos,
+        [one.name for one in names],
+    )
+    if refusal is not None:
+        return refusal
+    array = _array(cluster, request, context, components)
+    if isinstance(array, Reject):
+        return array
+    request = _with_defaults(cluster, request, names[0], context)
+    times = _times(request, opened(names[0], standing.qos_record), context.now_us)
+    if isinstance(times, Reject):
+        return times
+    partitions = check_partitions(cluster, request, names, standing, times, context)
+    if isinstance(partitions, Reject):
+        return partitions
+    terms = dependency.parse_dependency(cluster, request.dependency) if request.dependency else None
+    if isinstance(terms, Reject):
+        return terms
+    count = array.count if array is not None else components
+    refusal = limits.check(cluster, request, partitions[0], standing, times, count, context)
+    if refusal is not None:
+        return refusal
+    left, is_any = terms or ((), False)
+    return Accepted(request, partitions, standing, times, array, left, is_any)
+
+
+def _check_caller(request: JobRequest, context: Context) -> Reject | None:
+    """Refuse what only operators and root may ask for, and being somebody else."""
+    caller = context.caller
+    if request.uid not in (NO_VAL, caller.uid):
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
+    if request.gid not in (NO_VAL, caller.gid) and not caller.is_admin:
+        return Reject(Errno.ESLURM_GROUP_ID_MISSING)
+    if request.nice < 0 and not caller.is_operator:
+        return Reject(Errno.ESLURM_INVALID_NICE)
+    if request.priority not in (NO_VAL, 0) and not caller.is_operator:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
+        return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
+    if request.burst_buffer and context.conf.burst_buffer_type:
+        detail = f"--bb: BurstBufferType={context.conf.burst_buffer_type} is not supported yet"
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    if request.flags & mj.REQ_REBOOT and not caller.is_admin:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    return None
+
+
+def _with_defaults(
+    cluster: Cluster, request: JobRequest, partition: Partition, context: Context
+) -> JobRequest:
+    """Fill in what to do with a hopeless dependency, and apply bounds of the configuration."""
+    kills = "kill_invalid_depend" in context.conf.dependency_parameters
+    either = mj.REQ_KILL_INVALID_DEP | mj.REQ_KEEP_INVALID_DEP
+    if kills and not request.flags & either:
+        request = msgspec.structs.replace(request, flags=request.flags | mj.REQ_KILL_INVALID_DEP)
+    request = _with_cpus_for_memory(
+        cluster, request, partition, with_memory=selection(context.conf).with_memory
+    )
+    if "*" in request.constraint:
+        least = features.least_nodes(request.constraint)
+        if request.nodes_min < least and not request.nodes_max:
+            request = msgspec.structs.replace(request, nodes_min=least)
+    words = context.conf.scheduler_parameters
+    longest_line = option_int(words, "max_submit_line_size", _MAX_SUBMIT_LINE_BYTES)
+    if len(request.submit_line) > longest_line:
+        request = msgspec.structs.replace(request, submit_line=request.submit_line[:longest_line])
+    if request.switches:
+        longest_s = option_int(words, "max_switch_wait", _MAX_SWITCH_WAIT_S)
+        request = msgspec.structs.replace(
+            request, switches_wait_s=min(request.switches_wait_s, longest_s)
+        )
+    return request
+
+
+def _with_cpus_for_memory(
+    cluster: Cluster, request: JobRequest, partition: Partition, *, with_memory: bool
+) -> JobRequest:
+    """Turn memory beyond MaxMemPerCPU into more CPUs, of each task or each node.
+
+    Who gets all memory of a node, whichever that is, pays as on the one that costs most.
+    """
+    most = partition.max_mem_per_cpu_mib
+    if not most:
+        return request
+    if request.mem_per_cpu_mib > most:
+        factor = -(-request.mem_per_cpu_mib // most)
+        return msgspec.structs.replace(
+            request,
+            cpus_per_task=max(1, request.cpus_per_task) * factor,
+            mem_per_cpu_mib=-(-request.mem_per_cpu_mib // factor),
+        )
+    sizes = job_sizes(request, partition)
+    cpus = -(-sizes.mem_per_node_mib // most)
+    if sizes.mem_whole_node and (with_memory or request.flags & mj.REQ_MEM_SET):
+        cpus = cpus_for_all_memory(cluster, partition, most)
+    return msgspec.structs.replace(request, mincpus=max(request.mincpus, cpus))
+
+
+def _array(
+    cluster: Cluster, request: JobRequest, context: Context, components: int
+) -> JobArray | Reject | None:
+    """Read the array and see whether its tasks fit into MaxJobCount."""
+    conf = context.conf
+    array = None
+    if request.array:
+        try:
+            array = parse_array(request.array, conf.max_array_size)
+        except ArrayError:
+            return Reject(Errno.ESLURM_INVALID_ARRAY)
+        if array.count > option_int(
+            conf.scheduler_parameters, "max_array_tasks", conf.max_array_size
+        ):
+            return Reject(Errno.ESLURM_INVALID_ARRAY)
+    more = array.count if array is not None else components
+    if len(cluster.jobs) + cluster.unsplit_tasks + more > conf.max_job_count:
+        return Reject(_TRY_AGAIN)
+    return array
+
+
+def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reject:
+    """Return the time limit in minutes; refuse moments that contradict one another."""
+    limit = request.time_limit_min
+    is_given = limit != NO_VAL
+    if not is_given:
+        limit = partition.default_time_min
+        if limit == NO_VAL:
+            limit = partition.max_time_min
+    if request.deadline_us:
+        if request.deadline_us <= now_us:
+            return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+        begin_us = max(now_us, request.begin_us)
+        if begin_us > request.deadline_us:
+            return Reject(
+                Errno.ESLURM_INVALID_TIME_LIMIT,
+                "Incompatible begin and deadline time specification",
+            )
+        left_min = (request.deadline_us - begin_us) // _MINUTE_US
+        least = request.time_min_min if request.time_min_min != NO_VAL else limit
+        if not is_given:
+            limit = min(max(1, left_min), partition.max_time_min)
+        elif least > left_min:
+            return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    if request.time_min_min != NO_VAL and request.time_min_min > limit:
+        return Reject(Errno.ESLURM_INVALID_TIME_MIN_LIMIT)
+    return limit
+
+
+def _decide(
+    cluster: Cluster,
+    found: Accepted,
+    context: Context,
+    script_hash: str,
+    env_hash: str,
+    *,
+    het: tuple[int, int] = (0, 0),
+) -> Decision:
+    """Return the events of an accepted job and the reply that names it.
+
+    Args:
+        het: of a component, its leader's id and its place; ids follow one another.
+    """
+    request, caller, now_us = found.request, context.caller, context.now_us
+    job_id = sum(het) or free_job_id(cluster)
+    begin_us = request.begin_us if request.begin_us > now_us else 0
+    probe = _probe(found, context, job_id, begin_us)
+    terms, is_never = dependency.judge(cluster, probe, dependency.Ends(), now_us)
+    is_held = bool(request.flags & mj.REQ_HOLD) or request.priority == 0
+    if is_held:
+        reason = Reason.JobHeldUser
+    elif is_never:
+        reason = Reason.DependencyNeverSatisfied
+    elif terms:
+        reason = Reason.Dependency
+    else:
+        reason = Reason.BeginTime if begin_us else Reason.NONE
+    submitted = ev.JobSubmitted(
+        time_us=now_us,
+        job_id=job_id,
+        request=request,
+        uid=caller.uid,
+        gid=request.gid if request.gid != NO_VAL else caller.gid,
+        user_name=caller.user_name,
+        group_name=caller.group_name,
+        account=found.standing.account,
+        qos=found.standing.qos,
+        assoc_id=found.standing.assoc_id,
+        partition=",".join(partition.name for partition in found.partitions),
+        time_limit_min=found.time_limit_min,
+        script_hash=script_hash,
+        env_hash=env_hash,
+        reason=int(reason),
+        priority=0 if is_held else request.priority,
+        begin_us=begin_us,
+        eligible_us=0 if terms or begin_us or is_held else now_us,
+        array_pending=found.array.ranges if found.array is not None else (),
+        array_limit=found.array.limit if found.array is not None else 0,
+        array_count=found.array.count if found.array is not None else 0,
+        dependencies=terms,
+        dependency_any=found.dependency_any,
+        requeue=bool(script_hash) and _may_requeue(request, context),
+        alloc_host=request.alloc_node or caller.host,
+        het_job_id=het[0],
+        het_offset=het[1],
+    )
+    events: list[ev.AnyEvent] = [submitted]
+    if is_never and request.flags & mj.REQ_KILL_INVALID_DEP:
+        events.append(
+            ev.JobEnded(
+                time_us=now_us,
+                job_id=job_id,
+                state=JobState.CANCELLED,
+                reason=Reason.DependencyNeverSatisfied,
+            )
+        )
+    elif terms and probe.array_pending:
+        # Of an array that this one follows task by task, some may be over already.
+        probe.dependencies = terms
+        ends = dependency.Ends(taken={job_id})
+        events += dependency.settle(cluster, probe, ends, now_us, None)
+    return Decision(events=events, reply=JobAccepted(job_id))
+
+
+def _may_requeue(request: JobRequest, context: Context) -> bool:
+    if request.flags & (mj.REQ_REQUEUE | mj.REQ_NO_REQUEUE):
+        return bool(request.flags & mj.REQ_REQUEUE)
+    return context.conf.job_requeue
+
+
+def _probe(found: Accepted, context: Context, job_id: int, begin_us: int) -> Job:
+    """Return the job as far as what its dependencies mean for it needs that."""
+    array = found.array
+    return Job(
+        job_id=job_id,
+        request=found.request,
+        uid=context.caller.uid,
+        gid=context.caller.gid,
+        user_name=context.caller.user_name,
+        group_name=context.caller.group_name,
+        submit_us=context.now_us,
+        account=found.standing.account,
+        qos=found.standing.qos,
+        assoc_id=found.standing.assoc_id,
+        partition=found.partitions[0].name,
+        time_limit_min=min(found.time_limit_min, INFINITE),
+        begin_us=begin_us,
+        array_job_id=job_id if array is not None else 0,
+        array_pending=array.ranges if array is not None else (),
+        dependencies=found.dependencies,
+        dependency_any=found.dependency_any,
+    )
+
+
+__all__ = ["Accepted", "allocate_job", "check", "digest_of", "script_limit", "submit_job"]

@@ -1,0 +1,1 @@
+r"""What `scontrol update` changes: jobs, nodes, partitions."""

@@ -1,0 +1,1 @@
+"""When passes run, in which thread, and what becomes of their plans."""

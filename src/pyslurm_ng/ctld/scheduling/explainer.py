@@ -1,0 +1,196 @@
+"""Answers ExplainJob: the loop takes a snapshot, a thread of its own plans and reads the journal.
+
+Not the scheduler's thread, so that questions never delay a pass; and few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld import job_filter
+from pyslurm_ng.ctld.queries.explained import explained
+from pyslurm_ng.ctld.queries.views import Audience
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.submission import submit
+from pyslurm_ng.ctld.scheduling.job_history import JobHistory, read_history
+from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.job_views import may_be_considered
+from pyslurm_ng.sched.reasons.explain import Outlook, outlook
+from pyslurm_ng.wire.query_messages import ExplainJob
+from pyslurm_ng.wire.stream import Call
+
+Work = Callable[[], "tuple[Outlook | None, JobHistory]"]
+Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
+
+_TRY_AGAIN = 11  # EAGAIN
+_MOST_AT_ONCE = 16
+_LONGEST_NS = 1_800_000_000  # then the answer is what is known by then
+_MOST_PARTITIONS = 16  # other ones to try
+_MOST_QOS = 8
+
+
+class Explainer:
+    """Answers questions about jobs.
+
+    `run` does the work in a thread, then calls `done`, or `failed`, on the loop.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        soft: Soft,
+        scheduler: Scheduler,
+        journal: Path,
+        context: Callable[[Caller], Context],
+        run: Callable[[Work, Done, Callable[[BaseException], None]], None],
+        bug: Callable[[str, BaseException], None],
+    ) -> None:
+        self._writer = writer
+        self._soft = soft
+        self._scheduler = scheduler
+        self._journal = journal
+        self._context = context
+        self._run = run
+        self._bug = bug
+        self._open = 0
+        self._planner = Planner()  # the questions' own; one is worked on at a time
+
+    def handle(self, call: Call, caller: Caller) -> None:
+        """Find the job and begin to look; the answer follows."""
+        request = call.request
+        assert isinstance(request, ExplainJob)
+        context = self._context(caller)
+        job = self._find(request.job, context.conf, caller)
+        if job is None:
+            self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
+            return
+        if self._open >= _MOST_AT_ONCE:
+            text = f"{_MOST_AT_ONCE} explanations are being worked out; ask again"
+            self._writer.refuse(call, Reject(_TRY_AGAIN, text))
+            return
+        self._open += 1
+        job_id = job.job_id
+
+        def done(found: tuple[Outlook | None, JobHistory]) -> None:
+            self._open -= 1
+            cluster, now = self._writer.cluster, self._context(caller).now_us
+            current = cluster.jobs.get(job_id)
+            if current is None:
+                self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
+                return
+            view, history = found
+            if current.state != JobState.PENDING:
+                view = None  # it has started meanwhile
+            audience = Audience(cluster, context.conf.private_data, caller, show_all=True)
+            answer = explained(
+                cluster,
+                self._soft,
+                current,
+                view,
+                history.lines,
+                history.begin_us,
+                now,
+                request.job,
+                audience.sees_job,
+            )
+            self._writer.when_durable(lambda: call.reply(answer))
+
+        def failed(error: BaseException) -> None:
+            self._open -= 1
+            self._bug(f"bug while explaining job {job_id}", error)
+            call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
+
+        self._run(self._work(job, context), done, failed)
+
+    def _find(self, text: str, conf: SlurmConf, caller: Caller) -> Job | None:
+        cluster = self._writer.cluster
+        parts, _ = job_filter.find_jobs(cluster, [text])
+        audience = Audience(cluster, conf.private_data, caller, show_all=True)
+        seen = [job for job, _ in parts if audience.sees_job(job)]
+        waiting = [job for job in seen if job.state == JobState.PENDING]
+        return next(iter(waiting or seen), None)
+
+    def _work(self, job: Job, context: Context) -> Work:
+        """Return what the thread is to do, with all that it needs of the cluster."""
+        cluster = self._writer.cluster
+        job_id, journal, policy = job.job_id, self._journal, self._scheduler.policy
+        names = {node.node_id: node.spec.name for node in cluster.living_nodes()}
+        is_waiting = job.state == JobState.PENDING
+        if not is_waiting or not may_be_considered(job):
+            return lambda: (None, read_history(journal, job_id, names))
+        view = self._scheduler.look()
+        partitions = other_partitions(cluster, job, context)
+        qos = other_qos(cluster, job, context)
+        due_ns = monotonic_ns() + _LONGEST_NS
+
+        def work() -> tuple[Outlook | None, JobHistory]:
+            found = outlook(
+                view,
+                policy,
+                job_id,
+                partitions,
+                view.fairshare,
+                lambda: monotonic_ns() > due_ns,
+                self._planner,
+                qos,
+            )
+            return found, read_history(journal, job_id, names)
+
+        return work
+
+
+def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
+    """Return the partitions in which the submit rule would take the same request from its user.
+
+    Only the user's own question is judged by their groups; an operator is shown those open to all.
+    """
+    own = job.partition.split(",")
+    found: list[str] = []
+    caller = context.caller
+    audience = Audience(cluster, context.conf.private_data, caller, show_all=False)
+    for name, partition in cluster.partitions.items():
+        if name in own or partition.state != "UP" or len(found) >= _MOST_PARTITIONS:
+            continue
+        if not audience.sees_partition(partition):
+            continue
+        if caller.uid != job.uid:
+            if not (partition.allow_groups or partition.allow_accounts or partition.root_only):
+                found.append(name)
+            continue
+        request = changed_request(job.request, partition=name, dependency="", array="")
+        if _is_taken(cluster, request, context):
+            found.append(name)
+    return found
+
+
+def other_qos(cluster: Cluster, job: Job, context: Context) -> list[str]:
+    """Return the QOS with which the submit rule would take the same request from its user.
+
+    An operator who asks is shown those that the job's association lists.
+    """
+    assoc = cluster.assocs.get(job.assoc_id)
+    listed = assoc.qos if assoc is not None else ()
+    found: list[str] = []
+    for name in listed or sorted(cluster.qos):
+        if name == job.qos or name not in cluster.qos or len(found) >= _MOST_QOS:
+            continue
+        request = changed_request(job.request, qos=name, dependency="", array="")
+        is_own = context.caller.uid == job.uid
+        if name in listed if not is_own else _is_taken(cluster, request, context):
+            found.append(name)
+    return found
+
+
+def _is_taken(cluster: Cluster, request: JobRequest, context: Context) -> bool:
+    return not isinstance(submit.check(cluster, request, context), Reject)

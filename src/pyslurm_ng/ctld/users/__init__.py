@@ -1,0 +1,1 @@
+"""What is asked of the user directory, where that may block."""

@@ -1,0 +1,110 @@
+"""Names and groups of users, looked up where that may block and kept for a while."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.users.lookups import RunInThread
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.auth import Peer
+
+_MOST_KEPT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One user as the system's directory knows him; names are "" for an unknown id."""
+
+    uid: int
+    gid: int
+    user_name: str
+    group_name: str
+    groups: tuple[str, ...]
+
+
+def look_up(uid: int, gid: int) -> Person:
+    """Ask the system's user directory; may block for as long as the directory does."""
+    try:
+        name = pwd.getpwuid(uid).pw_name
+        groups = tuple(_group_name(number) for number in os.getgrouplist(name, gid))
+    except (KeyError, OSError):
+        # Unknown, or a directory that does not answer: nobody with rights, and soon asked again.
+        return Person(uid, gid, "", "", ())
+    return Person(uid, gid, name, _group_name(gid), groups)
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except (KeyError, OSError):
+        return str(gid)
+
+
+class Identities:
+    """Callers by uid and gid, fresh for `keep_us` (GroupUpdateTime)."""
+
+    def __init__(self, run: RunInThread, service_uid: int, keep_us: int) -> None:
+        self._run = run
+        self._service_uid = service_uid
+        self.keep_us = keep_us
+        self._known: dict[tuple[int, int], tuple[int, Person]] = {}
+        self._asked: dict[tuple[int, int], list[Callable[[Person], None]]] = {}
+
+    def find(self, peer: Peer, now_us: int, done: Callable[[Person], None]) -> None:
+        """Call `done` with the person, now if he is known, else when the directory answered."""
+        key = (peer.uid, peer.gid)
+        known = self._known.get(key)
+        if known is not None and now_us - known[0] < self.keep_us:
+            done(known[1])
+            return
+        waiting = self._asked.get(key)
+        if waiting is not None:
+            waiting.append(done)
+            return
+        self._asked[key] = [done]
+
+        def answered(person: Person) -> None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            if person.user_name:
+                self._known[key] = (now_us, person)
+            for tell in self._asked.pop(key):
+                tell(person)
+
+        self._run(lambda: look_up(*key), answered)
+
+    def caller(self, cluster: Cluster, person: Person, peer: Peer) -> Caller:
+        """Return what rules may know of who asks; rights come from accounting's user records."""
+        is_admin = person.uid in (0, self._service_uid)
+        is_operator = is_admin
+        record = cluster.users.get(person.user_name)
+        if record is not None and not is_admin:
+            is_admin = record.admin_level == "Administrator"
+            is_operator = is_admin or record.admin_level == "Operator"
+        return Caller(
+            uid=person.uid,
+            gid=person.gid,
+            user_name=person.user_name,
+            group_name=person.group_name,
+            groups=person.groups,
+            is_admin=is_admin,
+            is_operator=is_operator,
+            host=peer.host,
+            pid=peer.pid,
+        )
+
+    def name_of(self, uid: int) -> str:
+        """Return the name of a user who has asked for something lately, or ""."""
+        for (known_uid, _), (_, person) in self._known.items():
+            if known_uid == uid:
+                return person.user_name
+        return ""
+
+    def forget(self) -> None:
+        """Ask the directory anew for everybody, as a reconfigure does."""
+        self._known.clear()

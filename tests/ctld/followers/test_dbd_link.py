@@ -1,0 +1,237 @@
+"""The link to slurmdbd: everything arrives once, whatever goes away in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
+from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, RegisterCluster
+from pyslurm_ng.wire.stream import StreamServer
+from tests.dbd.accounting_room import at, configured, manage, submitted
+from tests.journal.journal_room import Room as JournalRoom
+
+T = at("12:00:00")
+NOW_US = 1_800_000_000_000_000
+
+
+def identity(role: str) -> Identity:
+    key = Key.from_secret(b"k" * 64)
+    authenticator = TokenAuthenticator(key, "demo", "ctl", 0, lambda: NOW_US)
+    return Identity(
+        authenticator, KeyCredentialSigner(key), Peer(0, 0, 0, role, "ctl", "ctl", "own")
+    )
+
+
+class Accounting:
+    """A slurmdbd on the test's own loop that can be stopped and started."""
+
+    def __init__(self, place: Path) -> None:
+        self.path = str(place / "dbd.sock")
+        self.database = Database(sqlite_url(f"{place}/acct.sqlite"))
+        self.database.open()
+        self._log = DaemonLog("slurmdbd")
+        self._log.stderr_level = QUIET
+
+    async def start(self) -> None:
+        self._service = Service(
+            self.database,
+            Settings("ctl", 0, frozenset(), ()),
+            self._log,
+            on_shutdown=lambda: None,
+            on_reconfigure=lambda: None,
+        )
+        self._server = StreamServer(
+            self._service.handle,
+            audience="slurmdbd",
+            host="ctl",
+            service_uid=0,
+            authenticator=identity("slurmdbd").authenticator,
+        )
+        await self._server.listen_unix(self.path)
+
+    async def stop(self) -> None:
+        await self._server.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._service.close)
+
+    def job_ids(self) -> list[int]:
+        with self.database.read() as connection:
+            query = sa.select(schema.jobs.c.job_id).order_by(schema.jobs.c.job_index)
+            return list(connection.execute(query).scalars())
+
+
+class Controller:
+    """A journal and the link that sends it."""
+
+    def __init__(self, place: Path, accounting: Accounting, segment_bytes: int = 64 << 20) -> None:
+        log = DaemonLog("slurmctld")
+        log.stderr_level = QUIET
+        (place / "state").mkdir()
+        self.room = JournalRoom(place / "state")
+        self.writer = self.room.start(segment_bytes=segment_bytes)
+        self.updates: list[AssociationUpdate] = []
+        self.link = DbdLink(
+            identity=identity("slurmctld"),
+            place=Place((accounting.path,), "127.0.0.1", 1),
+            registration=RegisterCluster("demo", "ctl", 6817, "journal-1"),
+            journal=self.room.layout.journal,
+            durable=lambda: self.writer.durable,
+            on_update=self.updates.append,
+            log=log,
+        )
+        self.task = asyncio.get_running_loop().create_task(self.link.run())
+
+    async def write(self, *events: ev.AnyEvent) -> int:
+        sequence = self.writer.append(ev.encode_batch(list(events)))
+        await until(lambda: self.writer.durable >= sequence)
+        self.link.wake()
+        return sequence
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        self.writer.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is so; a test that waits for ever is cut from outside."""
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def play(place: Path, story: Callable[[Accounting, Controller], Awaitable[None]],
+         segment_bytes: int = 64 << 20) -> Accounting:  # fmt: skip
+    """Run a story of a slurmdbd and a controller."""
+    accounting = Accounting(place)
+
+    async def main() -> None:
+        await accounting.start()
+        controller = Controller(place, accounting, segment_bytes)
+        try:
+            await asyncio.wait_for(story(accounting, controller), 60)
+        finally:
+            await controller.close()
+            await accounting.stop()
+
+    asyncio.run(main())
+    return accounting
+
+
+def test_what_was_written_before_and_after_contact_is_stored(tmp_path: Path) -> None:
+    """The backlog first, then each batch as it comes."""
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        await controller.write(configured(T))
+        for job_id in range(1, 30):
+            last = await controller.write(submitted(T, job_id))
+        await until(lambda: controller.link.acknowledged == last)
+        assert controller.link.backlog == 0
+        assert controller.link.is_connected
+
+    assert play(tmp_path, story).job_ids() == list(range(1, 30))
+
+
+def test_slurmdbd_may_be_away_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    """RELIABILITY 48: the journal is the queue; several segments of it, too."""
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        await controller.write(configured(T))
+        for round_number in range(4):
+            for job_id in range(1, 6):
+                last = await controller.write(submitted(T, 10 * round_number + job_id))
+                if job_id == 2:
+                    await accounting.stop()
+            await accounting.start()
+        await until(lambda: controller.link.acknowledged == last)
+
+    expected = [10 * number + job_id for number in range(4) for job_id in range(1, 6)]
+    assert play(tmp_path, story, segment_bytes=4096).job_ids() == expected
+
+
+def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
+    """The first contact brings everything, a change only itself, and only once."""
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        await until(lambda: bool(controller.updates))
+        assert controller.updates[0].is_full
+        loop = asyncio.get_running_loop()
+        for line in ("add account chem", "add user bob account=chem"):
+            await loop.run_in_executor(None, manage, accounting.database, line)
+            # Changes made beside the daemon are not announced; the daemon's own are.
+            accounting._service._tell_all()
+            known = len(controller.updates)
+            await until(lambda known=known: len(controller.updates) > known)  # type: ignore[misc]
+        assert not controller.updates[1].is_full
+        assert [one.account for one in controller.updates[1].associations] == ["chem"]
+        assert [one.user for one in controller.updates[2].associations] == ["bob"]
+        assert [one.name for one in controller.updates[2].users] == ["bob"]
+
+    play(tmp_path, story)
+
+
+def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
+    """A restarted controller is told everything; its journal must not grow by that."""
+    cluster = Cluster()
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        await until(lambda: bool(controller.updates))
+
+    accounting = play(tmp_path, story)
+    for line in ("add account chem", "add user bob account=chem", "add qos high"):
+        manage(accounting.database, line)
+    from pyslurm_ng.dbd.updates import association_update
+
+    def snapshot(version: int = 0, store: str = "") -> AssociationUpdate:
+        with accounting.database.read() as connection:
+            found = association_update(connection, "demo", store, version)
+        assert found is not None
+        return found
+
+    full = snapshot()
+    events = mirror(cluster, full, T)
+    assert [type(event) for event in events] == [ev.QosChanged, ev.AssocChanged]
+    apply_all(cluster, events)
+    assert {assoc.user for assoc in cluster.assocs.values()} == {"", "root", "bob"}
+    assert mirror(cluster, full, T) == []
+    manage(accounting.database, "delete user bob")
+    manage(accounting.database, "delete qos high")
+    apply_all(cluster, mirror(cluster, snapshot(full.version, full.store_id), T))
+    assert {assoc.user for assoc in cluster.assocs.values()} == {"", "root"}
+    assert list(cluster.qos) == ["normal"]
+    # The same by a full snapshot: what is not named is gone.
+    apply_all(cluster, mirror(cluster, full, T))
+    assert "high" in cluster.qos
+    apply_all(cluster, mirror(cluster, snapshot(), T))
+    assert "high" not in cluster.qos
+    assert "bob" not in cluster.users
+
+
+def test_users_may_not_send_journal_batches(tmp_path: Path) -> None:
+    """RELIABILITY 57: only a controller writes the books."""
+    from pyslurm_ng.wire.dbd_messages import JournalBatch
+    from pyslurm_ng.wire.stream_client import LinkError, connect_link
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        key = identity("user")
+        user = Identity(key.authenticator, key.signer, Peer(1001, 1001, 0, "user", "l", "l", "own"))
+        link = await connect_link(user, "slurmdbd", path=accounting.path)
+        with pytest.raises(LinkError, match="permission denied"):
+            await link.request(JournalBatch("demo", "journal-1", 0, []), 5)
+        with pytest.raises(LinkError, match="permission denied"):
+            await link.request(RegisterCluster("demo", "evil", 1, "other"), 5)
+        link.close()
+
+    play(tmp_path, story)

@@ -1,0 +1,92 @@
+"""slurmctld.log: one line for each thing an administrator looks for."""
+
+from __future__ import annotations
+
+from pyslurm_ng.ctld.followers.event_log import EventLog
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
+from pyslurm_ng.model.states import JobState
+from tests.model.clusters import START_US, cluster_of, submit
+
+
+class Lines:
+    """A log in memory."""
+
+    def __init__(self, level: int = 3) -> None:
+        self.level = level
+        self.lines: list[str] = []
+
+    def info(self, text: str) -> None:
+        self.lines.append(text)
+
+    def error(self, text: str) -> None:
+        self.lines.append("error: " + text)
+
+
+def lines_of(*events: ev.AnyEvent, level: int = 3) -> list[str]:
+    cluster = cluster_of()
+    submit(cluster, JobRequest())
+    lines = Lines(level)
+    EventLog(cluster, lines, Lines(0)).applied(events)
+    return lines.lines
+
+
+def test_ends_of_jobs_name_status_and_state() -> None:
+    """As Slurm writes them, so that existing searches find them."""
+    completing = ev.JobCompleting(START_US, 1, JobState.FAILED, 256, 0, 1, ())
+    ended = ev.JobEnded(START_US, 1, JobState.FAILED, 256)
+    assert lines_of(completing, ended) == [
+        "_job_complete: JobId=1 WEXITSTATUS 1",
+        "_job_complete: JobId=1 done (FAILED)",
+    ]
+
+
+def test_a_killed_script_names_its_signal_and_a_time_limit_its_state() -> None:
+    """Exit codes say nothing about either."""
+    killed = ev.JobCompleting(START_US, 1, JobState.FAILED, 9, 0, 1, ())
+    late = ev.JobCompleting(START_US, 1, JobState.TIMEOUT, 0, 0, 1, ())
+    assert lines_of(killed, late) == [
+        "_job_complete: JobId=1 WTERMSIG 9",
+        "_job_complete: JobId=1 TIMEOUT",
+    ]
+
+
+def test_lost_nodes_are_errors() -> None:
+    """Folded names, reason, and the return in a line of its own."""
+    down = ev.NodesDown(START_US, (0, 1, 2), "Not responding")
+    back = ev.NodesSilent(START_US, (3,), silent=False)
+    assert lines_of(down, back) == [
+        "error: Nodes n[1-3] set DOWN: Not responding",
+        "Node n4 now responding",
+    ]
+
+
+def test_a_quiet_log_costs_nothing() -> None:
+    """Below info no line is even made."""
+    assert lines_of(ev.NodesSilent(START_US, (3,), silent=True), level=2) == []
+
+
+def test_the_schedulers_log_has_only_its_lines() -> None:
+    """SlurmSchedLogFile; they are in slurmctld.log, too."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest())
+    every, scheduling = Lines(), Lines()
+    started = ev.JobAllocated(START_US, 1, "main", (NodeAlloc(0, 1, b"\x01", 0),), 0, 1, 1)
+    ended = ev.JobEnded(START_US, 1, JobState.CANCELLED)
+    EventLog(cluster, every, scheduling).applied([started, ended])
+    assert len(every.lines) == 2
+    assert scheduling.lines == ["sched: Allocate JobId=1 NodeList=n1 #CPUs=1 Partition=main"]
+
+
+def test_nodes_that_are_no_longer_configured_are_counted() -> None:
+    """Their jobs are lost to the very reconfiguration that took their names."""
+    cluster = cluster_of()
+    gone = cluster.node_by_name.pop("n2")
+    cluster.nodes[gone] = None
+    lines = Lines()
+    down = [ev.NodesDown(START_US, ids, "Node removed") for ids in ((gone,), (0, gone))]
+    EventLog(cluster, lines, Lines(0)).applied(down)
+    assert lines.lines == [
+        "error: Nodes (1 removed) set DOWN: Node removed",
+        "error: Nodes n1,(1 removed) set DOWN: Node removed",
+    ]

@@ -1,0 +1,303 @@
+"""Usage of associations and QOS as the controller counts it, and jobs that run out of minutes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pyslurm_ng.ctld.followers.usage_index import UsageIndex
+from pyslurm_ng.ctld.rules import job_end, timers
+from pyslurm_ng.ctld.rules.calendar import UTC
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.assoc import Association, Limits, Qos
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.model.clusters import START_US, cluster_of, conf_of
+from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, job
+
+
+def started(parent: Limits, quality: Qos) -> tuple[Cluster, UsageIndex, Job]:
+    """Return a cluster where one job of account physics holds a node of two CPUs."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    job_id = job(cluster, 1, 600)
+    one = cluster.jobs[job_id]
+    one.assoc_id, one.qos = 2, quality.name
+    apply(cluster, ev.QosChanged(START_US, changed=(quality,)))
+    changed = (
+        Association(1, "physics", limits=parent),
+        Association(2, "physics", "ann", parent_id=1),
+    )
+    apply(cluster, ev.AssocChanged(START_US, changed=changed, version=1))
+    index = UsageIndex(cluster)
+    for start in Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES))).starts:
+        events = dispatch(cluster, start, START_US)
+        apply_all(cluster, events)
+        index.applied(events)
+    return cluster, index, one
+
+
+PLAIN = Qos(1, "normal")
+
+
+@pytest.mark.parametrize(
+    ("parent", "minutes"),
+    [
+        (Limits(grp_tres_mins={"cpu": 20}), 10),
+        (Limits(grp_wall_min=15), 15),
+        (Limits(max_tres_mins_per_job={"cpu": 30}), 15),
+    ],
+)
+def test_a_job_ends_when_its_minutes_are_used_up(parent: Limits, minutes: int) -> None:
+    """As at its time limit, and not before."""
+    cluster, index, one = started(parent, PLAIN)
+    assert index.run_out(START_US + (minutes - 1) * MINUTE_US) == ()
+    now_us = START_US + minutes * MINUTE_US
+    found = index.run_out(now_us)
+    assert found == (one.job_id,)
+    events = timers.due(cluster, conf_of(WHOLE_NODES), {}, now_us, (), found)
+    (end,) = [event for event in events if isinstance(event, ev.JobCompleting)]
+    assert (end.job_id, end.state, end.reason) == (one.job_id, JobState.TIMEOUT, Reason.TimeLimit)
+
+
+def test_usage_factor_counts_more_or_less() -> None:
+    """Twice the minutes at a factor of two."""
+    double = Qos(1, "normal", usage_factor_millionths=2_000_000)
+    _, index, one = started(Limits(grp_tres_mins={"cpu": 20}), double)
+    assert index.run_out(START_US + 5 * MINUTE_US) == (one.job_id,)
+
+
+def test_what_has_ended_goes_on_to_count() -> None:
+    """For this controller, and for one that begins while the job is remembered."""
+    cluster, index, one = started(Limits(grp_tres_mins={"cpu": 20}), PLAIN)
+    now_us = START_US + 10 * MINUTE_US
+    ended = [
+        ev.JobCompleting(now_us, one.job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
+        ev.JobEnded(now_us, one.job_id, JobState.COMPLETED, 0),
+    ]
+    apply_all(cluster, ended)
+    index.applied(ended)
+    next_id = job(cluster, 1, 5)
+    cluster.jobs[next_id].assoc_id = 2
+    for known in (index, UsageIndex(cluster)):
+        view = snapshot(cluster, now_us)
+        (waiting,) = view.waiting
+        limits = known.quotas(now_us)
+        assert limits is not None
+        rules = policy(conf_of(WHOLE_NODES))
+        plan = Planner()(replace(view, limits=limits), rules)
+        assert plan.waits[waiting.job_id].reason is Reason.AssocGrpCPUMinutesLimit
+
+
+def ends(cluster: Cluster, index: UsageIndex, job_id: int, now_us: int) -> None:
+    """Let a running job end."""
+    told(
+        cluster,
+        index,
+        ev.JobCompleting(now_us, job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
+        ev.JobEnded(now_us, job_id, JobState.COMPLETED, 0),
+    )
+
+
+def told(cluster: Cluster, index: UsageIndex, *events: ev.AnyEvent) -> None:
+    """Let all hear of what has happened, as it comes out of a journal."""
+    heard = ev.decode_batch(ev.encode_batch(list(events)))
+    apply_all(cluster, heard)
+    index.applied(heard)
+
+
+def used_min(index: UsageIndex, now_us: int, owner: tuple[str, int | str]) -> tuple[float, float]:
+    """Return wall minutes and CPU minutes of an owner."""
+    spent = index.counted(now_us)[1](owner)
+    return round(spent.wall_s / 60, 2), round(spent.tres_s.get("cpu", 0) / 60, 2)
+
+
+OWNERS: list[tuple[str, int | str]] = [("assoc", 1), ("assoc", 2), ("qos", "normal")]
+NEVER_FADES = f"{WHOLE_NODES}\nPriorityDecayHalfLife=0\n"
+
+
+@pytest.mark.parametrize("is_purged", [False, True])
+def test_usage_outlives_the_job_and_the_controller(is_purged: bool) -> None:
+    """What was written down counts once, whether or not its jobs are still remembered."""
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf_of(NEVER_FADES))
+    ends(cluster, index, one.job_id, START_US + 10 * MINUTE_US)
+    now_us = START_US + 16 * MINUTE_US
+    (kept,) = index.due(now_us, UTC)
+    told(cluster, index, kept)
+    assert index.due(now_us, UTC) == []
+    if is_purged:
+        told(cluster, index, *timers.purge(cluster, conf_of(NEVER_FADES), now_us))
+        assert not cluster.jobs
+    again = Cluster.from_bytes(cluster.to_bytes())
+    assert again.digest() == cluster.digest()
+    for known in (index, UsageIndex(again, conf_of(NEVER_FADES))):
+        assert [used_min(known, now_us, owner) for owner in OWNERS] == [(10, 20)] * 3
+
+
+def test_usage_is_written_down_before_its_job_is_purged() -> None:
+    """However young jobs are forgotten."""
+    conf = conf_of(f"{NEVER_FADES}MinJobAge=2\n")
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf)
+    now_us = START_US + 10 * MINUTE_US
+    ends(cluster, index, one.job_id, now_us)
+    while one.job_id in cluster.jobs:
+        now_us += 700_000
+        told(cluster, index, *index.due(now_us, UTC))
+        told(cluster, index, *timers.purge(cluster, conf, now_us))
+    again = UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)
+    assert used_min(again, now_us, ("assoc", 1)) == (10, 20)
+
+
+def test_usage_of_a_run_before_a_requeue_is_written_down_at_once() -> None:
+    """The job's record says nothing of it any more."""
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf_of(NEVER_FADES))
+    now_us = START_US + 10 * MINUTE_US
+    told(
+        cluster,
+        index,
+        ev.JobCompleting(now_us, one.job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
+        ev.JobRequeued(now_us, one.job_id, 2, now_us + MINUTE_US),
+    )
+    told(cluster, index, *index.due(now_us + 1_000_000, UTC))
+    again = UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf_of(NEVER_FADES))
+    assert used_min(again, now_us + MINUTE_US, ("assoc", 2)) == (10, 20)
+
+
+def test_usage_fades_after_a_restart_and_not_where_the_qos_says_so() -> None:
+    """By PriorityDecayHalfLife, here an hour."""
+    conf = conf_of(f"{WHOLE_NODES}\nPriorityDecayHalfLife=1:00:00\n")
+    cluster, index, one = started(Limits(), Qos(1, "normal", flags=("NoDecay",)))
+    index.adopt(conf)
+    ends(cluster, index, one.job_id, START_US + 60_000_000)
+    told(cluster, index, *index.due(START_US + 600_000_000, UTC))
+    now_us = START_US + 61 * MINUTE_US
+    again = UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)
+    for known in (index, again):
+        assert used_min(known, now_us, ("qos", "normal")) == (1, 2)
+        wall_min, cpu_min = used_min(known, now_us, ("assoc", 1))
+        assert (wall_min, cpu_min) == (pytest.approx(0.5, abs=0.02), pytest.approx(1, abs=0.03))
+
+
+def test_a_new_half_life_changes_nothing_of_what_has_faded() -> None:
+    """It holds from then on only."""
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf_of(f"{WHOLE_NODES}\nPriorityDecayHalfLife=1:00:00\n"))
+    ends(cluster, index, one.job_id, START_US + MINUTE_US)
+    now_us = START_US + 61 * MINUTE_US
+    apply(cluster, ev.JobEligible(now_us, job(cluster, 1, 5)))
+    cluster.time_us = now_us
+    before = used_min(index, now_us, ("assoc", 1))
+    index.adopt(conf_of(NEVER_FADES))
+    assert used_min(index, now_us + 600 * MINUTE_US, ("assoc", 1)) == before
+
+
+def test_usage_is_reset_when_its_period_is_over() -> None:
+    """Of what runs, only the part after midnight counts from then on."""
+    conf = conf_of(f"{NEVER_FADES}PriorityUsageResetPeriod=DAILY\n")
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf)
+    cluster.time_us = START_US
+    index = UsageIndex(cluster, conf)
+    day_us = 24 * 60 * MINUTE_US
+    midnight_us = START_US - START_US % day_us + day_us
+    assert index.due(midnight_us - 1, UTC) == []
+    (reset,) = index.due(midnight_us, UTC)
+    assert isinstance(reset, ev.UsageReset)
+    told(cluster, index, reset)
+    assert index.due(midnight_us + 1, UTC) == []
+    now_us = midnight_us + 3 * MINUTE_US
+    for known in (index, UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)):
+        assert used_min(known, now_us, ("assoc", 1)) == (3, 6)
+    ends(cluster, index, one.job_id, now_us)
+    for known in (index, UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)):
+        assert used_min(known, now_us, ("assoc", 1)) == (3, 6)
+    (later,) = index.due(midnight_us + day_us, UTC)
+    assert isinstance(later, ev.UsageReset)
+
+
+def test_usage_is_reset_at_the_start_when_the_period_is_now() -> None:
+    """And when the configuration is read again."""
+    conf = conf_of(f"{NEVER_FADES}PriorityUsageResetPeriod=NOW\n")
+    _, index, _ = started(Limits(), PLAIN)
+    index.adopt(conf)
+    for _ in range(2):
+        (reset,) = index.due(START_US + MINUTE_US, UTC)
+        assert isinstance(reset, ev.UsageReset)
+        assert index.due(START_US + 2 * MINUTE_US, UTC) == []
+        index.adopt(conf)
+
+
+def test_whoever_leaves_accounting_takes_along_what_was_used() -> None:
+    """Nothing grows for ever."""
+    cluster, index, one = started(Limits(), PLAIN)
+    ends(cluster, index, one.job_id, START_US + MINUTE_US)
+    told(cluster, index, *index.due(START_US + 600_000_000, UTC))
+    assert list(cluster.usage) == [("assoc", 2), ("assoc", 1), ("qos", "normal")]
+    told(cluster, index, ev.AssocChanged(START_US, removed=(2,), version=2))
+    told(cluster, index, ev.UsageKept(START_US + 900_000_000, START_US + 800_000_000, ()))
+    assert list(cluster.usage) == [("assoc", 1), ("qos", "normal")]
+
+
+def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
+    """What was counted for one pass is changed by events, and made anew for other limits."""
+    cluster, index, one = started(Limits(grp_jobs=1), PLAIN)
+
+    def counted() -> int:
+        quotas = index.quotas(START_US)
+        assert quotas is not None
+        return quotas.used()["assoc", 1].jobs
+
+    assert counted() == counted() == 1
+
+    def happen(*events: ev.AnyEvent) -> None:
+        apply_all(cluster, events)
+        index.applied(events)
+
+    happen(*job_end.complete(cluster, one, JobState.COMPLETED, START_US))
+    assert counted() == 1  # its node cleans up
+    happen(ev.DutiesDone(START_US, tuple((0, duty_id) for duty_id in cluster.duties[0])))
+    happen(*job_end.finish(cluster, one, JobState.COMPLETED, 0, one.flags, START_US))
+    assert counted() == 0
+    apply(cluster, ev.QosChanged(START_US, changed=(Qos(1, "normal", limits=Limits(grp_jobs=3)),)))
+    quotas = index.quotas(START_US)
+    assert quotas is not None
+    assert quotas.used().get(("assoc", 1)) is None
+
+
+def test_percentages_of_a_qos_hold_in_a_pass() -> None:
+    """A quarter of eight CPUs is what one node has."""
+    quarter = Qos(1, "normal", flags=("Relative",), limits=Limits(grp_tres={"cpu": 25}))
+    cluster, index, _ = started(Limits(), quarter)
+    next_id = job(cluster, 1, 5)
+    cluster.jobs[next_id].qos = "normal"
+    limits = index.quotas(START_US)
+    assert limits is not None
+    view = replace(snapshot(cluster, START_US), limits=limits)
+    plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
+    assert plan.waits[next_id].reason is Reason.QOSGrpCpuLimit
+    assert "may hold 2 of cpu" in plan.waits[next_id].text
+
+
+@pytest.mark.parametrize(("minutes", "may"), [(4, False), (5, True), (700, True)])
+def test_minutes_to_come_grow_less_as_jobs_run(minutes: int, *, may: bool) -> None:
+    """Two CPUs for ten hours leave room for ten more minutes when five have passed."""
+    cluster, index, _ = started(Limits(grp_tres_run_mins={"cpu": 1200}), PLAIN)
+    next_id = job(cluster, 1, 5)
+    cluster.jobs[next_id].assoc_id = 2
+    now_us = START_US + minutes * MINUTE_US
+    limits = index.quotas(now_us)
+    assert limits is not None
+    view = replace(snapshot(cluster, now_us), limits=limits)
+    plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
+    assert [start.job_id for start in plan.starts] == [next_id] * may
+    if not may:
+        assert plan.waits[next_id].reason is Reason.AssocGrpCPURunMinutesLimit

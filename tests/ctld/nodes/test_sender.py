@@ -1,0 +1,309 @@
+"""Orders leave when durable, again when unanswered, and never for a duty that is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.nodes.credentials import Credentials
+from pyslurm_ng.ctld.nodes.node_service import NodeService
+from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
+from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.node_loss import nodes_down
+from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.auth import Key, KeyCredentialSigner, Peer
+from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
+from tests.ctld.test_writer import MemoryJournal
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+
+SCRIPT = b"#!/bin/sh\ntrue\n"
+SIGNER = KeyCredentialSigner(Key.from_secret(b"k" * 32))
+
+
+class FakeWire:
+    """Keeps what was sent; nodes may be away or busy."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, msgspec.Struct]] = []
+        self.error: Exception | None = None
+
+    def send(self, peer: str, message: msgspec.Struct) -> None:
+        if self.error is not None:
+            raise self.error
+        self.sent.append((peer, message))
+
+
+class SteppedClock(Clock):
+    """A clock that moves when the test says so."""
+
+    def __init__(self) -> None:
+        self.at_us = START_US
+
+    def now_us(self) -> int:
+        return self.at_us
+
+
+class LineLog:
+    """Keeps lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.lines.append(text)
+
+    verbose = error
+
+
+class Room:
+    """Controller parts around four idle nodes; the disk and the wire are the test's."""
+
+    def __init__(self, directory: Path) -> None:
+        self.soon: list = []  # type: ignore[type-arg]
+        self.journal = MemoryJournal()
+        self.cluster = cluster_of()
+        self.wire = FakeWire()
+        self.clock = SteppedClock()
+        self.scripts = ScriptStore(directory / "scripts")
+        self.log = LineLog()
+        self.soft = Soft(started_us=START_US)
+        self.writer = Writer(
+            self.cluster,
+            self.journal,
+            call_soon=self.soon.append,
+            on_bug=lambda text, error: None,
+        )
+        self.sender = Sender(
+            self.writer,
+            self.wire,
+            credentials=Credentials(SIGNER),
+            scripts=self.scripts,
+            now_us=self.clock.now_us,
+            call_soon=self.soon.append,
+            failed=self.log.error,
+        )
+        self.writer.observe(self.scripts.applied)
+        self.writer.observe(self.sender.applied)
+        self.service = NodeService(
+            self.writer,
+            self.soft,
+            self.sender,
+            conf=conf_of(),
+            clock=self.clock,
+            log=self.log,
+        )
+
+    def turn(self) -> None:
+        """End turns of the loop until nothing is due."""
+        while self.soon:
+            due, self.soon[:] = list(self.soon), []
+            for function in due:
+                function()
+
+    def sync(self) -> None:
+        """Let the disk catch up."""
+        self.turn()
+        self.writer.on_durable(self.journal.appended)
+        self.turn()
+
+    def say(self, name: str, message: msgspec.Struct) -> list[msgspec.Struct]:
+        """Let a node speak; return where its answers will be."""
+        answers: list[msgspec.Struct] = []
+        self.service.handle(message, Peer(0, 0, 0, "node", name, "h", "slurm"), answers.append)
+        return answers
+
+    def register(self, name: str, jobs: list[nm.RunningJob] | None = None) -> list[msgspec.Struct]:
+        facts = msgspec.msgpack.encode(NodeFacts(boot_id="b"))
+        return self.say(name, nm.RegisterNode(facts, jobs or []))
+
+    def start_job(self) -> int:
+        """Submit a batch job and dispatch it; return its id."""
+        for event in self.scripts.put(SCRIPT, START_US):
+            self.writer.record([event])
+        job_id = submit(self.cluster, JobRequest(name="j", ntasks=1))
+        self.cluster.jobs[job_id].script_hash = digest_of(SCRIPT)
+        result = plan(snapshot(self.cluster, START_US), Policy())
+        for start in result.starts:
+            self.writer.record(dispatch(self.cluster, start, self.clock.now_us()))
+        return job_id
+
+    def orders(self) -> list[tuple[str, nm.Order]]:
+        return [
+            (peer, order)
+            for peer, message in self.wire.sent
+            if isinstance(message, nm.NodeOrders)
+            for order in message.orders
+        ]
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    room = Room(tmp_path)
+    for name in ("n1", "n2", "n3", "n4"):
+        room.register(name)
+    room.sync()
+    room.wire.sent.clear()
+    return room
+
+
+def test_a_launch_leaves_only_when_its_allocation_is_durable(room: Room) -> None:
+    """Nothing runs that a crash could make unknown."""
+    job_id = room.start_job()
+    room.turn()
+    assert room.orders() == []
+    room.sync()
+    ((name, order),) = room.orders()
+    assert isinstance(order, nm.LaunchBatch)
+    assert (order.script, order.environment) == (SCRIPT, b"")
+    credential = nm.decode_credential(SIGNER.open_credential(order.credential))
+    assert (credential.job_id, credential.batch_host) == (job_id, name)
+    assert credential.step_tasks == ((0,),)
+
+
+def test_orders_of_one_turn_to_one_node_are_one_message(room: Room) -> None:
+    """A burst of launches costs a node one message."""
+    for _ in range(5):
+        room.start_job()
+    room.sync()
+    names = [peer for peer, _ in room.wire.sent]
+    assert len(names) == len(set(names))
+    assert len(room.orders()) == 5
+
+
+def test_an_unanswered_order_is_sent_again_and_an_answered_one_is_not(room: Room) -> None:
+    """Messages get lost; answers settle duties."""
+    job_id = room.start_job()
+    room.sync()
+    room.clock.at_us += RETRY_US + 1
+    room.sender.tick()
+    room.sync()
+    assert len(room.orders()) == 2
+    (name, order), _ = room.orders()
+    answers = room.say(name, nm.NodeReports([nm.DutyDone(job_id, 0, order.duty_id)]))
+    room.sync()
+    assert len(answers) == 1
+    room.clock.at_us += RETRY_US + 1
+    room.sender.tick()
+    room.sync()
+    assert len(room.orders()) == 2
+    assert room.sender.open_count == 0
+
+
+def test_a_report_is_confirmed_when_durable(room: Room) -> None:
+    """Until then the node keeps it."""
+    job_id = room.start_job()
+    room.sync()
+    ((name, order),) = room.orders()
+    report = nm.BatchEnded(job_id, 0, order.duty_id, 0, START_US, START_US, nm.END_CLEAN)
+    answers = room.say(name, nm.NodeReports([report]))
+    room.turn()
+    assert answers == []
+    room.sync()
+    assert len(answers) == 1
+    assert room.cluster.jobs[job_id].state == JobState.COMPLETED
+
+
+def test_a_node_that_is_away_is_told_everything_when_it_registers(room: Room) -> None:
+    """Duties wait in the Cluster, not in a queue."""
+    room.wire.error = PeerGone("away")
+    room.start_job()
+    room.sync()
+    assert room.orders() == []
+    room.wire.error = None
+    name = next(name for name in ("n1", "n2", "n3", "n4") if name not in room.sender.nodes)
+    room.register(name)
+    room.sync()
+    assert [peer for peer, _ in room.orders()] == [name]
+
+
+def test_a_busy_node_is_tried_again_later(room: Room) -> None:
+    """A full queue is not a lost node."""
+    room.wire.error = PeerBusy("full")
+    room.start_job()
+    room.sync()
+    room.wire.error = None
+    room.clock.at_us += RETRY_US + 1
+    room.sender.tick()
+    room.sync()
+    assert len(room.orders()) == 1
+
+
+def test_a_lost_node_owes_nothing(room: Room) -> None:
+    """Giving up is the rule's: duties go with the node."""
+    room.start_job()
+    room.sync()
+    ((name, _),) = room.orders()
+    node_id = room.cluster.node_by_name[name]
+    room.cluster.duties.pop(node_id)
+    room.clock.at_us += RETRY_US + 1
+    room.sender.tick()
+    room.sync()
+    assert len(room.orders()) == 1
+
+
+def test_an_attempt_that_should_not_be_there_is_ended(room: Room) -> None:
+    """A node cut off for long comes back with a job that was given to another."""
+    room.register("n2", [nm.RunningJob(77, 0, [])])
+    room.sync()
+    ((name, order),) = room.orders()
+    assert (name, type(order)) == ("n2", nm.TerminateJob)
+    assert (order.duty_id, order.job_id) == (0, 77)
+
+
+def test_a_heartbeat_of_an_unknown_node_asks_it_to_register(room: Room) -> None:
+    """After a restart of the controller nodes find it again; each is asked once in a while."""
+    room.sender.nodes.discard("n3")
+    room.say("n3", nm.Heartbeat(150, 900))
+    room.say("n3", nm.Heartbeat(150, 900))
+    asked = [peer for peer, sent in room.wire.sent if isinstance(sent, nm.NodeRegisterAgain)]
+    assert asked == ["n3"]
+    assert room.soft.node_load[room.cluster.node_by_name["n3"]].cpu_load_hundredths == 150
+
+
+def test_a_silent_node_that_speaks_answers_again(room: Room) -> None:
+    """The `*` goes."""
+    node_id = room.cluster.node_by_name["n1"]
+    room.writer.record([ev.NodesSilent(time_us=START_US, node_ids=(node_id,), silent=True)])
+    before = room.cluster.node(node_id).flags
+    room.say("n1", nm.Heartbeat())
+    assert room.cluster.node(node_id).flags != before
+
+
+def test_a_node_of_another_name_is_refused(room: Room) -> None:
+    """The name is the credential's, and it must be configured."""
+    (answer,) = room.register("n9")
+    assert answer.text == "Invalid node name specified"  # type: ignore[attr-defined]
+    assert "n9 is not in the configuration" in room.log.lines[-1]
+
+
+def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: Room) -> None:
+    """DOWN by an operator's word, yet alive: its job must not run on beside its repetition."""
+    job_id = room.start_job()
+    room.sync()
+    name = room.orders()[0][0]
+    node_id = room.cluster.node_by_name[name]
+    room.wire.sent.clear()
+    room.writer.record(nodes_down(room.cluster, (node_id,), "power supply", START_US))
+    assert room.wire.sent == []
+    room.sync()
+    assert [peer for peer, _ in room.wire.sent] == [name]
+    assert isinstance(room.wire.sent[0][1], nm.NodeRegisterAgain)
+    room.register(name, [nm.RunningJob(job_id, 0, [STEP_BATCH])])
+    room.sync()
+    ((peer, order),) = room.orders()
+    assert (peer, order) == (name, nm.TerminateJob(0, job_id, 0, SIGNAL_NODE_FAIL))

@@ -1,0 +1,117 @@
+"""`scontrol notify`: who may tell whom what, and which way a line goes."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Struct
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.open_calls.notices import Notices, find_recipient
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.d.core import Command, NodeCore
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.wire.node_messages import NodeOrders, TellJob
+from pyslurm_ng.wire.query_messages import NotifyJob
+from tests.cli.reference_cluster import caller, queue
+
+
+class Journal:
+    """Everything is durable at once."""
+
+    appended = 0
+    space_low = is_stalled = is_busy = False
+
+    def append(self, body: bytes) -> int:
+        """Keep nothing."""
+        return self.appended
+
+
+class Call:
+    """Collects what a command would hear."""
+
+    def __init__(self, request: Struct) -> None:
+        self.request = request
+        self.said: list[object] = []
+
+    def part(self, answer: Struct) -> None:
+        self.said.append(answer)
+
+    def reply(self, answer: Struct | bytes) -> None:
+        self.said.append(answer)
+
+    def error(self, code: int, text: str) -> None:
+        self.said.append(code)
+
+    def on_gone(self, callback: object) -> None:
+        """Connections do not end here."""
+
+
+class Edge:
+    """Commands that wait, and the way to nodes."""
+
+    def __init__(self, waiting: set[int]) -> None:
+        self.waiting = waiting
+        self.shown: list[tuple[int, str]] = []
+        self.told: list[tuple[str, Struct]] = []
+
+    def notify(self, job_id: int, text: str) -> bool:
+        self.shown.append((job_id, text))
+        return job_id in self.waiting
+
+    def tell(self, name: str, message: Struct) -> None:
+        self.told.append((name, message))
+
+
+def notify(job: str, user: str, waiting: set[int]) -> tuple[Call, Edge]:
+    """Let a user send a line to a job of the reference cluster."""
+    cluster = queue().cluster
+    bug = pytest.fail
+    writer = Writer(cluster, Journal(), call_soon=lambda done: done(), on_bug=lambda *_: bug("bug"))
+    call, edge = Call(NotifyJob(job, "look here")), Edge(waiting)
+    Notices(writer, edge, edge).handle(call, caller(user))
+    return call, edge
+
+
+def test_a_scripts_line_goes_to_its_first_node() -> None:
+    """The supervisor there writes it into the script's stderr."""
+    call, edge = notify("21", "alice", set())
+    ((name, message),) = edge.told
+    assert isinstance(message, NodeOrders)
+    assert message.orders == [TellJob(0, 21, 0, "look here")]
+    assert name == "n3" and len(call.said) == 1
+
+
+def test_a_waiting_command_is_told_directly() -> None:
+    """salloc and srun hold a connection; no node hears of it."""
+    call, edge = notify("21", "root", {21})
+    assert edge.shown == [(21, "look here")] and not edge.told
+    assert len(call.said) == 1
+
+
+@pytest.mark.parametrize(
+    ("job", "user", "code"),
+    [
+        ("9999", "root", Errno.ESLURM_INVALID_JOB_ID),
+        ("21", "bob", Errno.ESLURM_ACCESS_DENIED),
+        ("24", "carol", Errno.ESLURM_JOB_PENDING),
+        ("nonsense", "root", Errno.ESLURM_INVALID_JOB_ID),
+    ],
+)
+def test_who_cannot_be_told(job: str, user: str, code: Errno) -> None:
+    """A script that has not begun has no stderr; strangers' jobs are left in peace."""
+    found = find_recipient(queue().cluster, NotifyJob(job, "x"), caller(user))
+    assert isinstance(found, Reject) and found.code == code
+
+
+def test_the_node_passes_it_to_the_scripts_supervisor_only() -> None:
+    """Steps write to srun, whose user does not look into the script's file."""
+    core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
+    cluster = queue().cluster
+    job = cluster.jobs[21]
+    from pyslurm_ng.d.core import JobHere
+
+    core.jobs[21] = JobHere(21, job.attempt, None, steps={STEP_BATCH: 0, 0: 0})
+    told = core.obey(TellJob(0, 21, job.attempt, "look here"), None)
+    assert told == [Command(21, job.attempt, STEP_BATCH, {"do": "say", "text": "look here"})]
+    assert not core.reports
+    assert core.obey(TellJob(0, 21, job.attempt + 1, "late"), None) == []

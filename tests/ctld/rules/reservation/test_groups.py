@@ -1,0 +1,81 @@
+"""MAGNETIC reservations of groups draw jobs of the groups' members."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.ctld.rules.reservation.groups import groups_to_ask, members_known
+from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups, look_up_members
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill.planner import Planner
+from tests.ctld.rules.reservation_room import ALICE, BOB, PlanFunction, Room
+
+MEMBERS = {"hpc": ("carol", "alice"), "staff": ("dora",), "empty": ()}
+
+
+def told(room: Room) -> Room:
+    """Let the reservations of a room know who is in which group."""
+    room.apply(members_known(room.cluster, MEMBERS, room.now_us))
+    return room
+
+
+@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+@pytest.mark.parametrize(
+    ("groups", "alice", "bob"),
+    [("hpc", True, False), ("staff,hpc", True, False), ("-hpc", False, True),
+     ("staff", False, False), ("empty", False, False), ("-empty", True, True)],
+)  # fmt: skip
+def test_only_members_are_drawn(plan: PlanFunction, groups: str, alice: bool, bob: bool) -> None:
+    """With a minus all others are; who is not finds no other node here."""
+    room = Room(plan=plan)
+    room.make(nodes="ALL", flags="MAGNETIC", groups=groups)
+    jobs = [room.job(who, time_limit_min=60) for who in (ALICE, BOB)]
+    room.run_pass()
+    assert [job.state for job in jobs] == [JobState.PENDING] * 2  # nobody knows yet
+    told(room).run_pass()
+    assert [job.state == JobState.RUNNING for job in jobs] == [alice, bob]
+
+
+def test_other_groups_are_asked_for_anew() -> None:
+    """What was known of the ones before says nothing of these."""
+    room = Room()
+    room.make(nodes="ALL", flags="MAGNETIC", groups="hpc")
+    assert groups_to_ask(room.cluster) == ("hpc",)
+    assert told(room).cluster.reservations["r"].group_users == ("alice", "carol")
+    assert members_known(room.cluster, MEMBERS, room.now_us) == []
+    assert room.change(groups="-unheard").group_users is None
+    assert groups_to_ask(room.cluster) == ("unheard",)
+    assert members_known(room.cluster, MEMBERS, room.now_us) == []
+
+
+def test_without_a_magnet_nobody_is_asked() -> None:
+    """A job that names a reservation was judged by its owner's groups when it came."""
+    room = Room()
+    room.make(nodes="ALL", groups="hpc")
+    assert groups_to_ask(room.cluster) == ()
+    told(room)
+    assert room.cluster.reservations["r"].group_users is None
+    assert room.submit(BOB, reservation="r") != 0
+    assert room.job(ALICE, reservation="r").request.reservation == "r"
+
+
+def test_the_directory_is_asked_at_once_and_then_at_times() -> None:
+    """Users whose own group it is are members, too; nobody is in a group that does not exist."""
+    room = Room()
+    asked: list[int] = []
+
+    def run(work, done) -> None:  # type: ignore[no-untyped-def]
+        asked.append(room.now_us)
+        done(work())
+
+    groups = ReservationGroups(run, lambda events: room.apply(list(events)), keep_us=1000)
+    groups.tick(room.cluster, room.now_us)
+    assert not asked
+    room.make(nodes="ALL", flags="MAGNETIC", groups="root")
+    for step in (0, 10, 990, 10):
+        room.now_us += step
+        groups.tick(room.cluster, room.now_us)
+    assert len(asked) == 2
+    assert "root" in (room.cluster.reservations["r"].group_users or ())
+    assert look_up_members(["no_such_group_"]) == {"no_such_group_": ()}
