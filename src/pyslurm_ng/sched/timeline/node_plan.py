@@ -81,7 +81,9 @@ class NodePlan:
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
         self._licenses = LicenseTimeline(snapshot, wanted)
-        self._uneven = Uneven(self.hardware, self._nearness, self._timeline, self._free)
+        self._uneven = Uneven(
+            self.hardware, self._nearness, self._company, self._timeline, self._free
+        )
         self._joins = Joins(
             self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
         )

@@ -27,6 +27,7 @@ from pyslurm_ng.sched.cons_tres.topology import choose_shares
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
+from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
@@ -67,11 +68,13 @@ class Uneven:
         self,
         hardware: Hardware,
         nearness: Nearness,
+        company: Company,
         timeline: Timeline,
         free: NodesNow,
     ) -> None:
         self._hardware = hardware
         self._nearness = nearness
+        self._company = company
         self._timeline = timeline
         self._free = free
         self._blocked: set[int] = set()
