@@ -156,7 +156,6 @@ _NO_BOOT = "nodes are up before a job gets them"
 _NEAR_RANKS = "nodes of one switch or block always have ranks next to each other"
 _NOT_YET = "not in this version"
 _NO_SHARES = "accounting computes no fair-share factors yet"
-_WHOLE_CORES = "as in Slurm no two jobs share a core; here all its threads are charged"
 
 NO_EFFECT: dict[tuple[str, str], str] = {
     ("CliFilterPlugins", "cli_filter/syslog"): "submissions are logged by slurmctld",
@@ -218,8 +217,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "sched_min_interval"): _EVENTS,
     ("SchedulerParameters", "step_retry_count"): "every waiting step is tried when another ends",
     ("SchedulerParameters", "step_retry_time"): "every waiting step is tried when another ends",
-    ("SelectTypeParameters", "cr_cpu"): _WHOLE_CORES,
-    ("SelectTypeParameters", "cr_cpu_memory"): _WHOLE_CORES,
     ("SelectTypeParameters", "cr_no_dist_topo_block"): _NOT_YET,
     ("TopologyParam", "blockasnoderank"): _NEAR_RANKS,
     ("TopologyParam", "dragonfly"): "a tree's leaf switches are filled as well as they can be",

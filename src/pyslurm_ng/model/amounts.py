@@ -63,7 +63,7 @@ def allocated_tres(
     amounts = {"cpu": 0, "mem": 0, "node": 0}
     held: dict[str, int] = {}
     for node in nodes:
-        amounts["cpu"] += node.cpus
+        amounts["cpu"] += node.charged_cpus
         amounts["mem"] += node.mem_mib
         amounts["node"] += 1
         for gres in node.gres:

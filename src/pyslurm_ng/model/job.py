@@ -182,11 +182,17 @@ class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
     """What one job or step holds on one node."""
 
     node_id: int
-    cpus: int
+    cpus: int  # all threads of its cores
     cores: bytes  # bit mask of core indexes (socket-major), little endian
     mem_mib: int
     tasks: int = 0
     gres: tuple[GresAlloc, ...] = ()
+    idle_cpus: int = 0  # held with its cores, but neither used nor charged: CR_CPU
+
+    @property
+    def charged_cpus(self) -> int:
+        """The CPUs that it may use, and that count against limits and accounts."""
+        return self.cpus - self.idle_cpus
 
 
 class Usage(Struct, array_like=True, frozen=True, gc=False):

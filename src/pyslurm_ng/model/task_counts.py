@@ -12,8 +12,8 @@ def usable_cpus(request: JobRequest, alloc: NodeAlloc) -> int:
     """
     cores = int.from_bytes(alloc.cores, "little").bit_count()
     if not request.threads_per_core or not cores:
-        return alloc.cpus
-    return min(alloc.cpus, cores * request.threads_per_core)
+        return alloc.charged_cpus
+    return min(alloc.charged_cpus, cores * request.threads_per_core)
 
 
 def tasks_to_start(request: JobRequest, alloc: NodeAlloc) -> int:

@@ -169,6 +169,7 @@ def selection(conf: SlurmConf) -> Selection:
         with_memory=any(word.endswith("MEMORY") for word in select) or not select,
         least_loaded="CR_LLN" in select,
         whole_sockets=any(word.startswith("CR_SOCKET") for word in select),
+        charges_threads=not select.isdisjoint({"CR_CPU", "CR_CPU_MEMORY"}),
         one_task_per_core="CR_ONE_TASK_PER_CORE" in select,
         is_block=not select.isdisjoint(_BLOCK),
         parts_of_many="MULTIPLE_SHARING_GRES_PJ" in select,

@@ -376,7 +376,7 @@ class JournalRun:
             user=job.user_name,
             account=job.account,
             partition=job.partition,
-            cpus=sum(alloc.cpus for alloc in job.nodes),
+            cpus=sum(alloc.charged_cpus for alloc in job.nodes),
             eligible_us=job.eligible_us or job.submit_us,
             start_us=job.start_us,
         )

@@ -351,7 +351,7 @@ class _Reader:
             user=job.user_name,
             account=job.account,
             partition=job.partition,
-            cpus=sum(alloc.cpus for alloc in job.nodes),
+            cpus=sum(alloc.charged_cpus for alloc in job.nodes),
             eligible_us=job.eligible_us or job.submit_us,
             start_us=job.start_us,
             end_us=job.end_us,

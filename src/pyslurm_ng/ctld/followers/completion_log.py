@@ -109,7 +109,7 @@ def completion_line(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
         "EndTime": _date(job.end_us),
         "NodeList": fold(nodes) or "(null)",
         "NodeCnt": len(nodes),
-        "ProcCnt": sum(alloc.cpus for alloc in job.nodes),
+        "ProcCnt": sum(alloc.charged_cpus for alloc in job.nodes),
         "WorkDir": request.work_dir,
         "ReservationName": job.reservation,
         "Tres": _tres(cluster, job, conf),

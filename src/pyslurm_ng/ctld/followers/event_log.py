@@ -74,7 +74,7 @@ def _submitted(cluster: Cluster, event: ev.JobSubmitted) -> str:
 
 def _allocated(cluster: Cluster, event: ev.JobAllocated) -> str:
     nodes = _names(cluster, [alloc.node_id for alloc in event.nodes])
-    cpus = sum(alloc.cpus for alloc in event.nodes)
+    cpus = sum(alloc.charged_cpus for alloc in event.nodes)
     return (
         f"sched: Allocate JobId={event.job_id} NodeList={nodes} #CPUs={cpus} "
         f"Partition={event.partition}"

@@ -166,7 +166,7 @@ def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
     """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
     nodes_min, _, tasks, _, cpus, _ = least_counts(job.request, partition)
     if job.nodes:
-        held = sum(alloc.cpus for alloc in job.nodes)
+        held = sum(alloc.charged_cpus for alloc in job.nodes)
         return len(job.nodes), held, job.total_tasks or tasks
     return nodes_min, cpus, tasks
 
@@ -313,7 +313,7 @@ def detail_values(
         _het_ids(cluster, job),
         job.kill_us,
         elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
-        [alloc.cpus for alloc in job.nodes],
+        [alloc.charged_cpus for alloc in job.nodes],
         request.flags | _shown_flags(job),
         *_of_request(msgspec.structs.astuple(request)),
         oversubscribe_text(request.flags),
@@ -447,14 +447,14 @@ def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
         rows.append(
             (
                 node.spec.name,
-                alloc.cpus,
+                alloc.charged_cpus,
                 cores,
                 alloc.mem_mib,
                 "" if is_over else gres_text(alloc),
                 node.spec.sockets,
                 node.spec.cores_per_socket,
                 ids_of_mask(alloc.cores),
-                min(alloc.cpus, step_cores.bit_count() * threads),
+                min(alloc.charged_cpus, step_cores.bit_count() * threads),
                 ids_of_mask(step_mask),
                 step_mib,
             )

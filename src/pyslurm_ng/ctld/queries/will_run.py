@@ -75,7 +75,7 @@ def test_job(
     return WillRun(
         job_id=free_job_id(cluster),
         start_us=start_us,
-        cpus=sum(alloc.cpus for alloc in allocs),
+        cpus=sum(alloc.charged_cpus for alloc in allocs),
         nodes=hostlist.fold_sorted(cluster.node_names([alloc.node_id for alloc in allocs])),
         partition=partition.name,
     )

@@ -181,7 +181,7 @@ def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us
         name="batch",
         uid=job.uid,
         ntasks=1,
-        cpus=alloc.cpus,
+        cpus=alloc.charged_cpus,
         nodes=(alloc,),
         created_us=now_us,
         state=JobState.RUNNING,

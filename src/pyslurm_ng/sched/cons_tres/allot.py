@@ -19,6 +19,7 @@ from pyslurm_ng.sched.cons_tres.fit import (
     cores_of,
     cores_wanted,
     count_free,
+    cpus_wanted,
     gpus_by_socket,
     gpus_on_each,
     open_cores,
@@ -78,11 +79,14 @@ def _allot_node(
     threads = max(1, spec.threads_per_core)
     cores = free if need.is_exclusive else _pick(need, spec, free, tasks, gres)
     cpus = min(cores.bit_count() * threads, spec.cpus)
+    idle = 0
+    if need.charges_threads:
+        idle = max(0, cpus - cpus_wanted(need, tasks, _gpus_of(gres)))
     if need.mem_per_node_mib:
         mem_mib = need.mem_per_node_mib
     elif need.mem_per_cpu_mib:
         # Threads that stay idle have no memory.
-        used = min(cpus, cores.bit_count() * threads_used(need, spec))
+        used = min(cpus - idle, cores.bit_count() * threads_used(need, spec))
         mem_mib = min(need.mem_per_cpu_mib * used, node.mem_mib)
     elif need.mem_per_gpu_mib:
         mem_mib = need.mem_per_gpu_mib * _gpus_of(gres)
@@ -97,7 +101,8 @@ def _allot_node(
     node.mem_mib -= mem_mib
     node.is_idle = False
     size = (cores.bit_length() + 7) // 8
-    return NodeAlloc(node.node_id, cpus, cores.to_bytes(size, "little"), mem_mib, tasks, gres)
+    mask = cores.to_bytes(size, "little")
+    return NodeAlloc(node.node_id, cpus, mask, mem_mib, tasks, gres, idle)
 
 
 def _gpus_of(gres: Iterable[GresAlloc]) -> int:

@@ -285,6 +285,12 @@ def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
     return wanted
 
 
+def cpus_wanted(need: Need, tasks: int, gpus: int = 0) -> int:
+    """Return how many CPUs of a node some tasks and GPUs use, whatever comes with their cores."""
+    used = 1 if need.overcommit else tasks * need.cpus_per_task
+    return max(used, need.cpus_min_per_node, gpus * need.cpus_per_gpu, 1)
+
+
 def cores_of(need: Need, tasks: int, per_core: int) -> int:
     """Return the cores of some tasks that may share cores with each other."""
     wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)

@@ -93,8 +93,8 @@ class NodeShare:
         """Return the CPUs not held by other steps."""
         held = int.from_bytes(self.alloc.cores, "little")
         if self.cores == held:
-            return self.alloc.cpus
-        return min(self.alloc.cpus, self.cores.bit_count() * self.threads)
+            return self.alloc.charged_cpus
+        return min(self.alloc.charged_cpus, self.cores.bit_count() * self.threads)
 
 
 def shares_of(job: Job, specs: Mapping[int, NodeSpec], *, ignore_steps: bool) -> list[NodeShare]:
@@ -215,7 +215,7 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
     alloc = share.alloc
     if share.is_busy and not need.is_exact and not need.is_overlapping:
         return 0
-    cpus = share.free_cpus() if need.is_exact else alloc.cpus
+    cpus = share.free_cpus() if need.is_exact else alloc.charged_cpus
     if need.threads_per_core and need.threads_per_core < share.threads:
         held = int.from_bytes(alloc.cores, "little")
         cores = share.cores if need.is_exact else held
@@ -310,7 +310,7 @@ def _node_cores(
     """Return (core mask, CPUs) of a step on one node: cores near its devices first."""
     held = int.from_bytes(share.alloc.cores, "little")
     if not need.is_exact:
-        return held, share.alloc.cpus
+        return held, share.alloc.charged_cpus
     free = held if need.is_overlapping else share.cores
     per_core = min(share.threads, need.threads_per_core or share.threads)
     wanted = _cores_wanted(need, share, tasks)
@@ -321,7 +321,7 @@ def _node_cores(
         )
     picked = lowest_bits(free & near_cores(share.spec, gres), wanted) if gres else 0
     picked |= lowest_bits(free & ~picked, wanted - picked.bit_count())
-    return picked, min(picked.bit_count() * per_core, share.alloc.cpus)
+    return picked, min(picked.bit_count() * per_core, share.alloc.charged_cpus)
 
 
 def _node_memory(need: StepNeed, share: NodeShare, cpus: int) -> int:

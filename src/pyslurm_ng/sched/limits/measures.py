@@ -104,7 +104,7 @@ def held(
 ) -> dict[str, int]:
     """Return what an allocation takes."""
     amounts = {
-        "cpu": sum(alloc.cpus for alloc in nodes),
+        "cpu": sum(alloc.charged_cpus for alloc in nodes),
         "mem": sum(alloc.mem_mib for alloc in nodes),
         "node": len(nodes),
     }

@@ -51,6 +51,7 @@ class Selection:
     with_memory: bool = True
     least_loaded: bool = False
     whole_sockets: bool = False
+    charges_threads: bool = False  # CR_CPU: cores are taken whole, but CPUs used are charged
     one_task_per_core: bool = False
     is_block: bool = False  # cores socket after socket unless a job says otherwise
     enforces_binding: bool = False
@@ -117,6 +118,7 @@ class Need:
     real_memory_min_mib: int = 0
     tasks_per_socket: int = 0
     whole_sockets: bool = False  # CR_Socket: nobody else gets a core of them
+    charges_threads: bool = False  # CR_CPU: not all threads of the cores that it takes
     # Set aside for the system in place of what the node's configuration says; 0: as that says.
     special_cores: int = 0
     special_threads: int = 0
@@ -254,6 +256,11 @@ def need_of(
         real_memory_min_mib=0 if with_memory else _memory_of_node(request),
         tasks_per_socket=request.ntasks_per_socket,
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
+        charges_threads=(
+            selection.charges_threads
+            and not exclusive
+            and {"CR_CORE", "CR_SOCKET"}.isdisjoint(here)
+        ),
         special_cores=special_cores,
         special_threads=special_threads,
         gpus_per_socket=_gpus(request.gpus_per_socket),

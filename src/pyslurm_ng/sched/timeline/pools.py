@@ -103,7 +103,9 @@ class Pool:
         known = self._shares.get((need, len(node_ids)))
         if known is not None:
             return tuple(
-                NodeAlloc(node_id, one.cpus, one.cores, one.mem_mib, one.tasks, one.gres)
+                NodeAlloc(
+                    node_id, one.cpus, one.cores, one.mem_mib, one.tasks, one.gres, one.idle_cpus
+                )
                 for node_id, one in zip(node_ids, known, strict=True)
             )
         nodes = [free_node(snapshot, node_id) for node_id in node_ids]

@@ -1,0 +1,105 @@
+"""CR_CPU on cores of two threads: cores are taken whole, the CPUs that are used are charged.
+
+Every case was asked of Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.ctld.queries.job_fields import job_counts
+from pyslurm_ng.model import job as mj
+from pyslurm_ng.model.amounts import allocated_tres
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.task_counts import usable_cpus
+from pyslurm_ng.sched.limits import measures
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.wire.step_messages import StepGranted
+from tests.ctld.rules.test_steps import EXACT, ask
+from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.sched.backfill.test_backfill import run_pass
+
+CONF = r"""
+ClusterName=demo
+SlurmctldHost=ctl
+AuthType=auth/slurm
+CredType=cred/slurm
+GresTypes=gpu
+PriorityType=priority/basic
+SelectTypeParameters={select}
+NodeName=n[1-2] Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=16000 Gres=gpu:4
+PartitionName=main Nodes=n[1-2] Default=YES DefMemPerCPU=500
+PartitionName=cores Nodes=n[1-2] DefMemPerCPU=500 SelectTypeParameters=CR_Core
+PartitionName=capped Nodes=n[1-2] DefMemPerCPU=500 MaxCPUsPerNode=6
+"""
+
+
+def _started(select: str, **fields: Any) -> tuple[Cluster, Job]:
+    conf = conf_of(CONF.format(select=select))
+    cluster = cluster_of(conf)
+    job_id = submit(cluster, JobRequest(**fields), time_limit_min=10)
+    run_pass(cluster, START_US, policy(conf))
+    assert check(cluster) == []
+    return cluster, cluster.jobs[job_id]
+
+
+@pytest.mark.parametrize("scheduler", ["backfill", "builtin"])
+@pytest.mark.parametrize(
+    ("fields", "cpus", "cores"),
+    [
+        ({"ntasks": 1}, [1], [1]),
+        ({"ntasks": 3, "cpus_per_task": 3}, [9], [5]),
+        ({"ntasks": 5, "ntasks_per_core": 1, "nodes_min": 1, "nodes_max": 1}, [5], [5]),
+        ({"ntasks": 2, "threads_per_core": 1}, [2], [2]),
+        ({"ntasks_per_node": 3, "nodes_min": 2, "nodes_max": 2}, [3, 3], [2, 2]),
+        ({"ntasks": 3, "ntasks_per_socket": 2}, [3], [2]),
+        ({"mincpus": 5, "nodes_min": 1, "nodes_max": 1}, [5], [3]),
+        ({"ntasks": 3, "flags": mj.REQ_OVERCOMMIT}, [1], [1]),
+        ({"ntasks": 1, "gpus": "1"}, [1], [1]),
+        ({"ntasks": 1, "gpus": "2", "cpus_per_gpu": 3}, [6], [3]),
+        ({"ntasks": 17}, [16, 1], [8, 1]),
+        ({"ntasks": 5, "partition": "capped", "nodes_min": 1, "nodes_max": 1}, [5], [3]),
+        ({"ntasks": 1, "flags": mj.REQ_EXCLUSIVE}, [16], [8]),
+        ({"ntasks": 1, "partition": "cores"}, [2], [1]),
+    ],
+)
+def test_what_is_used_is_charged(
+    scheduler: str, fields: dict[str, Any], cpus: list[int], cores: list[int]
+) -> None:
+    """Memory for each CPU is of those charged; --exclusive has and pays for all."""
+    _, job = _started(f"CR_CPU_Memory\nSchedulerType=sched/{scheduler}", **fields)
+    assert [alloc.charged_cpus for alloc in job.nodes] == cpus
+    assert [int.from_bytes(alloc.cores, "little").bit_count() for alloc in job.nodes] == cores
+    assert [alloc.mem_mib for alloc in job.nodes] == [500 * count for count in cpus]
+    assert [usable_cpus(job.request, alloc) for alloc in job.nodes] == cpus
+    assert measures.held(job.nodes)["cpu"] == sum(cpus)
+    assert allocated_tres(job.nodes, (), "")["billing"] == sum(cpus)
+    assert job_counts(job, None)[1] == sum(cpus)
+
+
+def test_no_two_jobs_share_a_core() -> None:
+    """Eight jobs of one CPU fill a node of eight cores; it is allocated, and the ninth waits."""
+    conf = conf_of(CONF.format(select="CR_CPU"))
+    cluster = cluster_of(conf)
+    jobs = [submit(cluster, JobRequest(ntasks=1, node_list="n1")) for _ in range(9)]
+    run_pass(cluster, START_US, policy(conf))
+    held = [cluster.jobs[job].nodes for job in jobs]
+    assert [len(nodes) for nodes in held] == [1] * 8 + [0]
+    assert cluster.use[0].cpus == 16
+    cluster.give_back(jobs[0], [0], START_US)
+    assert cluster.columns.cpus_free[0] == 2
+
+
+def test_steps_have_what_is_charged() -> None:
+    """A step of four tasks is too large for three CPUs, though their cores have four threads."""
+    cluster, job = _started("CR_CPU", ntasks=3)
+    assert isinstance(ask(cluster, job, ntasks=4), Reject)
+    assert isinstance(ask(cluster, job, ntasks=2, cpus_per_task=2, flags=EXACT), Reject)
+    reply = ask(cluster, job, ntasks=3)
+    assert isinstance(reply, StepGranted)
+    assert reply.cpus == [3]
