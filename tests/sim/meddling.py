@@ -16,6 +16,7 @@ from pyslurm_ng.model.job import REQ_CONTIGUOUS, REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.sim.chaos import SECOND_US, Chaos
 from pyslurm_ng.sim.checks import Violation
+from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.wire.query_messages import (
     CancelJobs,
     DeleteReservation,
@@ -222,9 +223,23 @@ class Meddling(Chaos):
             self.world.after(SECOND_US, self._settle)
             return
         cluster = controller.cluster
+        self._reopen(controller)
+        for job_id in [*cluster.pending]:
+            self._ask(
+                controller, "CancelJobs", CancelJobs(self._id(), JobFilter(jobs=[str(job_id)]))
+            )
+        if cluster.pending or cluster.active:
+            self.world.after(60 * SECOND_US, self._settle)
+
+    def _ask(self, controller: SimController, kind: str, message: Struct) -> None:
+        controller.writer.change(RULES[kind], message, self._as_root(), _Heard())
+
+    def _reopen(self, controller: SimController) -> None:
+        """Put nodes, partitions and suspended jobs into service again, end all reservations."""
+        cluster = controller.cluster
 
         def ask(kind: str, message: Struct) -> None:
-            controller.writer.change(RULES[kind], message, self._as_root(), _Heard())
+            self._ask(controller, kind, message)
 
         for name in [*cluster.reservations]:
             ask("DeleteReservation", DeleteReservation(self._id(), name))
@@ -232,12 +247,8 @@ class Meddling(Chaos):
         ask("UpdatePartition", UpdatePartition(self._id(), "other", opened))
         for node in cluster.living_nodes():
             ask("UpdateNodes", UpdateNodes(self._id(), node.spec.name, {"state": "resume"}))
-        for job_id in [*cluster.pending, *cluster.active]:
+        for job_id in [*cluster.active]:
             ask("SuspendJobs", SuspendJobs(self._id(), [str(job_id)], resume=True))
-            if job_id in cluster.pending:
-                ask("CancelJobs", CancelJobs(self._id(), JobFilter(jobs=[str(job_id)])))
-        if cluster.pending or cluster.active:
-            self.world.after(60 * SECOND_US, self._settle)
 
     # What must hold ---------------------------------------------------------------------------
 
@@ -256,11 +267,16 @@ def check_starts(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
             for reservation in cluster.reservations.values():
                 _check_reserved(cluster, job, reservation, event.time_us)
             _check_conditions(cluster, job, event)
+            _check_licenses(cluster, job)
+
+
+def _check_licenses(cluster: Cluster, started: Job) -> None:
+    wanted = dict(license_counts(started.licenses_alloc))
     used: dict[str, int] = {}
     for job_id in cluster.active:
         for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
             used[name] = used.get(name, 0) + count
-    over = {name: count for name, count in used.items() if count > cluster.licenses.get(name, 0)}
+    over = {name: used[name] for name in wanted if used[name] > cluster.licenses.get(name, 0)}
     if over:
         raise Violation(f"licences are given twice: {over} of {cluster.licenses}")
 

@@ -68,6 +68,7 @@ def _run_components(argv: "list[str]") -> int:
     """Run one step in each of several components, or one in a component that is named."""
     from pyslurm_ng.cli.step import het_steps
 
+    argv = het_steps.with_commands(argv, Options("srun").split_words)
     steps = het_steps.components(
         argv, lambda words: Options("srun").split_words(words)[0], os.environ
     )

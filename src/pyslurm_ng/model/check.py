@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from .cluster import Cluster, NodeUse, effective_cpus, is_completing, schedulable_mem_mib
+from .cluster import (
+    Cluster,
+    NodeUse,
+    effective_cpus,
+    is_completing,
+    license_counts,
+    schedulable_mem_mib,
+)
 from .gres_parts import held_parts, hold
 from .ids import NO_VAL
 from .job import Job
@@ -24,10 +31,20 @@ def check(cluster: Cluster) -> list[str]:
     broken += _check_duties(cluster)
     broken += _check_programs(cluster)
     broken += _check_indexes(cluster)
-    for name, used in cluster.licenses_used.items():
-        if used > cluster.licenses.get(name, 0) and used > 0 and name in cluster.licenses:
-            broken.append(f"licence {name}: {used} in use of {cluster.licenses[name]}")
+    broken += _check_licenses(cluster)
     return broken
+
+
+def _check_licenses(cluster: Cluster) -> Iterator[str]:
+    """Say which counts are wrong; more than there are may be in use after there were made fewer."""
+    held: dict[str, int] = {}
+    for job_id in cluster.active:
+        for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
+            held[name] = held.get(name, 0) + count
+    for name in {**held, **cluster.licenses_used}:
+        used = cluster.licenses_used.get(name, 0)
+        if used != held.get(name, 0):
+            yield f"licence {name}: {used} in use, jobs hold {held.get(name, 0)}"
 
 
 def _check_job(cluster: Cluster, job: Job) -> list[str]:

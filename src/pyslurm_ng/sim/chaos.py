@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
@@ -40,7 +41,7 @@ from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
 
 SECOND_US = 1_000_000
 _BEGIN_US = 1_700_000_000 * SECOND_US
-_CONF = """
+CONF = """
 ClusterName=chaos
 SlurmctldHost=ctl
 AuthType=auth/slurm
@@ -78,6 +79,11 @@ class SimNode:
     reports: list[nm.Report] = field(default_factory=list)
     epoch: int = 0
     registered_with: int = 0
+
+
+def _is_configured(node: SimNode, cluster: Cluster) -> bool:
+    """Return whether the controller knows this node by the same id."""
+    return cluster.node_by_name.get(node.name) == node.node_id
 
 
 def _never_refused(code: int, text: str) -> None:
@@ -125,7 +131,7 @@ class Chaos:
             pass_us: how long a pass takes, while which things change.
         """
         self.world = World(seed, _BEGIN_US)
-        self.conf: SlurmConf = parse_slurm_conf(_CONF + conf, "the simulator's slurm.conf")
+        self.conf: SlurmConf = parse_slurm_conf(CONF + conf, "the simulator's slurm.conf")
         self._partitions = partitions
         self._has_components = components
         self._pass_us = pass_us
@@ -271,6 +277,8 @@ class Chaos:
         controller = self.controller
         if controller is None or node.registered_with != id(controller):
             return
+        if not _is_configured(node, controller.cluster):
+            return
         controller.soft.heard(node.node_id, self.world.now_us)
         for report in batch:
             controller.writer.record(
@@ -288,6 +296,11 @@ class Chaos:
     def _node_loop(self, node: SimNode) -> None:
         """Register where not known, else give a sign of life and repeat open reports."""
         controller = self.controller
+        if controller is not None and not _is_configured(node, controller.cluster):
+            # A node that comes back into the configuration is another one to the controller.
+            node.node_id = controller.cluster.node_by_name.get(node.name, -1)
+            node.registered_with = 0
+            controller = controller if node.node_id >= 0 else None
         if controller is not None and node.registered_with != id(controller):
             boot = node.boot
             running = [nm.RunningJob(*key, []) for key in self._owned(node)]
@@ -308,7 +321,7 @@ class Chaos:
         return list(owned)
 
     def _heard(self, node: SimNode, controller: SimController) -> None:
-        if controller is self.controller:
+        if controller is self.controller and _is_configured(node, controller.cluster):
             now_us = self.world.now_us
             controller.soft.heard(node.node_id, now_us)
             record = controller.cluster.node(node.node_id)
@@ -321,6 +334,8 @@ class Chaos:
         self, node: SimNode, boot: int, controller: SimController, running: list[nm.RunningJob]
     ) -> None:
         if controller is not self.controller or node.boot != boot:
+            return
+        if not _is_configured(node, controller.cluster):
             return
         node.registered_with = id(controller)
         facts = NodeFacts(boot_id=f"{node.name}-{boot}")
@@ -360,7 +375,7 @@ class Chaos:
             first = mark not in self.ledger.promised
             self.ledger.promise(mark, accepted.job_id)
             if cancels and first:
-                self.world.after(20 * SECOND_US, lambda: self._cancel(accepted.job_id))
+                self.world.after(20 * SECOND_US, lambda: self._cancel(number, accepted.job_id))
 
         def refused(code: int, text: str) -> None:
             self.refused(code, text)
@@ -376,7 +391,8 @@ class Chaos:
                 answer = _Answer(
                     lambda reply: self._when_up(controller, lambda: told(reply)), refused
                 )
-                controller.writer.change(RULES["SubmitJob"], message, self._context(), answer)
+                context = self._context(number)
+                controller.writer.change(RULES["SubmitJob"], message, context, answer)
             self.world.after(10 * SECOND_US, ask)
 
         return ask
@@ -403,16 +419,21 @@ class Chaos:
         if controller is self.controller:
             action()
 
-    def _context(self) -> Context:
-        return Context(self.conf, self.world.now_us, Caller(1001, 1001, "alice", "alice"))
+    def caller(self, number: int) -> Caller:
+        """Return who a client is."""
+        return Caller(1001, 1001, "alice", "alice")
 
-    def _cancel(self, job_id: int) -> None:
+    def _context(self, number: int) -> Context:
+        return Context(self.conf, self.world.now_us, self.caller(number))
+
+    def _cancel(self, number: int, job_id: int) -> None:
         if self.controller is not None:
             message = CancelJobs(
                 request_id=self.world.random.randbytes(16), filter=JobFilter(jobs=[str(job_id)])
             )
             answer = _Answer(lambda reply: None)
-            self.controller.writer.change(RULES["CancelJobs"], message, self._context(), answer)
+            context = self._context(number)
+            self.controller.writer.change(RULES["CancelJobs"], message, context, answer)
 
     # Faults -----------------------------------------------------------------------------------
 

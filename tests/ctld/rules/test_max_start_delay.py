@@ -174,7 +174,7 @@ def test_nobody_else_starts_later_for_them(
         users="alice",
     )  # fmt: skip
     for inside, width, cores, tens in others:
-        scene.job(
+        scene.submit(  # refused where the reservation is too small
             reservation="r" if inside else "", nodes_min=width, nodes_max=width,
             ntasks=width * cores, time_limit_min=10 * tens,
         )  # fmt: skip

@@ -685,3 +685,12 @@ def test_who_lost_a_qos_goes_on_when_it_is_back() -> None:
     scene.apply([ev.QosChanged(scene.now_us, (Qos(2, "late"),))])
     scene.run_pass()
     assert job.state == JobState.RUNNING
+
+
+@pytest.mark.parametrize("request_", [{}, {"time_min_min": 1}, {"time_min_min": 1, "array": "1-3"}])
+def test_a_limit_that_only_what_it_gets_would_break(request_: dict[str, object]) -> None:
+    """A task asks for little enough, the whole node that it would be given is too much."""
+    scene = Scene(ENFORCED)
+    scene.account(own=Limits(max_tres_per_job={"cpu": 4}))
+    job = scene.waiting(time_limit_min=10, flags=REQ_EXCLUSIVE, **request_)
+    assert scene.shown(job)[0] == "AssocMaxCpuPerJobLimit"

@@ -119,11 +119,12 @@ def test_jobs_of_a_reservation_to_come_are_planned_in_it() -> None:
 def test_the_end_of_a_reservation_is_a_reason() -> None:
     """Said with numbers, and not before the time limit is the trouble."""
     here = room()
-    here.make(nodes="n4", duration=120)
+    here.make(nodes="n[3-4]", duration=120)
     here.advance(HOUR_US)
     late = here.job(reservation="r", time_limit_min=90)
     never = here.job(reservation="r", time_limit_min=180)
     wide = here.job(reservation="r", time_limit_min=30, nodes_min=2, nodes_max=2)
+    here.change("r", nodes="n4")
     plan = here.run_pass()
     assert plan.waits[late.job_id] == Wait(
         Reason.Reservation, "reservation r ends in 1 h; the time limit is 1 h 30 min"

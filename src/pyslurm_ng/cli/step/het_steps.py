@@ -45,6 +45,26 @@ def parts(argv: "list[str]") -> "list[list[str]]":
     return found
 
 
+def with_commands(
+    argv: "list[str]", split: "Callable[[list[str]], tuple[Pairs, list[str]]]"
+) -> "list[str]":
+    """Return the line with a command in each part: one without runs that of the part after it.
+
+    Args:
+        split: returns a part's options and its command.
+    """
+    found: list[list[str]] = []
+    following: list[str] = []
+    for words in reversed(parts(argv)):
+        own = split(words)[1]
+        following = own or following
+        found.insert(0, words if own else words + following)
+    whole = found[0]
+    for words in found[1:]:
+        whole = [*whole, ":", *words]
+    return whole
+
+
 def components(
     argv: "list[str]", split: "Callable[[list[str]], Pairs]", environment: "Mapping[str, str]"
 ) -> "list[Component]":

@@ -229,16 +229,18 @@ class Walk(Giving):
                 return None
         if job.array_pending:
             return self._consider_array(job, demand)
+        self._begin_attempt()
         if demand.is_elastic and self._start_short(job, demand, -1):
             return None
         start_us = self._find(job, demand)
         is_now = start_us == self.snapshot.now_us and not demand.is_elastic
         if is_now and self._start(job, demand, -1):
             return None
-        if is_now and self._over is not None:
-            return self.gate.stop(demand, self._over)
-        if self.sharing is not None and self._share(self.sharing, job, demand, -1):
+        sharing = self.sharing if self._over is None else None
+        if sharing is not None and self._share(sharing, job, demand, -1):
             return None
+        if self._over is not None:
+            return self.gate.stop(demand, self._over)
         if claim is not None:
             return self._await_claim(job, claim)
         if self.preempting is not None:
@@ -294,17 +296,19 @@ class Walk(Giving):
             if over is not None:
                 return wait or over
             task_id = next(tasks)
+            self._begin_attempt()
             if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
                 continue
             start_us = self._find(job, demand)
             is_now = start_us == self.snapshot.now_us and not demand.is_elastic
             if is_now and wait is None and self._start(job, demand, task_id):
                 continue
-            if is_now and wait is None and self._over is not None:
-                return self.gate.stop(demand, self._over)
-            sharing = self.sharing if wait is None and leaving is None else None
+            may_share = wait is None and leaving is None and self._over is None
+            sharing = self.sharing if may_share else None
             if sharing is not None and self._share(sharing, job, demand, task_id):
                 continue
+            if self._over is not None:
+                return self.gate.stop(demand, self._over)
             if self.preempting is not None and wait is None:
                 found = self._preempt(self.preempting, job, demand, task_id)
                 if found is not None:
@@ -321,6 +325,10 @@ class Walk(Giving):
         return wait
 
     # Starts on what is free ---------------------------------------------------------------------
+
+    def _begin_attempt(self) -> None:
+        """No limit has been in the way of this job so far."""
+        self._over = None
 
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
@@ -373,7 +381,10 @@ class Walk(Giving):
         demand = in_time
         closed = self.room.promised_nodes(demand)
         start = sharing.find(job, demand, task_id, self.room.licenses, closed)
-        if start is None or self.gate.over_given(job, demand, start.nodes) is not None:
+        if start is None:
+            return False
+        self._over = self.gate.over_given(job, demand, start.nodes)
+        if self._over is not None:
             return False
         assert isinstance(self.planner, NodePlan)
         self.planner.give(demand, own_part(start.nodes, sharing))

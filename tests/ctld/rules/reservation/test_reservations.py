@@ -315,7 +315,7 @@ def test_purge_when_idle() -> None:
     room.make("idle", nodes="n1", flags="PURGE_COMP=10")
     room.make("daily", nodes="n2", flags="PURGE_COMP,DAILY")
     room.make("awaited", nodes="n3", flags="PURGE_COMP")
-    room.job(reservation="awaited", node_list="n4")
+    room.job(reservation="awaited", begin_us=START_US + DAY_US)
     room.advance()
     room.advance(6 * MINUTE_US)
     assert room.cluster.reservations["daily"].start_us == START_US + DAY_US

@@ -43,6 +43,37 @@ def feasible(
     return answer
 
 
+# Reservations with these say nothing of where their jobs run.
+_ANYWHERE = frozenset(("FLEX", "ANY_NODES", "LICENSE_ONLY"))
+
+
+def feasible_inside(
+    cluster: Cluster, request: JobRequest, partition: Partition, selection: Selection
+) -> Reject | None:
+    """Return why `request` can never run in the reservations it names, None if one would do.
+
+    Whole nodes are counted, however little of them is reserved. Unlike partitions, reservations
+    are not waited for to grow, as in Slurm.
+    """
+    if not request.reservation:
+        return None
+    need = need_of(request, partition, cluster.node_by_name, selection)
+    layout = layouts_in(cluster).get(partition.name)
+    for name in request.reservation.split(","):
+        reservation = cluster.reservations.get(name)
+        if reservation is None or not _ANYWHERE.isdisjoint(reservation.flags):
+            return None
+        inside = set(partition.node_ids).intersection(reservation.node_ids)
+        nodes = [
+            _empty(node)
+            for node in cluster.nodes_of(sorted(inside - need.excluded_nodes))
+            if _suits(request, need, node)
+        ]
+        if need.required_nodes <= inside and choose(need, nodes, layout) is not None:
+            return None
+    return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
+
+
 def size_of(cluster: Cluster, partition: Partition) -> tuple[int, int]:
     """Return how many nodes and CPUs a partition has."""
     kinds = _kinds(cluster, partition)

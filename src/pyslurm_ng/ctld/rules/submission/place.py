@@ -13,7 +13,12 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submission.account import Standing
-from pyslurm_ng.ctld.rules.submission.feasible import feasible, least_mem_mib, size_of
+from pyslurm_ng.ctld.rules.submission.feasible import (
+    feasible,
+    feasible_inside,
+    least_mem_mib,
+    size_of,
+)
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
 from pyslurm_ng.model.ids import NO_VAL
@@ -277,6 +282,8 @@ def check_partitions(
             assert refusal is not None
             return refusal
         refusal = refusal or feasible(cluster, judged, partition, chosen)
+        if refusal is None:
+            refusal = feasible_inside(cluster, judged, partition, chosen)
         if refusal is None:
             allowed.append(named)
         else:

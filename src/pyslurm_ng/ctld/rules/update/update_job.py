@@ -21,7 +21,7 @@ from pyslurm_ng.ctld.rules.steer import (
     waiting_reason,
 )
 from pyslurm_ng.ctld.rules.submission.account import default_qos
-from pyslurm_ng.ctld.rules.submission.feasible import feasible
+from pyslurm_ng.ctld.rules.submission.feasible import feasible, feasible_inside
 from pyslurm_ng.ctld.rules.submission.license_names import full_names
 from pyslurm_ng.ctld.rules.submission.place import (
     as_judged,
@@ -699,7 +699,11 @@ def _cannot_be_placed(change: Change, request: JobRequest) -> Reject | None:
         refusal = None
         if "partition" in change.fields and not change.is_privileged:
             refusal = check_access(partition, request, context)
-        refusal = refusal or feasible(cluster, judged, partition, chosen)
+        refusal = (
+            refusal
+            or feasible(cluster, judged, partition, chosen)
+            or feasible_inside(cluster, judged, partition, chosen)
+        )
         if refusal is None:
             return None
         first = first or refusal

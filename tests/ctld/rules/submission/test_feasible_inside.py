@@ -1,0 +1,51 @@
+"""What a reservation can never give is refused at submission, as in Slurm."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.model.job import Job
+from tests.ctld.rules.reservation_room import ALICE, Room
+
+
+def taken(room: Room, **request: object) -> bool:
+    """Return whether a job in the reservations r is accepted; else it is refused as Slurm does."""
+    found = room.submit(ALICE, reservation="r", **request)
+    if isinstance(found, Job):
+        return True
+    assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    return False
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_taken"),
+    [
+        ({"nodes_min": 2, "nodes_max": 2}, True),
+        ({"nodes_min": 3, "nodes_max": 3}, False),
+        ({"ntasks": 32}, True),
+        ({"ntasks": 33}, False),
+        ({"node_list": "n4"}, True),
+        ({"node_list": "n1"}, False),
+        ({"exclude": "n[3-4]"}, False),
+    ],
+)
+def test_its_nodes_have_to_do(request_: dict[str, object], is_taken: bool) -> None:
+    room = Room()
+    room.make(nodes="n[3-4]")
+    assert taken(room, **request_) is is_taken
+
+
+@pytest.mark.parametrize("flags", ["FLEX", "ANY_NODES"])
+def test_jobs_of_some_may_run_elsewhere(flags: str) -> None:
+    room = Room("Licenses=soft:1")
+    room.make(nodes="n[3-4]", flags=flags, licenses="soft:1")
+    assert taken(room, nodes_min=3, nodes_max=3)
+
+
+def test_one_of_several_is_enough() -> None:
+    room = Room()
+    room.make(nodes="n1")
+    room.make("s", nodes="n[2-4]")
+    found = room.submit(ALICE, reservation="r,s", nodes_min=3, nodes_max=3)
+    assert isinstance(found, Job)

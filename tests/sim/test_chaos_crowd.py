@@ -1,0 +1,40 @@
+"""Preemption, limits, licences, reservations, arrays, components; slurm.conf itself moves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pyslurm_ng.sched.backfill.planner import Planner
+from tests.sim.crowd import Crowd
+
+SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100")) // 50
+FIRST = int(os.environ.get("PYSLURM_SIM_FIRST_SEED", "0"))
+PARTITIONS = ("main", "main", "other", "main,other", "rows", "rows,main")
+PREEMPTION = """
+PreemptType=preempt/{by}
+PreemptMode={mode}
+SchedulerTimeSlice=10
+"""
+
+
+@pytest.mark.parametrize("by", ["partition_prio", "qos"])
+@pytest.mark.parametrize("mode", ["CANCEL", "REQUEUE", "SUSPEND,GANG"])
+def test_no_change_breaks_a_limit(mode: str, by: str) -> None:
+    """No limit is passed, nobody starts where or when he may not, all ends, replay equals live."""
+    for seed in range(FIRST, FIRST + max(1, SEEDS)):
+        life = Crowd(
+            seed,
+            Planner(),
+            40,
+            conf=PREEMPTION.format(by=by, mode=mode),
+            partitions=PARTITIONS,
+            components=seed % 2 == 1,
+            pass_us=(0, 50_000, 2_000_000)[seed % 3],
+        )
+        try:
+            life.run()
+        except AssertionError as violation:
+            raise AssertionError(f"seed {seed}: {violation}") from violation
+        assert life.changes > 50
