@@ -90,6 +90,28 @@ class DaemonLog:
         self._time_format = time_format or "iso8601_ms"
         self._second = -1
 
+    def begin(
+        self, level: int, path: str, time_format: str, syslog_debug: str, *, foreground: bool
+    ) -> None:
+        """Write to stderr, syslog and a file, if one is named, what is wanted from now on.
+
+        Args:
+            level: 1 (fatal) and up; what is above the last counts as the last.
+            syslog_debug: see `syslog_level`.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        self.stderr_level = level
+        given = syslog_level(syslog_debug, level, has_file=bool(path), foreground=foreground)
+        self.open_syslog(given)
+        if not path:
+            return
+        if not foreground:
+            # On the way to the background a terminal is told only what went wrong.
+            self.stderr_level = min(level, ERROR)
+        self.open(path, min(level, DEBUG5), time_format)
+
     def open_syslog(self, level: int) -> None:
         """Write to syslog, too, from now on."""
         self.syslog_level = level

@@ -46,7 +46,7 @@ def _run(options: Options, argv: "list[str]") -> int:
         further = further_components(options, [], groups, dict(os.environ))
     conf = read_conf("salloc", *submission.CONF_KEYS)
     for component in (options, *further):
-        _check(component, conf)
+        submission.finish(component, conf)
     command = operands or [os.environ.get("SHELL") or "/bin/sh"]
     path = _find(command[0])
     if not path:
@@ -55,19 +55,6 @@ def _run(options: Options, argv: "list[str]") -> int:
     work = _Salloc(options, argv, conf, command, path, has_command=bool(operands))
     work.further = further
     return work.run()
-
-
-def _check(options: Options, conf: "dict[str, str]") -> None:
-    """Settle one component's options; print what is odd about them, and all with -v."""
-    quiet = "quiet" in options.settings
-    for line in options.finish():
-        if not quiet:
-            say(f"salloc: {line}")
-    if options.verbose and not quiet:
-        for line in options.verbose_lines():
-            say(f"salloc: {line}")
-    submission.check_cluster(options, conf.get("ClusterName", ""))
-    submission.check_configured(options, conf)
 
 
 def _find(name: str) -> str:

@@ -77,7 +77,7 @@ def _run(options: Options, argv: "list[str]") -> int:
         further = further_components(options, directives, groups, environment)
     conf = read_conf("sbatch", *submission.CONF_KEYS)
     for component in (options, *further):
-        _check(component, conf)
+        submission.finish(component, conf)
         if component is not options:
             component.request.setdefault("name", options.request["name"])
         _describe(component, argv, path, operands, conf)
@@ -89,19 +89,6 @@ def _run(options: Options, argv: "list[str]") -> int:
         return _submit(options, client, conf, script, variables, components)
     except SlurmError as problem:
         return submission.refusal("sbatch", problem, _LEAD)
-
-
-def _check(options: Options, conf: "dict[str, str]") -> None:
-    """Settle one component's options; print what is odd about them, and all with -v."""
-    quiet = "quiet" in options.settings
-    for line in options.finish():
-        if not quiet:
-            say(f"sbatch: {line}")
-    if options.verbose and not quiet:
-        for line in options.verbose_lines():
-            say(f"sbatch: {line}")
-    submission.check_cluster(options, conf.get("ClusterName", ""))
-    submission.check_configured(options, conf)
 
 
 # The script -----------------------------------------------------------------------------------

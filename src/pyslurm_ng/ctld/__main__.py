@@ -9,6 +9,7 @@ import sys
 from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.daemon_options import complaint
 from pyslurm_ng.conf.check import check, check_warnings
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
     try:
         given, operands = getopt.gnu_getopt(argv, _SHORT, _LONG)
     except getopt.GetoptError as error:
-        sys.stderr.write(f"slurmctld: {_as_getopt_says(error)}\n{USAGE}")
+        sys.stderr.write(f"slurmctld: {complaint(error)}\n{USAGE}")
         return 1
     names = [name for name, _ in given]
     values = dict(given)
@@ -72,15 +73,6 @@ def main(argv: list[str]) -> int:
         quiet=names.count("-q"),
     )
     return _run(options, nice=int(nice or 0), changes_directory="-s" in names)
-
-
-def _as_getopt_says(error: getopt.GetoptError) -> str:
-    """Return the C library's words for what is wrong with an option."""
-    is_missing = "requires argument" in error.msg
-    if len(error.opt) == 1:
-        text = "option requires an argument" if is_missing else "invalid option"
-        return f"{text} -- '{error.opt}'"
-    return f"unrecognized option '--{error.opt}'" if not is_missing else error.msg
 
 
 def _check(path: str) -> int:

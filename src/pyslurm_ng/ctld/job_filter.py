@@ -49,6 +49,13 @@ class JobFinder:
             return [(job, ())]
         return [(part, ()) for part in self._array_parts(name.job_id)]
 
+    def named(self, text: str) -> list[Part]:
+        """Return what an id as typed names, nothing when it is none."""
+        try:
+            return self.find(parse_job_id(text))
+        except JobIdError:
+            return []
+
     def _array_parts(self, array_job_id: int) -> list[Job]:
         """Return the records of one array (or the plain job of that id), by job id."""
         jobs = self.cluster.jobs
@@ -109,10 +116,7 @@ def find_jobs(cluster: Cluster, texts: Iterable[str]) -> tuple[list[Part], list[
     seen: set[tuple[int, task_ranges.TaskRanges]] = set()
     unknown: list[str] = []
     for text in texts:
-        try:
-            found = finder.find(parse_job_id(text))
-        except JobIdError:
-            found = []
+        found = finder.named(text)
         if not found:
             unknown.append(text)
         for job, tasks in found:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslurm_ng.base import background as bg
-from pyslurm_ng.base.daemon_log import ERROR, INFO, QUIET, DaemonLog, level_number, syslog_level
+from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog, level_number
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -60,25 +60,12 @@ def open_log(log: DaemonLog, options: Options, configuration: Configuration) -> 
     """
     conf = configuration.conf
     level = max(1, level_number(conf.slurmctld_debug) + options.verbose - options.quiet)
-    log.stderr_level = level
     path = options.log_path or conf.slurmctld_log_file
-    log.open_syslog(
-        syslog_level(
-            conf.slurmctld_syslog_debug,
-            level,
-            has_file=bool(path),
-            foreground=options.foreground,
-        )
-    )
-    if not path:
-        return
-    if not options.foreground:
-        # On the way to the background a terminal is told only what went wrong.
-        log.stderr_level = min(level, ERROR)
     form = conf.log_time_format[0] if conf.log_time_format else "iso8601_ms"
+    syslog = conf.slurmctld_syslog_debug
     try:
-        log.open(path, min(level, 9), form)
-        if os.geteuid() == 0:
+        log.begin(level, path, form, syslog, foreground=options.foreground)
+        if path and os.geteuid() == 0:
             os.chown(path, configuration.service_uid, -1)
     except OSError as error:
         raise CannotStart(f"Unable to open logfile `{path}': {error.strerror}") from None

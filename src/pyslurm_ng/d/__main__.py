@@ -8,7 +8,8 @@ import sys
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background
-from pyslurm_ng.base.daemon_log import ERROR, DaemonLog, level_number, syslog_level
+from pyslurm_ng.base.daemon_log import DaemonLog, level_number
+from pyslurm_ng.base.daemon_options import complaint
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d.daemon import CannotStart, Daemon
 from pyslurm_ng.d.host import sensors
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
     try:
         given, operands = getopt.gnu_getopt(argv, _SHORT, _LONG)
     except getopt.GetoptError as error:
-        sys.stderr.write(f"slurmd: {_as_getopt_says(error)}\n{USAGE}")
+        sys.stderr.write(f"slurmd: {complaint(error)}\n{USAGE}")
         return 1
     names = [name for name, _ in given]
     values = dict(given)
@@ -91,15 +92,6 @@ def main(argv: list[str]) -> int:
     if "-G" in names:
         return print_resources(options)
     return _run(options, nice=int(nice), changes_directory="-s" in names)
-
-
-def _as_getopt_says(error: getopt.GetoptError) -> str:
-    """Return the C library's words for what is wrong with an option."""
-    is_missing = "requires argument" in error.msg
-    if len(error.opt) == 1:
-        text = "option requires an argument" if is_missing else "invalid option"
-        return f"{text} -- '{error.opt}'"
-    return f"unrecognized option '--{error.opt}'" if not is_missing else error.msg
 
 
 def print_hardware() -> int:
@@ -189,21 +181,10 @@ def _open_log(log: DaemonLog, options: Options, setup: Setup) -> None:
     """
     conf = setup.node.conf
     level = max(1, level_number(conf.slurmd_debug) + options.verbose - options.quiet)
-    log.stderr_level = level
     path = options.log_path or setup.log_file
-    log.open_syslog(
-        syslog_level(
-            conf.slurmd_syslog_debug, level, has_file=bool(path), foreground=options.foreground
-        )
-    )
-    if not path:
-        return
-    if not options.foreground:
-        # On the way to the background a terminal is told only what went wrong.
-        log.stderr_level = min(level, ERROR)
     form = conf.log_time_format[0] if conf.log_time_format else "iso8601_ms"
     try:
-        log.open(path, min(level, 9), form)
+        log.begin(level, path, form, conf.slurmd_syslog_debug, foreground=options.foreground)
     except OSError as error:
         raise CannotStart(f"Unable to open logfile `{path}': {error.strerror}") from None
 

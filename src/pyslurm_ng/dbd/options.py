@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from pyslurm_ng.base.daemon_log import level_number
+from pyslurm_ng.base.daemon_options import complaint
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
@@ -94,7 +95,7 @@ def parse_options(argv: list[str]) -> Options:
     try:
         pairs, rest = getopt.getopt(argv, "Df:hn:R:suvV", ["version", "help"])
     except getopt.GetoptError as error:
-        raise BadOptions(f"{error.msg}; see slurmdbd -h") from None
+        raise BadOptions(f"{complaint(error)}; see slurmdbd -h") from None
     if rest:
         raise BadOptions(f"unexpected argument {rest[0]}; see slurmdbd -h")
     for name, value in pairs:

@@ -83,19 +83,8 @@ def _start(commands: dict[str, list[str]], layout: Layout, env: dict[str, str], 
 
 def node_states(sinfo: Path, env: dict[str, str]) -> dict[str, str]:
     """Return each node's compact state as sinfo prints it; empty when nobody answers."""
-    try:
-        result = subprocess.run(
-            [str(sinfo), "-h", "-N", "-o", "%N %t"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            timeout=COMMAND_LIMIT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    pairs = (line.split() for line in result.stdout.splitlines())
+    lines = output([str(sinfo), "-h", "-N", "-o", "%N %t"], env).splitlines()
+    pairs = (line.split() for line in lines)
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 

@@ -21,6 +21,7 @@ from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
+from tests.sched.networks import BLOCKS, TREE
 
 MINUTE_US = 60_000_000
 CONF = """
@@ -36,8 +37,6 @@ PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0
 PartitionName=half Nodes=n[1-4] MaxTime=1-0
 PartitionName=high Nodes=n[3-8] MaxTime=1-0 PriorityTier=10
 """
-TREE = "SwitchName=s1 Nodes=n[1-4]\nSwitchName=s2 Nodes=n[5-8]\nSwitchName=top Switches=s[1-2]\n"
-BLOCKS = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes=4,8\n"
 
 
 @dataclass(frozen=True)

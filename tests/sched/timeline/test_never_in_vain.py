@@ -22,6 +22,7 @@ from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.ctld.rules.reservation_room import ALICE
 from tests.model.clusters import START_US, conf_of
 from tests.sched.backfill.test_backfill import run_pass
+from tests.sched.networks import TREE_OF_TEN
 
 CONF = r"""
 ClusterName=demo
@@ -42,13 +43,6 @@ PartitionName=own Nodes=n[1-10] MaxTime=1-0 DefMemPerCPU=500 ExclusiveUser=YES
 PartitionName=capped Nodes=n[1-10] MaxTime=1-0 DefMemPerCPU=500 MaxCPUsPerNode=6
 PartitionName=wide Nodes=n[1-10] MaxTime=1-0 DefMemPerCPU=500 MinNodes=2 MaxNodes=3
 """
-TREE = """
-SwitchName=s1 Nodes=n[1-2]
-SwitchName=s2 Nodes=n[3-4]
-SwitchName=s3 Nodes=n[5-7]
-SwitchName=s4 Nodes=n[8-10]
-SwitchName=top Switches=s[1-4]
-"""
 
 
 def _outcome(
@@ -62,7 +56,7 @@ def _outcome(
     plugin = "TopologyPlugin=topology/tree" if is_tree else ""
     conf = conf_of(CONF.format(select=select, scheduler=scheduler, topology=plugin))
     cluster = Cluster()
-    networks = [parse_topology_conf(TREE)] if is_tree else []
+    networks = [parse_topology_conf(TREE_OF_TEN)] if is_tree else []
     apply_all(cluster, configure(cluster, conf, START_US, networks))
     for node in cluster.living_nodes():
         apply(cluster, ev.NodeRegistered(START_US, node.node_id, NodeFacts(), NodeState.IDLE))

@@ -24,6 +24,7 @@ from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
+from tests.sched.networks import BLOCKS, TREE
 
 CONF = """
 ClusterName=net
@@ -34,8 +35,6 @@ SelectTypeParameters=CR_Core
 NodeName=n[1-8] CPUs=4 RealMemory=1000
 PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0 DefaultTime=60
 """
-TREE = "SwitchName=s1 Nodes=n[1-4]\nSwitchName=s2 Nodes=n[5-8]\nSwitchName=top Switches=s[1-2]\n"
-BLOCKS = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes=4,8\n"
 Pass = Callable[..., Plan]
 PASSES = pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "firstfit"])
 

@@ -23,6 +23,7 @@ from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.policy import policy
 from tests.model.clusters import START_US, conf_of, submit
 from tests.sched.backfill.test_backfill import run_pass
+from tests.sched.networks import TREE_OF_TEN
 
 NODES = r"""
 ClusterName=demo
@@ -39,13 +40,6 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500
 PartitionName=capped Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 MaxCPUsPerNode=6
 """
 GPUS = NodeGres("gpu", "", 4, first_index=0, cores=(b"\x0f", b"\x0f", b"\xf0", b"\xf0"))
-TREE = """
-SwitchName=s1 Nodes=n[1-2]
-SwitchName=s2 Nodes=n[3-4]
-SwitchName=s3 Nodes=n[5-7]
-SwitchName=s4 Nodes=n[8-10]
-SwitchName=top Switches=s[1-4]
-"""
 
 
 def place(
@@ -87,7 +81,7 @@ def counts(**fields: Any) -> dict[str, tuple[int, int]]:
     return {name: (alloc.tasks, alloc.cpus) for name, alloc in place(**fields).items()}
 
 
-BOTH = pytest.mark.parametrize("topology", ["", TREE], ids=["flat", "tree"])
+BOTH = pytest.mark.parametrize("topology", ["", TREE_OF_TEN], ids=["flat", "tree"])
 
 
 @BOTH
@@ -145,8 +139,8 @@ def test_least_cpus_of_a_node_do_not_hide_room_for_more_tasks() -> None:
 
 def test_one_node_is_of_the_tightest_leaf() -> None:
     """n8 is the only light node of its switch: three others stay together."""
-    assert list(place(topology=TREE, ntasks=1, nodes_min=1)) == ["n8"]
-    assert list(place(topology=TREE, ntasks=4)) == ["n8"]
+    assert list(place(topology=TREE_OF_TEN, ntasks=1, nodes_min=1)) == ["n8"]
+    assert list(place(topology=TREE_OF_TEN, ntasks=4)) == ["n8"]
 
 
 def test_threads_not_used_have_no_memory() -> None:

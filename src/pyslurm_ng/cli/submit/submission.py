@@ -229,6 +229,22 @@ def become(options: "Options") -> None:
         os.setuid(person.pw_uid)
 
 
+def finish(options: "Options", conf: "dict[str, str]") -> None:
+    """Settle one component's options; print what is odd about them, and all with -v.
+
+    Raises:
+        OptionError: they exclude one another, or are not for this cluster.
+    """
+    if "quiet" in options.settings:
+        options.finish()
+    else:
+        lines = options.finish()
+        for line in lines + options.verbose_lines() if options.verbose else lines:
+            say(f"{options.command}: {line}")
+    check_cluster(options, conf.get("ClusterName", ""))
+    check_configured(options, conf)
+
+
 def check_cluster(options: "Options", cluster_name: str) -> None:
     """Let -M name only the cluster that slurm.conf describes; leave with Slurm's text otherwise."""
     foreign = foreign_cluster(options.settings.get("clusters", ""), cluster_name)

@@ -348,6 +348,16 @@ def settle(
     return _follow(job, job.job_id, judge(cluster, job, ends, now_us), now_us)
 
 
+def never(job_id: int, now_us: int) -> ev.JobEnded:
+    """Return the end of a job that waits for what cannot be any more and wants to end then."""
+    return ev.JobEnded(
+        time_us=now_us,
+        job_id=job_id,
+        state=JobState.CANCELLED,
+        reason=Reason.DependencyNeverSatisfied,
+    )
+
+
 def _follow(
     job: Job, job_id: int, found: tuple[tuple[Dependency, ...], bool], now_us: int
 ) -> list[ev.AnyEvent]:
@@ -361,14 +371,7 @@ def _follow(
         return []
     events = _changed(job, job_id, left, now_us, is_never)
     if is_never and job.request.flags & REQ_KILL_INVALID_DEP:
-        events.append(
-            ev.JobEnded(
-                time_us=now_us,
-                job_id=job_id,
-                state=JobState.CANCELLED,
-                reason=Reason.DependencyNeverSatisfied,
-            )
-        )
+        events.append(never(job_id, now_us))
     return events
 
 

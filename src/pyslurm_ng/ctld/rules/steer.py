@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
-from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.ctld.job_filter import JobFinder, job_id_text
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
@@ -55,10 +54,7 @@ class Steering:
         """
         finder = JobFinder(self.cluster)
         for text in texts:
-            try:
-                found = finder.find(parse_job_id(text))
-            except JobIdError:
-                found = []
+            found = finder.named(text)
             if not found:
                 self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             # Of several those that are over do not matter, unless all are.

@@ -29,7 +29,7 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes
-from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.policy import selection
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
@@ -399,14 +399,7 @@ def _decide(
     )
     events: list[ev.AnyEvent] = [submitted]
     if is_never and request.flags & mj.REQ_KILL_INVALID_DEP:
-        events.append(
-            ev.JobEnded(
-                time_us=now_us,
-                job_id=job_id,
-                state=JobState.CANCELLED,
-                reason=Reason.DependencyNeverSatisfied,
-            )
-        )
+        events.append(dependency.never(job_id, now_us))
     elif terms and probe.array_pending:
         # Of an array that this one follows task by task, some may be over already.
         probe.dependencies = terms
