@@ -25,9 +25,6 @@ class Page:
     def heading(self, text: str) -> None:
         self._lines.append(f".SH {escaped(text)}")
 
-    def subheading(self, text: str) -> None:
-        self._lines.append(f".SS {escaped(text)}")
-
     def paragraph(self, text: str) -> None:
         self._lines += [".PP", escaped(text)]
 

@@ -10,9 +10,7 @@ from pyslurm_ng.base.tres import (
     Gres,
     NodeGres,
     TresError,
-    format_gres,
     format_tres,
-    node_tres,
     parse_gres,
     parse_node_gres,
     parse_tres,
@@ -79,17 +77,6 @@ def test_a_nodes_gres_keeps_its_sockets() -> None:
         NodeGres("lustre", "", 4096, False),
         NodeGres("nic", "", 1),
     )
-    assert format_gres(resources) == "gpu:a100:4(S:0,1),lustre:no_consume:4096,nic:1"
-
-
-def test_requests_print_as_in_tres_per_job() -> None:
-    assert format_gres(parse_gres("gpu:a100:2,nic"), lead="gres/") == "gres/gpu:a100:2,gres/nic:1"
-
-
-def test_a_node_counts_only_for_tracked_tres() -> None:
-    resources = parse_node_gres("gpu:a100:4,gpu:h100:2,nic:1")
-    tracked = (*BUILTIN_TRES, "gres/gpu", "gres/gpu:a100")
-    assert node_tres(resources, tracked) == {"gres/gpu": 6, "gres/gpu:a100": 4}
 
 
 def test_billing_weights_are_exact() -> None:

@@ -60,11 +60,3 @@ def test_none_makes_no_file() -> None:
 
 def test_errors_of_their_own() -> None:
     assert names.batch_names("in", "o.%j", "/e.%j", "/w", BATCH) == ("/w/in", "/w/o.82", "/e.82")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [("a.%t", True), ("a.%03t", True), ("a.%%t", False), ("a.%n", False), (r"\%t", False)],
-)
-def test_which_patterns_are_per_task(pattern: str, expected: bool) -> None:
-    assert names.is_per_task(pattern) is expected

@@ -265,13 +265,6 @@ def format_date(when_s: int, time_format: str = "", now_s: int = 0, empty: str =
     )
 
 
-def format_date_us(
-    when_us: int, time_format: str = "", now_s: int = 0, empty: str = "Unknown"
-) -> str:
-    """Return a moment given in microseconds as `format_date` does."""
-    return format_date(when_us // 1_000_000, time_format, now_s, empty)
-
-
 def _relative(local: time.struct_time, today: time.struct_time, now_s: int) -> str:
     """Return a time in short: ``12:00:59``, ``Tomorr 12:00``, ``Mon 08:15``, ``6 Jun 2012``."""
     clock = f"{local.tm_hour:02d}:{local.tm_min:02d}"

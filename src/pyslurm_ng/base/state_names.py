@@ -33,7 +33,6 @@ JOB_FLAGS = (
     (1 << 21, "RESV_DEL_HOLD", "RD"),
     (1 << 22, "SIGNALING", "SI"),
 )
-FIRST_ENDED_STATE = 3
 # The order of the list that squeue prints after a bad state.
 _LISTED_FLAGS = (
     "COMPLETING CONFIGURING EXPEDITING RESIZING RESV_DEL_HOLD REQUEUED REQUEUE_FED REQUEUE_HOLD "

@@ -260,21 +260,6 @@ def _parse_one_node_gres(word: str) -> NodeGres:
     return NodeGres(name, rest[0] if rest else "", count, is_consumed, sockets)
 
 
-def format_gres(resources: tuple[Gres, ...] | tuple[NodeGres, ...], lead: str = "") -> str:
-    """Return resources as scontrol prints them; `lead` is ``gres/`` for TresPerJob and others."""
-    return ",".join(f"{lead}{gres}" for gres in resources)
-
-
-def node_tres(resources: tuple[NodeGres, ...], tracked: tuple[str, ...]) -> dict[str, int]:
-    """Return what a node's GRES count as, for the TRES names that the cluster tracks."""
-    amounts = dict.fromkeys(tracked, 0)
-    for gres in resources:
-        for name in (f"gres/{gres.name}", f"gres/{gres.name}:{gres.type_name}"):
-            if name in amounts:
-                amounts[name] += gres.amount
-    return {name: amount for name, amount in amounts.items() if amount}
-
-
 def _count_or_none(text: str) -> int | None:
     """Return the count a word spells, or None if it must be a type name (``3g.20gb``, ``a100``)."""
     if not text[:1].isdigit():

@@ -63,11 +63,6 @@ def format_mem_mib(mib: int, exact: bool = True) -> str:
     return scale(mib, "MGTPEZ", exact)
 
 
-def format_count(number: int) -> str:
-    """Return a count with a ``K`` or ``M`` once it reaches 1,024, as sinfo prints CPUs."""
-    return scale(number, ["", "K", "M", "G", "T", "P", "E"], exact=False)
-
-
 def scale(number: int, unit_names: str | list[str], exact: bool) -> str:
     """Return a number divided by 1,024 as often as it goes, with the name of the unit reached.
 
@@ -160,13 +155,6 @@ def format_seconds_short(seconds: int) -> str:
     if hours:
         return f"{hours}:{minute:02d}:{second:02d}"
     return f"{minute}:{second:02d}"
-
-
-def format_minutes(minutes: int) -> str:
-    """Return a limit in minutes as scontrol prints it; NO_VALUE is ``Partition_Limit``."""
-    if minutes == NO_VALUE:
-        return "Partition_Limit"
-    return format_seconds(minutes if minutes == INFINITE else minutes * 60)
 
 
 def format_minutes_short(minutes: int) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.model.job import Job
     from pyslurm_ng.wire.query_messages import JobFilter
 
-ACTIVE_STATES = frozenset(JobState) - TERMINAL_STATES
 
 JobTest = Callable[["Job"], bool]
 Part = tuple["Job", task_ranges.TaskRanges]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -13,8 +11,6 @@ from pyslurm_ng.journal.segment import Frame, JournalError
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
-
-Progress = Callable[[int], None]
 
 
 def cluster_of(checkpoint: Checkpoint | None) -> Cluster:

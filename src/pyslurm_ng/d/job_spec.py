@@ -16,7 +16,7 @@ from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.d import environment, step_record, task_binding
+from pyslurm_ng.d import environment, task_binding
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group, Tree
 from pyslurm_ng.model import output_names
@@ -529,8 +529,3 @@ def _streams(
     if not request.std_err and request.std_out:
         std_err = std_out
     return chosen(request.std_in, request.stdin_task), std_out, std_err
-
-
-def record_name(credential: nm.JobCredential) -> str:
-    """Return the name of a step's file in the spool."""
-    return step_record.file_name(credential.job_id, credential.step_id, credential.attempt)

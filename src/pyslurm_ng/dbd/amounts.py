@@ -17,12 +17,6 @@ def tres_text(counts: Mapping[str, int]) -> str:
     return ",".join(sorted(f"{name}={amount}" for name, amount in counts.items() if amount))
 
 
-def parse_amounts(text: str) -> dict[str, int]:
-    """Undo `tres_text`."""
-    pairs = (word.rpartition("=") for word in text.split(",") if word)
-    return {name: int(amount) for name, _, amount in pairs}
-
-
 def requested_tres(
     request: JobRequest, partition: Partition | None, tracked: Iterable[str]
 ) -> tuple[int, int, dict[str, int]]:

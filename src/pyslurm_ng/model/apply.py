@@ -24,7 +24,6 @@ from .usage import merge
 
 E = TypeVar("E", bound=ev.Event)
 K = TypeVar("K")
-Applier = Callable[[Cluster, E], None]
 _APPLIERS: dict[type, Callable[[Cluster, Any], None]] = {}
 _REPLIES_KEPT_US = 24 * 3600 * 1_000_000
 

@@ -10,7 +10,6 @@ AssocId = NewType("AssocId", int)
 # Slurm's numbers, used on every interface.
 NO_VAL = 4294967294
 INFINITE = 4294967295
-MAX_JOB_ID = 67043328
 
 # Steps that are not made by srun have fixed ids above every normal one.
 MAX_NORMAL_STEP_ID = StepId(4294967280)

@@ -76,11 +76,6 @@ def _padded(value: int | str, digits: str) -> str:
     return text.zfill(width) if text.isdigit() else text
 
 
-def is_per_task(pattern: str) -> bool:
-    """Return whether each task has a file of its own."""
-    return "\\" not in pattern and _has(pattern, "t")
-
-
 def _has(pattern: str, letter: str) -> bool:
     at = pattern.find("%")
     while at >= 0:

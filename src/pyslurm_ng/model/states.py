@@ -46,37 +46,6 @@ class JobFlag(IntEnum):
     EXPEDITING = 1 << 24
 
 
-JOB_STATE_COMPACT = {
-    JobState.PENDING: "PD",
-    JobState.RUNNING: "R",
-    JobState.SUSPENDED: "S",
-    JobState.COMPLETED: "CD",
-    JobState.CANCELLED: "CA",
-    JobState.FAILED: "F",
-    JobState.TIMEOUT: "TO",
-    JobState.NODE_FAIL: "NF",
-    JobState.PREEMPTED: "PR",
-    JobState.BOOT_FAIL: "BF",
-    JobState.DEADLINE: "DL",
-    JobState.OUT_OF_MEMORY: "OOM",
-}
-
-# The first flag set, in this order, is what `squeue` shows instead of the base state.
-JOB_FLAG_COMPACT = {
-    JobFlag.COMPLETING: "CG",
-    JobFlag.STAGE_OUT: "SO",
-    JobFlag.CONFIGURING: "CF",
-    JobFlag.RESIZING: "RS",
-    JobFlag.REQUEUED: "RQ",
-    JobFlag.REQUEUE_FED: "RF",
-    JobFlag.REQUEUE_HOLD: "RH",
-    JobFlag.SPECIAL_EXIT: "SE",
-    JobFlag.STOPPED: "ST",
-    JobFlag.REVOKED: "RV",
-    JobFlag.RESV_DEL_HOLD: "RD",
-    JobFlag.SIGNALING: "SI",
-}
-
 TERMINAL_STATES = frozenset(state for state in JobState if state >= JobState.COMPLETED)
 
 

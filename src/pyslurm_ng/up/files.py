@@ -12,9 +12,6 @@ from urllib.parse import unquote, urlsplit
 
 from pyslurm_ng.up.layout import OWNER_LINK, Layout
 
-RECORD_KEYS = ("nodename", "partitionname", "nodeset", "downnodes")
-"""Keys that begin a record: later ones add to earlier ones instead of replacing them."""
-
 
 class BadRequest(Exception):
     """What was asked for cannot be built; the text is for the user."""

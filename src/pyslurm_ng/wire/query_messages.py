@@ -14,7 +14,6 @@ import msgspec
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 Text = Annotated[str, msgspec.Meta(max_length=1 << 16)]
-LongText = Annotated[str, msgspec.Meta(max_length=1 << 22)]
 Texts = Annotated[list[Text], msgspec.Meta(max_length=1 << 17)]
 Numbers = Annotated[list[int], msgspec.Meta(max_length=1 << 17)]
 Settings = Annotated[dict[Text, Text], msgspec.Meta(max_length=256)]

@@ -25,7 +25,6 @@ REQUEST_ID_BYTES = 16
 RequestId = Annotated[bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)]
 """Type of the `request_id` field of every changing request; the client fills it."""
 
-Role = Literal["user", "operator", "admin", "node", "slurmctld", "slurmdbd"]
 ROLES: frozenset[str] = frozenset(("user", "operator", "admin", "node", "slurmctld", "slurmdbd"))
 DAEMON_ROLES: frozenset[str] = frozenset(("node", "slurmctld", "slurmdbd"))
 

@@ -205,13 +205,6 @@ def _min_memory(context: Context, per_cpu: "Cells", per_node: "Cells") -> "Cells
     ]
 
 
-def _min_memory_long(context: Context, per_cpu: "Cells", per_node: "Cells") -> "Cells":
-    return [
-        f"{mem_text(cpu)}c" if cpu else (mem_text(node) if node else "0")
-        for cpu, node in zip(per_cpu, per_node, strict=False)
-    ]
-
-
 def _priority_share(context: Context, column: "Cells") -> "Cells":
     return [f"{cell / INFINITE:.14f}" for cell in column]
 

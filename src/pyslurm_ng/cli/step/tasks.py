@@ -92,10 +92,6 @@ class StepTasks:
         """Return the tasks of a node that have not ended."""
         return [task for task in self.of_node[node] if self.state[task] != EXITED]
 
-    def has_unsaid(self) -> bool:
-        """Whether ends have not been told yet."""
-        return bool(self._unsaid)
-
     def end_lines(self, verbose: int) -> "list[str]":
         """Return a line for each group of tasks that ended alike on one node, and forget them.
 

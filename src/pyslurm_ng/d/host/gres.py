@@ -242,12 +242,6 @@ def visible(held: Sequence[int], seen: Sequence[int], confined: bool) -> list[in
     return [place[index] for index in seen]
 
 
-def gpu_environment(numbers: Sequence[int]) -> dict[str, str]:
-    """Return the variables by which frameworks find exactly these GPUs."""
-    text = ",".join(map(str, numbers))
-    return dict.fromkeys(_GPU_VARIABLES, text)
-
-
 def denied_devices(
     available: Sequence[NodeGres], held: Sequence[GresAlloc]
 ) -> tuple[DeviceNode, ...]:
