@@ -168,6 +168,12 @@ class JoinedNodes(PlannedNodes):
         return frozenset[int]().union(*(part.all_nodes() for part in self._parts))
 
 
+class Places:
+    """Where a pass has promised room; what is in it is the planner's: see `kept_places`."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class Plan:
     """The outcome of one pass over the whole queue.
@@ -187,6 +193,7 @@ class Plan:
     tested: int = 0  # node tests done: the work that `budget` bounds
     cut_by: str = ""  # the option because of which not every job was looked at, or started
     slots: int = 0  # of the timeline that jobs were given room on; 0 without one
+    places: Places | None = None  # of jobs outside of reservations, for who plans them once more
 
     def add(self, other: Plan) -> None:
         """Take over what another plan says of other jobs, or of the same ones second.

@@ -132,6 +132,7 @@ class Explainer:
         view = self._scheduler.look()
         partitions = other_partitions(cluster, job, context)
         qos = other_qos(cluster, job, context)
+        places = self._scheduler.places
         due_ns = monotonic_ns() + _LONGEST_NS
 
         def work() -> tuple[Outlook | None, JobHistory]:
@@ -144,6 +145,7 @@ class Explainer:
                 lambda: monotonic_ns() > due_ns,
                 self._planner,
                 qos,
+                places,
             )
             return found, read_history(journal, job_id, names)
 

@@ -27,7 +27,7 @@ from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.job_views import Views, waiting_record
 from pyslurm_ng.sched.limits.measures import Limits
 from pyslurm_ng.sched.limits.standing import Standings
-from pyslurm_ng.sched.plan import HandOver, Plan, Preemption, Start, Wait
+from pyslurm_ng.sched.plan import HandOver, Places, Plan, Preemption, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.snapshot import Snapshot, outline, snapshot
@@ -166,6 +166,7 @@ class Scheduler:
         self._slices = Slices(edges.call_soon)
         self._is_freshening = False
         self._former: list[object] = []  # tables of a former plan
+        self.places: Places | None = None  # where the last pass has promised room
         self._standings = Standings()
         self._usage = usage or UsageIndex(writer.cluster)
         self._history: History | None = None
@@ -318,7 +319,7 @@ class Scheduler:
             position = self._dispatch_next(starts, position)
 
     def _planned(self, outcome: Outcome, queue_length: int, early: EarlyStarts | None) -> None:
-        soft = self._soft
+        soft, self.places = self._soft, outcome.plan.places
         self._former += (soft.reason, soft.priority, soft.expected_start_us, soft.sched_nodes)
         self._waited = soft.reason
         soft.planned(

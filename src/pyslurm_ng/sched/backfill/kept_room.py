@@ -63,14 +63,7 @@ class KeptRoom:
         """Keep room for a job that cannot start now, and say why it waits."""
         plan, name = self._plan, demand.partition.name
         asked, lies_badly = demand.need, self._planner.lies_badly
-        if start_us == self._snapshot.now_us:
-            # There is enough of everything, but not as the job wants it: others may not have it.
-            start_us = self._planner.find_from(demand, start_us + 1)
-        demand, start_us = self._patient(job, demand, start_us)
-        first_us = self._snapshot.now_us + 1
-        start_us = self._planner.recall(job.job_id, demand, first_us, start_us)
-        if demand.is_elastic:
-            demand, start_us = self._soonest(job, demand, start_us)
+        demand, start_us = self.soonest(job, demand, start_us)
         if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
         if start_us == NEVER:
@@ -104,6 +97,18 @@ class KeptRoom:
         if promised_us == NEVER or job.array_pending or self._policy.reserves_once:
             return False
         return start_us < promised_us - _WORTH_US
+
+    def soonest(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
+        """Return as what a job starts that cannot start now, and when; it was found last."""
+        first_us = self._snapshot.now_us + 1
+        if start_us < first_us and start_us != NEVER:
+            # There is enough of everything, but not as the job wants it: others may not have it.
+            start_us = self._planner.find_from(demand, first_us)
+        demand, start_us = self._patient(job, demand, start_us)
+        start_us = self._planner.recall(job.job_id, demand, first_us, start_us)
+        if demand.is_elastic:
+            demand, start_us = self._shorter(job, demand, start_us)
+        return demand, start_us
 
     def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
         """Keep room for a task that may not start before a time; return its end, or NEVER."""
@@ -185,7 +190,9 @@ class KeptRoom:
             return demand, planner.find(demand)
         return loose, found_us
 
-    def _soonest(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
+    def _shortened_to_start(
+        self, job: Waiting, demand: Demand, start_us: int
+    ) -> tuple[Demand, int]:
         """Return with which limit a job starts soonest, the longest of these, and when.
 
         Args:

@@ -20,7 +20,7 @@ from pyslurm_ng.sched.backfill.smart import Smart
 from pyslurm_ng.sched.backfill.walk import Walk
 from pyslurm_ng.sched.cons_tres.rows import Sharing, any_shares
 from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import HandOver, Plan
+from pyslurm_ng.sched.plan import HandOver, Places, Plan
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.priority import Ranking
@@ -68,6 +68,7 @@ class Planner:
             outside = self._plan(rest, policy, budget, fairshare, hand_over)
             add_overlapping(outside, rest, policy, Planner, fairshare)
             inside.add(outside)
+            inside.places = outside.places
             return inside
         return self._plan(snapshot, policy, budget, fairshare, hand_over)
 
@@ -103,7 +104,7 @@ class Planner:
             self._smart.started(outcome.starts)
         else:
             walk.run(queue)
-        outcome.slots = walk.planner.slots
+        outcome.slots, outcome.places = walk.planner.slots, walk.planner.places
         return outcome
 
     def rehearse(
@@ -112,10 +113,14 @@ class Planner:
         policy: Policy,
         others: Sequence[Waiting],
         fairshare: Mapping[int, float] | None = None,
+        places: Places | None = None,
     ) -> Rehearsal | None:
         """Return a walk that has not begun, its queue, and where `others` would be in it.
 
         For a planner of its own: it keeps nothing for passes. None under sched/builtin.
+
+        Args:
+            places: where the last pass has promised room.
         """
         if not policy.backfills:
             return None
@@ -130,7 +135,7 @@ class Planner:
         extra = {id(demand): demand for entries in tried for _, _, demand in entries}
         known = {id(demand) for demand in wanted}
         wanted += [demand for place, demand in extra.items() if place not in known]
-        walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking)
+        walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking, places)
         if policy.is_smart:
             walk.room.smart = Smart()
             queue = walk.room.smart.order(snapshot, self._queue.ranked(queue, ranking))
@@ -149,9 +154,10 @@ class Planner:
         wanted: list[Demand],
         outcome: Plan,
         ranking: Ranking,
+        places: Places | None = None,
     ) -> Walk:
         """Return a walk with what it needs for shared cores, preemption and het jobs."""
-        planner = self._planner(snapshot, policy, wanted)
+        planner = self._planner(snapshot, policy, wanted, places)
         walk = Walk(snapshot, policy, budget, planner, outcome, self._queue.parts)
         if any_shares(snapshot):
             walk.sharing = Sharing(snapshot, outcome)
@@ -160,20 +166,27 @@ class Planner:
         return walk
 
     def _planner(
-        self, snapshot: Snapshot, policy: Policy, wanted: list[Demand]
+        self, snapshot: Snapshot, policy: Policy, wanted: list[Demand], places: Places | None
     ) -> Pools | NodePlan:
-        """Return the planner for these demands: counts where those are exact, else nodes."""
+        """Return the planner for these demands: counts where those are exact, else nodes.
+
+        Args:
+            places: where jobs were promised room by another planner.
+        """
         # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
         are_alike = not snapshot.reservations and not policy.preempt_by
         are_alike = are_alike and not any_shares(snapshot) and not policy.packs_serial
         # Who was promised single nodes gets these, though any would do by now.
         are_alike = are_alike and (self._nodes is None or not self._nodes.has_promised)
+        are_alike = are_alike and places is None
         if are_alike and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools
         if self._nodes is None:
             self._nodes = NodePlan(snapshot)
         self._nodes.begin(snapshot, wanted, policy)
+        if places is not None:
+            self._nodes.adopt(places)
         return self._nodes
 
 

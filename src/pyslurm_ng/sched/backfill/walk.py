@@ -186,12 +186,21 @@ class Walk(Giving):
             found.append(entry)
         return found
 
-    def look(self, demand: Demand) -> int:
-        """Return when a job would start after those of the walk, or NO_END_US."""
+    def look(self, job: Waiting, demand: Demand) -> tuple[Demand, int]:
+        """Return as what a job would start after those of the walk, and when, or NO_END_US.
+
+        Nobody else has to leave for it. Its room was found last.
+        """
+        now_us = self.snapshot.now_us
         if demand.verdict is not None:
-            return NO_END_US
-        start_us = self.planner.find(demand)
-        return start_us if start_us != NEVER else NO_END_US
+            return demand, NO_END_US
+        short = self._short_now(job, demand) if demand.is_elastic else None
+        if short is not None:
+            return short, now_us
+        start_us = self._find(job, demand)
+        if start_us != now_us or demand.is_elastic:
+            demand, start_us = self.room.soonest(job, demand, start_us)
+        return demand, start_us if start_us != NEVER else NO_END_US
 
     def _find(self, job: Waiting, demand: Demand) -> int:
         """Return when a job, or the next task of an array, can start: sooner or as promised."""
@@ -332,13 +341,17 @@ class Walk(Giving):
 
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
+        found = self._short_now(job, demand)
+        return found is not None and self._start(job, found, task_id)
+
+    def _short_now(self, job: Waiting, demand: Demand) -> Demand | None:
+        """Return the longest demand that fits now, of a job whose limit may be cut."""
         now_us, find = self.snapshot.now_us, self.planner.find
         promised = self.planner.promised_as(job.job_id, demand) or demand
         if self._recalls_now(job, promised):
-            return self._start(job, promised, task_id)
+            return promised
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
-        found = elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
-        return found is not None and self._start(job, found, task_id)
+        return elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
 
     def _recalls_now(self, job: Waiting, demand: Demand) -> bool:
         now_us = self.snapshot.now_us

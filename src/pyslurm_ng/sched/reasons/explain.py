@@ -22,7 +22,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
-from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.plan import Places, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.reasons.obstacle import never_together, unplaceable
@@ -112,6 +112,7 @@ def outlook(
     is_late: Callable[[], bool] = never_late,
     planner: Planner | None = None,
     qos: Sequence[str] = (),
+    places: Places | None = None,
 ) -> Outlook | None:
     """Return a waiting job's outlook; None where no timeline decides (see `probe`).
 
@@ -120,6 +121,7 @@ def outlook(
         is_late: returns whether the answer is due; then it is what is known by then.
         planner: one kept for such questions.
         qos: others that its user may use.
+        places: where the last pass has promised room.
     """
     job = next((item for item in snapshot.waiting if item.job_id == job_id), None)
     if job is None:
@@ -142,7 +144,8 @@ def outlook(
     try:
         # What is seen inside a reservation is another cluster: not for the planner that is kept.
         kept = None if is_inside else planner
-        found = probe(snapshot, policy, job, others, fairshare, is_late, kept)
+        known = None if is_inside else places
+        found = probe(snapshot, policy, job, others, fairshare, is_late, kept, known)
     except OutOfTimeError:
         return Outlook(job.partitions[0], -1, 0, (), untried=len(tried), is_late=True)
     if found is None:

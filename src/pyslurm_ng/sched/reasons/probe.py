@@ -14,7 +14,7 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.sched.backfill.planner import Planner, Rehearsal
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.asks import least_ask
-from pyslurm_ng.sched.plan import Plan, Wait
+from pyslurm_ng.sched.plan import Places, Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request import elastic, het
 from pyslurm_ng.sched.request.demand import Demand
@@ -65,6 +65,7 @@ def probe(
     fairshare: Mapping[int, float] | None = None,
     is_late: Callable[[], bool] = never_late,
     planner: Planner | None = None,
+    places: Places | None = None,
 ) -> Probe | None:
     """Return when a waiting job is to start, and when `others` would start in its place.
 
@@ -74,11 +75,12 @@ def probe(
     Args:
         is_late: returns whether the answer is due.
         planner: one that is for such questions alone; it answers the next one sooner.
+        places: where the last pass has promised room.
 
     Raises:
         OutOfTimeError: it was due before the jobs ahead were planned.
     """
-    rehearsal = (planner or Planner()).rehearse(snapshot, policy, others, fairshare)
+    rehearsal = (planner or Planner()).rehearse(snapshot, policy, others, fairshare, places)
     if rehearsal is None:
         return None
     return _Prober(rehearsal, snapshot, job, others, is_late).run()
@@ -188,19 +190,24 @@ class _Prober:
             return own[0], NO_END_US, (), limit
         planner = walk.planner
         planner.begin_trial()
-        start_us, best = min((self._start_us(job, demand), at) for at, demand in enumerate(own))
+        start_us, best = min((self._look(job, demand)[1], at) for at, demand in enumerate(own))
         nodes: tuple[int, ...] = ()
+        demand = own[best]
+        if start_us < NO_END_US:
+            demand, start_us = self._look(job, demand)  # the planner remembers what it found last
         if start_us <= self._snapshot.now_us:
-            planner.find(own[best])
-            nodes = tuple(alloc.node_id for alloc in planner.start(own[best]) or ())
-        elif start_us < NO_END_US:
-            planner.find(own[best])
-            planner.take(own[best], start_us)
-            walk.room.promises.append(job.job_id, own[best], start_us)
+            allocs = planner.start(demand)
+            if allocs is None:
+                demand, start_us = walk.room.soonest(job, demand, start_us)
+                start_us = NO_END_US if start_us == NEVER else start_us
+            nodes = tuple(alloc.node_id for alloc in allocs or ())
+        if self._snapshot.now_us < start_us < NO_END_US:
+            planner.take(demand, start_us)
+            walk.room.promises.append(job.job_id, demand, start_us)
             nodes = planner.planned_nodes(walk.room.promises).get(job.job_id, ())
             walk.room.promises.pop()
         planner.roll_back()
-        return own[best], start_us, nodes, None
+        return demand, start_us, nodes, None
 
     def _look_for_components(
         self, own: list[Demand]
@@ -235,13 +242,13 @@ class _Prober:
             return self._common(
                 [changed if part.job.job_id == job.job_id else part for part in parts]
             )
-        return min(self._start_us(job, demand) for demand in demands)
+        return min(self._look(job, demand)[1] for demand in demands)
 
-    def _start_us(self, job: Waiting, demand: Demand) -> int:
-        """Return when a job would start; NO_END_US where that is too late for its deadline."""
-        start_us = self._walk.look(demand)
+    def _look(self, job: Waiting, demand: Demand) -> tuple[Demand, int]:
+        """Return as what a job would start, and when; NO_END_US if too late for its deadline."""
+        demand, start_us = self._walk.look(job, demand)
         is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
-        return NO_END_US if is_late else start_us
+        return demand, NO_END_US if is_late else start_us
 
     def _exempt_us(self, demand: Demand) -> int:
         preempting = self._walk.preempting

@@ -7,9 +7,12 @@ promised does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.sched.plan import Places
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 
@@ -36,6 +39,15 @@ class KeptPlace(NamedTuple):
     allocs: tuple[NodeAlloc, ...] = ()
 
 
+class PastPlaces(Places):
+    """The promises of a pass that is over."""
+
+    __slots__ = ("by_job",)
+
+    def __init__(self, by_job: Mapping[int, Sequence[KeptPlace]]) -> None:
+        self.by_job = by_job
+
+
 class KeptPlaces:
     """The promises of the last pass and of the present one, by job; of arrays task by task."""
 
@@ -48,6 +60,14 @@ class KeptPlaces:
         """Begin a pass: what was promised in the present one is that of the last one."""
         self._last, self._present = self._present, {}
         self._count = self._nodes = 0
+
+    def adopt(self, places: PastPlaces) -> None:
+        """Have what another planner promised as the promises of the last pass."""
+        self._last = {job_id: [*kept] for job_id, kept in places.by_job.items()}
+
+    def past(self) -> PastPlaces:
+        """Return the promises of this pass, which is over."""
+        return PastPlaces({job_id: (*kept,) for job_id, kept in self._present.items()})
 
     @property
     def is_full(self) -> bool:
@@ -72,18 +92,34 @@ class KeptPlaces:
         """Return what a job, or the next task of an array, was promised not before a time."""
         for place in self._last.get(job_id, ()):
             # Few switches will do for a job that is content with any by now.
-            is_same = place.demand is demand or place.demand.loose is demand
+            loose = place.demand.loose
+            is_same = _is_same(place.demand, demand) or (loose and _is_same(loose, demand))
             if is_same and place.start_us >= first_us:
                 return place
         return None
 
-    def shorter(self, job_id: int, demand: Demand) -> Demand | None:
+    def shorter(self, job_id: int, demand: Demand, now_us: int) -> Demand | None:
         """Return as what a job was promised room that may run shorter than its limit, if so."""
         for place in self._last.get(job_id, ()):
-            if demand.shorter.get(place.demand.limit_min) is place.demand:
-                return place.demand
+            limit_min = place.demand.limit_min
+            if place.demand.duration_us < demand.duration_us and limit_min < NO_VAL:
+                found = demand.shorter.get(limit_min) or demand.lasting(limit_min, now_us)
+                if _is_same(place.demand, found):
+                    return found
         return None
 
     def drop(self, job_id: int, place: KeptPlace) -> None:
         """Forget a promise of the last pass, once it is used or void."""
         self._last[job_id].remove(place)
+
+
+def _is_same(one: Demand, other: Demand) -> bool:
+    """Return whether two demands are one, though they may be of two planners."""
+    return one is other or (
+        one.need == other.need
+        and one.duration_us == other.duration_us
+        and one.licenses == other.licenses
+        and one.tenant == other.tenant
+        and one.partition.name == other.partition.name
+        and one.mask == other.mask
+    )

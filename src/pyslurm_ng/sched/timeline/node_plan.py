@@ -18,7 +18,7 @@ from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
 from pyslurm_ng.sched.cons_tres.select import share_tasks
 from pyslurm_ng.sched.cons_tres.topology import bits
 from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.plan import PlacedNodes, PlannedNodes
+from pyslurm_ng.sched.plan import PlacedNodes, Places, PlannedNodes
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import TOPO, Units
@@ -27,7 +27,7 @@ from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
 from pyslurm_ng.sched.timeline.joins import Joins
-from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces
+from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces, PastPlaces
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
@@ -107,6 +107,16 @@ class NodePlan:
     def keeps_places(self) -> bool:
         """Whether the next job to be promised room is to find it there again in the next pass."""
         return not self._kept.is_full
+
+    def adopt(self, places: Places) -> None:
+        """Let jobs find their room again where another planner promised it in its last pass."""
+        if isinstance(places, PastPlaces):
+            self._kept.adopt(places)
+
+    @property
+    def places(self) -> Places:
+        """Where this pass, which is over, has promised room."""
+        return self._kept.past()
 
     # When ---------------------------------------------------------------------------------------
 
@@ -208,7 +218,7 @@ class NodePlan:
 
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return as what a job was promised room with a limit shorter than its own, if so."""
-        return self._kept.shorter(job_id, demand)
+        return self._kept.shorter(job_id, demand, self._now_us)
 
     def _is_found(self, kept: KeptPlace) -> bool:
         """Return whether what was found is just where a job was promised to start."""

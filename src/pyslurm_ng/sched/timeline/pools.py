@@ -20,7 +20,7 @@ from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import share_tasks
-from pyslurm_ng.sched.plan import PlannedNodes, Wait
+from pyslurm_ng.sched.plan import Places, PlannedNodes, Wait
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -124,6 +124,7 @@ class Pools:
     """The pools of one state of nodes and partitions; planning anew with each `begin`."""
 
     lies_badly = False  # here no node is better than another
+    places: Places | None = None  # nor is any node promised
     keeps_places = False
     is_recalled = False
 
