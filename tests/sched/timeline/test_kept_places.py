@@ -11,8 +11,8 @@ from pyslurm_ng.sched.timeline.kept_places import MOST_KEPT, KeptPlace, KeptPlac
 NEED = need_of(JobRequest(), Partition("main"), {})
 
 
-def demand() -> Demand:
-    return Demand(Partition("main"), NEED, 60_000_000, (), b"\1", None)
+def demand(mask: bytes = b"\1") -> Demand:
+    return Demand(Partition("main"), NEED, 60_000_000, (), mask, None)
 
 
 def place(of: Demand, start_us: int, nodes: int = 1) -> KeptPlace:
@@ -26,9 +26,24 @@ def test_what_one_pass_promised_is_known_in_the_next_one_only() -> None:
     assert kept.of(7, own, 0) is None
     kept.begin()
     assert kept.of(7, own, 0) is promise
-    assert kept.of(7, demand(), 0) is None
+    assert kept.of(7, demand(b"\0\1"), 0) is None
     kept.begin()
     assert kept.of(7, own, 0) is None
+
+
+def test_another_planner_finds_the_promises_of_one_that_is_done() -> None:
+    """Demands of its own stand for the same jobs."""
+    kept, other = KeptPlaces(), KeptPlaces()
+    promise = place(demand(), 10)
+    kept.add(7, promise)
+    other.begin()
+    other.adopt(kept.past())
+    assert other.of(7, demand(), 0) is promise
+    assert other.of(7, demand(b"\0\1"), 0) is None
+    other.drop(7, promise)
+    assert other.of(7, demand(), 0) is None
+    kept.begin()
+    assert kept.of(7, demand(), 0) is promise
 
 
 def test_tasks_of_an_array_find_their_promises_one_after_another() -> None:

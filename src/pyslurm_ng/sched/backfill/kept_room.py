@@ -107,7 +107,7 @@ class KeptRoom:
         demand, start_us = self._patient(job, demand, start_us)
         start_us = self._planner.recall(job.job_id, demand, first_us, start_us)
         if demand.is_elastic:
-            demand, start_us = self._shorter(job, demand, start_us)
+            demand, start_us = self._cut(job, demand, start_us)
         return demand, start_us
 
     def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
@@ -190,9 +190,7 @@ class KeptRoom:
             return demand, planner.find(demand)
         return loose, found_us
 
-    def _shortened_to_start(
-        self, job: Waiting, demand: Demand, start_us: int
-    ) -> tuple[Demand, int]:
+    def _cut(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
         """Return with which limit a job starts soonest, the longest of these, and when.
 
         Args:
