@@ -176,6 +176,16 @@ def test_salloc_lines_and_code(live_cluster: LiveCluster, work: Path) -> None:
     assert ran.returncode == 6
 
 
+def test_salloc_goes_where_it_is_told(live_cluster: LiveCluster, work: Path) -> None:
+    """--chdir is where the command runs; nothing is allocated where there is no such place."""
+    (work / "below").mkdir()
+    ran = live_cluster.run("salloc", "-Q", "-n1", "-D", "below", "pwd", cwd=work)
+    assert ran.stdout == f"{work.resolve()}/below\n"
+    ran = live_cluster.run("salloc", "-Q", "-n1", "-D", f"{work}/gone", "pwd", cwd=work)
+    assert ran.stderr == f"salloc: error: chdir({work}/gone): No such file or directory\n"
+    assert (ran.returncode, ran.stdout) == (1, "")
+
+
 def test_salloc_variables(live_cluster: LiveCluster, work: Path) -> None:
     """The command and its steps know their allocation."""
     script = "echo $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE; srun echo hi"

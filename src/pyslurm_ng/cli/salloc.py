@@ -100,6 +100,11 @@ class _Salloc:
         """Allocate, run the command, give the allocation back; return the command's code."""
         options, request = self._options, self._options.request
         submission.describe_origin(options, self._argv)
+        if "chdir" in options.given:
+            try:
+                os.chdir(request["work_dir"])
+            except OSError as problem:
+                raise OptionError(f"chdir({request['work_dir']}): {problem.strerror}", 1) from None
         request.setdefault("name", self._command[0].rpartition("/")[2])
         if "job-name" not in options.given:
             # As in Slurm: neither the shell nor the command names the job.
@@ -241,10 +246,7 @@ class _Salloc:
         value = self._options.settings.get("kill-command")
         if value is None:
             return 0
-        found = ov.signal_number(value) if value else SIGTERM
-        if not found:
-            raise OptionError(f"Invalid signal name {value}", 1)
-        return found
+        return ov.signal_number(value) if value else SIGTERM
 
 
 __all__ = ["main"]

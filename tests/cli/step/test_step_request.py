@@ -8,7 +8,7 @@ import pytest
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import step_request
-from pyslurm_ng.cli.step.launch import is_per_node
+from pyslurm_ng.cli.step.launch import gpu_bind, is_per_node
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.cli.submit.said import COMMAND_LINE
 from pyslurm_ng.model import job as mj
@@ -172,3 +172,17 @@ def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
 def test_who_writes_a_file(pattern: str, wanted: bool) -> None:
     """Nodes write what differs between nodes or tasks, srun the rest."""
     assert is_per_node(pattern) is wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "bind"),
+    [
+        (["-n4"], ""),
+        (["-n4", "--ntasks-per-gpu=2"], "single:2"),
+        (["-n4", "--ntasks-per-gpu=2", "--gpu-bind=none"], "none"),
+        (["-n4", "--ntasks-per-gpu=2", "--tres-bind=gres/gpu:per_task:1"], ""),
+    ],
+)
+def test_tasks_of_a_gpu_are_bound_to_it(words: list[str], bind: str) -> None:
+    """--ntasks-per-gpu says which GPU each task sees, unless a binding is asked for."""
+    assert gpu_bind(options_of([*words, "prog"], {}).request) == bind

@@ -208,6 +208,13 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["-B", "2", "--ntasks-per-node=2"], {"ntasks": None}),
         (["--sockets-per-node=2"], {"ntasks": None}),
         (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
+        (["--acctg-freq=task=30,energy=60"], {"acctg_freq": "task=30,energy=60"}),
+        (["-B", "0:4"], {"sockets_per_node": None, "cores_per_socket": 4}),
+        # GPUs of nodes are those that tasks are counted by.
+        (["-N3", "-n3", "--gres=gpu:2", "--ntasks-per-gpu=1"], {"gpus": None}),
+        # Fewer tasks than nodes come first: one GPU is enough for the one node that is left.
+        (["-N2", "-n1", "--gpus=1"], {"nodes_min": 1, "nodes_max": 1}),
+        (["-N1-2", "-n1", "-w", "n2,n4"], {"nodes_min": 1, "nodes_max": 1}),
     ],
 )  # fmt: skip
 def test_values_become_fields(words: list[str], expected: dict[str, object]) -> None:
@@ -254,6 +261,13 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
          "Too few processes for the requested {plane,node} distribution", 1),
         (["-m", "plane=4", "-w", "n[1-2]", "-n4"],
          "Too few processes for the requested {plane,node} distribution", 1),
+        (["-c", "1k"], 'Invalid numeric value "1k" for --cpus-per-task.', 1),
+        (["-B", "1:x"], 'Invalid numeric value "x" for second arg of -B.', 1),
+        (["--acctg-freq=disk=3"], "Invalid --acctg-freq specification: disk=3", 255),
+        (["--propagate=foo,STACK"],
+         "Bad rlimit name: foo\n--propagate=foo,STACK is not valid.", 1),
+        (["--core-spec=1", "--thread-spec=1"],
+         "-S/--core-spec and --thread-spec options are mutually exclusive", 1),
         (["--gpus-per-socket=1"],
          "--gpus-per-socket option requires --sockets-per-node specification\n"
          "Invalid generic resource (gres) specification", 1),

@@ -118,7 +118,7 @@ def step_variables(granted: "Mapping[str, Any]") -> "dict[str, str]":
     }  # fmt: skip
 
 
-def _gpu_bind(request: "Mapping[str, Any]") -> str:
+def gpu_bind(request: "Mapping[str, Any]") -> str:
     """Return how tasks share the step's GPUs: as said, else so many on each as there may be."""
     bind, per_gpu = request.get("gpu_bind", ""), request.get("ntasks_per_gpu", 0)
     if bind or not per_gpu or request.get("tres_bind"):
@@ -148,7 +148,7 @@ def launch_fields(
         "umask": mask,
         "rlimits": submission.limits(settings.get("propagate", ""), conf),
         "cpu_bind": binding_options.step_cpu_bind(options).text(),
-        "gpu_bind": _gpu_bind(request),
+        "gpu_bind": gpu_bind(request),
         "mem_bind": settings.get("mem-bind", ""),
         "task_prolog": settings.get("task-prolog", ""),
         "task_epilog": settings.get("task-epilog", ""),

@@ -59,9 +59,9 @@ def invalid(name: str) -> OptionError:
 
 
 def number(name: str, value: str, least: int = 1) -> int:
-    """Return a count with an optional suffix k or m."""
+    """Return a count; those of nodes and tasks alone may have a suffix k or m."""
     try:
-        found = units.parse_count(value)
+        found = units.parse_count(value) if name == "ntasks" or value.isdigit() else -1
     except units.UnitError:
         found = -1
     if not least <= found <= _COUNT_LIMIT:
@@ -170,11 +170,12 @@ def extra_node_info(options: "Said", name: str, value: str) -> None:
     fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
     if len(words) > len(fields):
         raise invalid(name)
-    for word, field in zip(words, fields, strict=False):
-        if word == "*":
+    ordinals = ("first", "second", "third")
+    for word, field, ordinal in zip(words, fields, ordinals, strict=False):
+        if word in ("*", "0"):
             continue
-        if not (word.isascii() and word.isdigit() and 0 < int(word) <= 65535):
-            raise invalid(name)
+        if not (word.isascii() and word.isdigit() and int(word) <= 65535):
+            raise OptionError(f'Invalid numeric value "{word}" for {ordinal} arg of -B.', 1)
         options.request[field] = int(word)
 
 
@@ -451,11 +452,29 @@ def signals(options: "Said", name: str, value: str) -> None:
     options.settings[name] = ",".join(map(str, numbers))
 
 
+def sampling(options: "Said", name: str, value: str) -> None:
+    """`--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
+    for word in value.split(","):
+        kind, equals, seconds = word.rpartition("=")
+        is_known = kind in ("task", "energy", "network", "filesystem") if equals else not kind
+        if not is_known or not (seconds.isascii() and seconds.isdigit()):
+            raise OptionError(f"{invalid(name).text}: {value}")
+    options.request["acctg_freq"] = value
+
+
+def kill_command(options: "Said", name: str, value: "str | None") -> None:
+    """`-K[SIGNAL]` of salloc."""
+    if value and not signal_number(value):
+        raise invalid(name)
+    options.settings[name] = value or ""
+
+
 def propagate(options: "Said", name: str, value: "str | None") -> None:
     """Which limits travel: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
-    if any(word not in (*RLIMITS, "ALL", "NONE") for word in words):
-        raise invalid(name)
+    for word, said in zip(words, (value or "ALL").split(","), strict=True):
+        if word not in (*RLIMITS, "ALL", "NONE"):
+            raise OptionError(f"Bad rlimit name: {said}\n--{name}={value} is not valid.", 1)
     options.settings["propagate"] = ",".join(words)
 
 

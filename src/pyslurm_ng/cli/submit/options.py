@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Reader: TypeAlias = Callable[[Said, str, Any], None]
 
 TEXTS = {
-    "acctg-freq": "acctg_freq", "array": "array", "bb": "burst_buffer", "comment": "comment",
+    "array": "array", "bb": "burst_buffer", "comment": "comment",
     "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
     "error": "std_err", "extra": "extra",
     "gpu-bind": "gpu_bind", "input": "std_in", "job-name": "name", "licenses": "licenses",
@@ -51,8 +51,8 @@ FLAGS = {
 """Options that set a bit."""
 
 READERS: "dict[str, Reader]" = {
-    "account": ov.account, "bbf": ov.burst_buffer_file, "begin": ov.moment,
-    "chdir": ov.directory, "cluster": ov.cluster,
+    "account": ov.account, "acctg-freq": ov.sampling, "bbf": ov.burst_buffer_file,
+    "begin": ov.moment, "chdir": ov.directory, "cluster": ov.cluster,
     "clusters": ov.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
@@ -60,6 +60,7 @@ READERS: "dict[str, Reader]" = {
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
     "ignore-signals": ov.signals,
     "extra-node-info": ov.extra_node_info,
+    "kill-command": ov.kill_command,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
     "mem-bind": ov.binding,
     "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
@@ -79,7 +80,7 @@ SETTINGS = frozenset(
     "version wait wrap "
     # Of salloc and srun alone; their commands read them.
     "bcast bcast-exclude compress external-launcher send-libs wait-for-children "
-    "bell no-bell no-shell immediate kill-command disable-status epilog exact "
+    "bell no-bell no-shell immediate disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
     "pack-group treewidth whole".split()

@@ -17,13 +17,25 @@ def settle(said: Said) -> "list[str]":
     if said.command == "srun" and "parsable" in said.given:
         raise OptionError("--parsable requires --async", 1)
     _check_hint(said)
+    odd = _settle_nodes(said)
     _settle_gpus(said)
     _settle_tasks(said)
     _check_hosts(said)
+    if said.command != "srun":
+        _check_plane(said)
+    elif _is_step(said):
+        odd += _without_effect(said)
+    return odd
+
+
+def _settle_nodes(said: Said) -> "list[str]":
+    """No more nodes than tasks, and no more names than nodes."""
     odd: list[str] = []
     request = said.request
     tasks = request.get("ntasks", 0)
-    low = request.get("nodes_min", 0) or _named_nodes(said, tasks)
+    low, named = request.get("nodes_min", 0), _named_nodes(said, tasks)
+    if not low or low < named <= request.get("nodes_max", 0):
+        low = named
     if tasks and low > tasks:
         odd.append(
             f"warning: can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
@@ -32,10 +44,6 @@ def settle(said: Said) -> "list[str]":
         request["nodes_max"] = tasks
     elif "nodes" in said.given:
         odd += _settle_names(said)
-    if said.command != "srun":
-        _check_plane(said)
-    elif _is_step(said):
-        odd += _without_effect(said)
     return odd
 
 
@@ -146,12 +154,16 @@ def _settle_gpus(said: Said) -> None:
     if request.get("gpus_per_socket") and not request.get("sockets_per_node"):
         raise OptionError(ov.NO_SOCKETS, 1)
     if request.get("core_spec") and request.get("thread_spec"):
-        raise OptionError("--core-spec and --thread-spec are mutually exclusive", 1)
-    if per_gpu and request.get("ntasks") and not any(request.get(name) for name in totals):
+        text = "-S/--core-spec and --thread-spec options are mutually exclusive"
+        raise OptionError(text, 1, "fatal: ")
+    is_told = any(request.get(name) for name in totals) or "gpu" in said.resources
+    if per_gpu and request.get("ntasks") and not is_told:
         request["gpus"] = str(-(-request["ntasks"] // per_gpu))
         said.resources.append("gpu")
     if per_gpu and request.get("gpus_per_task"):
         text = "--gpus-per-task is mutually exclusive with --ntasks-per-gpu"
+        if said.command != "sbatch":
+            text += " and SLURM_NTASKS_PER_GPU"
         raise OptionError(text, 1, "fatal: ")
     if request.get("cpus_per_gpu") and request.get("cpus_per_task"):
         of_gpu, of_task = _source(said, "cpus-per-gpu"), _source(said, "cpus-per-task")
