@@ -10,18 +10,32 @@ from pyslurm_ng.cli import (
     option_words,
     sacct,
     sacctmgr,
+    sbcast,
     scancel,
     scontrol,
     sdiag,
     sinfo,
     sprio,
     squeue,
+    sstat,
 )
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, UsageError, split_words
 from pyslurm_ng.cli.program import Program
 
 PROGRAMS = [
-    module.PROGRAM for module in (sacct, sacctmgr, scancel, scontrol, sdiag, sinfo, sprio, squeue)
+    module.PROGRAM
+    for module in (
+        sacct,
+        sacctmgr,
+        sbcast,
+        scancel,
+        scontrol,
+        sdiag,
+        sinfo,
+        sprio,
+        squeue,
+        sstat,
+    )
 ]
 ROWS = (
     ("all", "a", NONE),
@@ -90,6 +104,19 @@ def test_texts_are_answered_without_a_daemon(
         assert end.value.code == 0
         assert printed.out.strip() and not printed.err
     assert printed.out.splitlines() == ["--verbose", "--version"] or program.name == "sdiag"
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_help_says_what_each_option_is_for(program: Program) -> None:
+    """Once, under the name that users know, with its letter; what is refused is not offered."""
+    listed = program.option_list()
+    for name, letter, _ in program.by_name.values():
+        other = program.same.get(name, name)
+        is_shown = other not in program.refused and name != "autocomplete"
+        assert (f"--{other} " in listed or f"--{other}=" in listed or f"--{other}[=" in listed) is (
+            is_shown
+        )
+        assert not letter or not is_shown or f"-{letter}, --{other}" in listed
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

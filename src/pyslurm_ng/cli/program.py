@@ -8,14 +8,12 @@ from pyslurm_ng.cli.option_words import UsageError, split_words, suggestions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyslurm_ng.cli.option_words import Row
 
 DATA_PARSER = "v0.0.46"
 """The layout of JSON and YAML documents."""
-
-_MORE_HELP = "\n\nHelp options:\n  --help       show this help\n  --usage      short help"
 
 
 class Given(dict[str, str]):
@@ -36,7 +34,7 @@ class Program:
 
     Args:
         options: rows of long name, letter or "", and whether it takes an argument.
-        usage: what --usage prints; --help adds `more_help`, by default where help is.
+        usage: what --usage prints; --help adds the options, with what they are for.
         same: names that mean another option.
         environment: (variable, long name), read before the command line.
         refused: options that are known, but not implemented.
@@ -50,7 +48,6 @@ class Program:
         options: "tuple[Row, ...]",
         usage: str,
         *,
-        more_help: str = _MORE_HELP,
         same: "Mapping[str, str] | None" = None,
         environment: "tuple[tuple[str, str], ...]" = (),
         refused: "tuple[str, ...]" = (),
@@ -61,14 +58,14 @@ class Program:
         self.by_name = {row[0]: row for row in options}
         self.by_letter = {row[1]: row for row in options if row[1]}
         self._usage = usage
-        self._same = same or {}
+        self.same = same or {}
         self._environment = environment
-        self._refused = refused
+        self.refused = refused
         self._opposites = opposites
         self._tells: dict[str, Callable[[], str]] = {
             "version": version_line,
             "usage": lambda: usage,
-            "help": lambda: usage + more_help,
+            "help": lambda: f"{usage}\n\n{self.option_list()}",
             **(tells or {}),
         }
 
@@ -86,7 +83,7 @@ class Program:
         for variable, name in self._environment:
             if variable in os.environ:
                 given[name] = os.environ[variable]
-        given.pairs = tuple((self._same.get(name, name), value or "") for name, value in found)
+        given.pairs = tuple((self.same.get(name, name), value or "") for name, value in found)
         for name, value in given.pairs:
             self._take(given, name, value)
         self._choose_document(given)
@@ -109,7 +106,7 @@ class Program:
             _end(self._tells[name]() + "\n")
         if name == "autocomplete":
             _end(suggestions(value, self.by_name))
-        if name in self._refused:
+        if name in self.refused:
             fail(f"{self.name}: error: --{name} is not supported yet")
         for one, other in self._opposites:
             if name == one:
@@ -117,6 +114,12 @@ class Program:
             elif name == other:
                 given.pop(one, None)
         given[name] = value
+
+    def option_list(self) -> str:
+        """Return the options that work, a line for each, with what they are for."""
+        from pyslurm_ng.cli.option_lists import option_list
+
+        return option_list(self.name, self.by_name.values(), self.same, self.refused)
 
     def no_operands(self, operands: "list[str]", *, with_usage: bool = False) -> None:
         """Leave with 1 where a command that takes none was given operands."""
@@ -163,16 +166,6 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
         show()
         print(flush=True)
         sleep(int(interval))
-
-
-def option_lines(options: "tuple[Row, ...]", hidden: "Collection[str]" = ()) -> str:
-    """Return a list of options for --help, one a line, without those hidden."""
-    lines = []
-    for name, letter, argument in options:
-        if name != "autocomplete" and name not in hidden:
-            value = ("", "=VALUE", "[=VALUE]")[argument]
-            lines.append(f"     {'-' + letter + ', ' if letter else '    '}--{name}{value}")
-    return "\n".join(lines)
 
 
 def _end(text: str) -> None:

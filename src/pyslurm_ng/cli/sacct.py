@@ -12,7 +12,7 @@ from pyslurm_ng.cli.accounting.sacct_fields import (
 )
 from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection
 from pyslurm_ng.cli.command import fail, read_conf, write_bytes
-from pyslurm_ng.cli.program import Program, foreign_cluster, option_lines
+from pyslurm_ng.cli.program import Program, foreign_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -289,9 +289,7 @@ def _usage() -> str:
 
 
 def _help() -> str:
-    """Return the options; what they do is in the manual page."""
-    options = option_lines(OPTIONS, SAME)
-    return f"sacct [<OPTION>]\n    Valid <OPTION> values are:\n{options}"
+    return f"Usage: sacct [OPTIONS]\n\n{PROGRAM.option_list()}"
 
 
 PROGRAM = Program(

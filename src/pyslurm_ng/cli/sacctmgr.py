@@ -7,7 +7,7 @@ from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.option_words import split_line
-from pyslurm_ng.cli.program import Program, option_lines
+from pyslurm_ng.cli.program import Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,10 +216,9 @@ def _interactive(session: Session) -> int:
 def _help() -> str:
     return (
         "sacctmgr [<OPTION>] [<COMMAND>]\n"
-        "    Valid <OPTION> values are:\n"
-        f"{option_lines(OPTIONS)}\n"
         "    <COMMAND> is: add|list|modify|delete ENTITY [where] KEY=VALUE... [set KEY=VALUE...]\n"
-        "       ping | reconfigure | shutdown | version | clear stats"
+        "       ping | reconfigure | shutdown | version | clear stats\n\n"
+        f"{PROGRAM.option_list()}"
     )
 
 

@@ -40,9 +40,7 @@ Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
             shutdown suspend top uhold update version wait_job write
   show ENTITY: config daemons federation hostlist hostlistsorted hostnames job licenses
             node partition reservation slurmd step topology"""
-PROGRAM = Program(
-    "scontrol", OPTIONS, USAGE, more_help="", same={"cluster": "clusters"}, refused=REFUSED
-)
+PROGRAM = Program("scontrol", OPTIONS, USAGE, same={"cluster": "clusters"}, refused=REFUSED)
 # In the order in which an abbreviation finds them.
 COMMANDS = (
     "abort all cancel_reboot check cluster completing create delete details errnumstr exit explain "

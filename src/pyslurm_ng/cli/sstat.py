@@ -5,7 +5,8 @@ from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, sh
 from pyslurm_ng.cli.accounting.sstat_fields import DEFAULT_FORMAT, FIELDS, OPTIONS, PID_FORMAT
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, write_bytes
 from pyslurm_ng.cli.node_clients import node_clients
-from pyslurm_ng.cli.program import Program, option_lines
+from pyslurm_ng.cli.option_words import NONE
+from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -21,17 +22,12 @@ _FIRST_SPECIAL = 4294967280
 _NO_TASK = 4294967294
 
 
-def _help() -> str:
-    options = option_lines(OPTIONS, ("fields",))
-    return f"sstat [<OPTION>] -j <job[.step]>,...\n    Valid <OPTION> values are:\n{options}"
-
-
 PROGRAM = Program(
     "sstat",
-    OPTIONS,
+    (*OPTIONS, ("usage", "", NONE)),
     "Usage: sstat [-a] [-i] [-n] [-o fields] [-p|-P] [--noconvert] -j job[.step],...",
     same={"fields": "format"},
-    tells={"help": _help, "helpformat": lambda: field_list(FIELDS)},
+    tells={"helpformat": lambda: field_list(FIELDS)},
 )
 
 

@@ -1,5 +1,6 @@
 """`--help` and `--usage` of sbatch, salloc and srun, from the option tables."""
 
+from pyslurm_ng.cli.option_lists import entry, is_about
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL
 from pyslurm_ng.cli.submit.option_help import HELP
 from pyslurm_ng.cli.submit.options import is_implemented
@@ -15,9 +16,7 @@ OPERANDS = {
     "salloc": "[command [args...]]",
     "srun": "executable [args...]",
 }
-_LEFT = 34
 _WIDTH = 78
-_LAST = ("help", "usage", "version")
 
 
 def _shown(options: "Options") -> "list[tuple[Any, ...]]":
@@ -30,29 +29,13 @@ def help_text(options: "Options") -> str:
     rows = _shown(options)
     lines = [f"Usage: {options.command} [OPTIONS] {OPERANDS[options.command]}", "", "Options:"]
     for row in rows:
-        if row[0] not in _LAST:
-            lines += _entry(row)
+        if not is_about(row[0]):
+            lines += entry(row, HELP[row[0]][0], HELP[row[0]][2])
     lines += ["", "Help options:"]
     for row in rows:
-        if row[0] in _LAST:
-            lines += _entry(row)
+        if is_about(row[0]):
+            lines += entry(row, HELP[row[0]][0], HELP[row[0]][2])
     return "\n".join(lines) + "\n"
-
-
-def _entry(row: "tuple[Any, ...]") -> "list[str]":
-    kind, _, text = HELP[row[0]]
-    argument = "" if row[2] == NONE else f"[={kind}]" if row[2] == OPTIONAL else f"={kind}"
-    argument = argument if len(argument) < 20 else "=VALUE"
-    letter = f"-{row[1]}, " if row[1] else "    "
-    head = f"  {letter}--{row[0]}{argument}"
-    lines = [head] if len(head) >= _LEFT else []
-    left = " " * _LEFT if lines else f"{head:<{_LEFT}}"
-    for word in text.split():
-        if len(left) + len(word) + 1 > _WIDTH and left.strip():
-            lines.append(left.rstrip())
-            left = " " * _LEFT
-        left += word if len(left) == _LEFT else f" {word}"
-    return [*lines, left]
 
 
 def usage_text(options: "Options") -> str:

@@ -1,0 +1,58 @@
+"""How `--help` lists options: a line for each, with what it is for."""
+
+from pyslurm_ng.cli.option_words import NONE, OPTIONAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pyslurm_ng.cli.option_words import Row
+
+_LEFT = 34
+_WIDTH = 78
+_ABOUT = ("help", "usage", "version")
+
+
+def entry(row: "Row", value: str, purpose: str) -> "list[str]":
+    """Return the lines of one option; `value` names its argument, if it takes one."""
+    argument = "" if row[2] == NONE else f"[={value}]" if row[2] == OPTIONAL else f"={value}"
+    argument = argument if len(argument) < 20 else "=VALUE"
+    letter = f"-{row[1]}, " if row[1] else "    "
+    head = f"  {letter}--{row[0]}{argument}"
+    lines = [head] if len(head) >= _LEFT else []
+    left = " " * _LEFT if lines else f"{head:<{_LEFT}}"
+    for word in purpose.split():
+        if len(left) + len(word) + 1 > _WIDTH and left.strip():
+            lines.append(left.rstrip())
+            left = " " * _LEFT
+        left += word if len(left) == _LEFT else f" {word}"
+    return [*lines, left]
+
+
+def is_about(name: str) -> bool:
+    """Return whether an option only tells about the command."""
+    return name.startswith(_ABOUT)
+
+
+def option_list(
+    command: str, rows: "Iterable[Row]", same: "Mapping[str, str]", hidden: "Collection[str]"
+) -> str:
+    """Return the options of a looking or steering command, those about the command last.
+
+    Args:
+        same: names that mean another option; their letters stand with that.
+        hidden: options that are not implemented.
+    """
+    from pyslurm_ng.cli.option_purposes import PURPOSES
+
+    rows = list(rows)
+    letters = {same.get(row[0], row[0]): row[1] for row in rows if row[1]}
+    known = {row[0] for row in rows}
+    options, about = ["Options:"], ["Help options:"]
+    for name, _, argument in rows:
+        if name == "autocomplete" or name in hidden or same.get(name) in known:
+            continue
+        row = (name, letters.get(name, ""), argument)
+        lines = entry(row, "VALUE", PURPOSES[command][name])
+        (about if is_about(name) else options).extend(lines)
+    return "\n".join([*options, "", *about])
