@@ -298,6 +298,25 @@ def test_commands_start_without_slow_modules(command: str) -> None:
     assert not slow, "\n".join(slow)
 
 
+def test_supervisors_are_small() -> None:
+    """There is one for each step on each node, for weeks: see ADR 0012."""
+    slow = slow_at_start("d.stepd.template")
+    assert not slow, "\n".join(slow)
+
+
+def test_nothing_is_imported_in_circles() -> None:
+    """For types neither: two files that need each other are one, or lack a third below both."""
+    found: dict[str, set[str]] = {}
+    for module in sources():
+        targets = {own_target(item) for item in imports(module)}
+        found[module] = {target for target in targets if target in sources()} - {module}
+    left = dict(found)
+    while ends := [module for module, below in left.items() if not below & left.keys()]:
+        for module in ends:
+            del left[module]
+    assert not left, "in circles, or above one: " + " ".join(sorted(left))
+
+
 def test_source_is_python_3_10() -> None:
     """The oldest Python we promise must be able to read every file."""
     for source in sources().values():

@@ -7,7 +7,7 @@ cancelled; after its end they run beside the others.
 
 import os
 import time
-from signal import SIGKILL
+from _signal import SIGKILL  # type: ignore[import-not-found]
 
 from pyslurm_ng._process import spawn
 from pyslurm_ng.base.process_tree import descendants, signal_all

@@ -1,0 +1,26 @@
+"""Preemption inside reservations."""
+
+from __future__ import annotations
+
+from pyslurm_ng.sched.backfill.planner import Planner
+from tests.ctld.rules.reservation_room import Room
+
+TIERS = """
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=low Nodes=ALL PriorityTier=1
+PartitionName=high Nodes=ALL PriorityTier=10
+"""
+
+
+def test_a_reservations_jobs_preempt_each_other_only() -> None:
+    """Its own nodes are all that a job inside has; nobody outside leaves for it."""
+    room = Room(TIERS, plan=Planner())
+    room.make(nodes="n1")
+    room.advance()
+    inside = room.job(partition="low", reservation="r", cpus_per_task=16, time_limit_min=60)
+    room.job(partition="low", cpus_per_task=16, nodes_min=3, time_limit_min=60)
+    room.run_pass()
+    room.job(partition="high", reservation="r", cpus_per_task=8, time_limit_min=60)
+    (found,) = room.run_pass().preemptions
+    assert [job_id for job_id, _ in found.victims] == [inside.job_id]
