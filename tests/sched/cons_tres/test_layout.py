@@ -26,6 +26,11 @@ ROOM = st.lists(st.integers(1, 9), min_size=1, max_size=7)
         ("block", 4, [2, 2, 2], [[0, 1], [2], [3]]),
         ("", 4, [2, 2, 2], [[0, 1], [2], [3]]),
         ("", 3, [4, 2], [[0, 1], [2]]),
+        ("", 7, [16, 16], [[0, 1, 2, 3], [4, 5, 6]]),
+        ("", 9, [16, 4], [[0, 1, 2, 3, 4], [5, 6, 7, 8]]),
+        ("block", 7, [16, 16, 16], [[0, 1, 2], [3, 4], [5, 6]]),
+        ("block", 6, [9, 1], [[0, 1, 2, 3, 4], [5]]),
+        ("block", 7, [2, 2, 1], [[0, 1, 2], [3, 4, 5], [6]]),
         ("cyclic", 6, [4, 2], [[0, 2, 4, 5], [1, 3]]),
         ("plane=2", 6, [4, 4], [[0, 1, 4, 5], [2, 3]]),
         ("block,Pack", 4, [4, 4], [[0, 1, 2, 3], []]),
@@ -34,7 +39,7 @@ ROOM = st.lists(st.integers(1, 9), min_size=1, max_size=7)
     ],
 )
 def test_spread(text: str, tasks: int, capacity: list[int], wanted: list[list[int]]) -> None:
-    """Small cases worked out from sbatch's manual and recorded runs."""
+    """Small cases worked out from sbatch's manual, recorded runs, and asked of Slurm 22.05."""
     assert spread(tasks, capacity, parse_distribution(text)) == wanted
 
 

@@ -57,7 +57,7 @@ def _without_effect(said: Said) -> "list[str]":
     per_node = request.get("ntasks_per_node", 0)
     # With a count of nodes alone the job's tasks per node say how many tasks there are.
     is_told = _source(said, "ntasks") >= _source(said, "nodes")
-    if per_node and is_told and 0 < nodes < tasks and tasks != nodes * per_node:
+    if is_told and nodes and 0 < per_node < tasks and tasks != nodes * per_node:
         odd.append(
             f"warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the "
             f"requested tasks {tasks} with the number of requested nodes {nodes}. Ignoring "

@@ -89,8 +89,9 @@ def parse_distribution(text: str, plane_size: int = 0) -> Distribution:
 def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> list[list[int]]:
     """Return the task ids of each node, ascending.
 
-    Every node gets one task at least where there are as many tasks as nodes (not with Pack). What
-    exceeds the capacities, under overcommit, goes round the nodes evenly.
+    Block: consecutive tasks share a node, and nodes get as many as each other as far as they hold
+    them (Slurm 22.05); Pack fills node after node instead. What exceeds the capacities, under
+    overcommit, goes round the nodes evenly.
 
     Args:
         tasks: how many tasks, at least 1.
@@ -99,8 +100,7 @@ def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> l
     """
     word = distribution.node or default_node_word(tasks, len(capacity))
     if word == "block":
-        counts = _block_counts(tasks, capacity, reserve_one=distribution.pack is not True)
-        return _in_order(counts)
+        return _in_order(_block_counts(tasks, capacity, is_packed=distribution.pack is True))
     size = distribution.plane_size if word == "plane" else 1
     return _rounds(tasks, capacity, size)
 
@@ -113,19 +113,17 @@ def spread_by_list(node_of_task: Sequence[int], nodes: int) -> list[list[int]]:
     return of_node
 
 
-def _block_counts(tasks: int, capacity: Sequence[int], *, reserve_one: bool) -> list[int]:
+def _block_counts(tasks: int, capacity: Sequence[int], *, is_packed: bool) -> list[int]:
     nodes = len(capacity)
     counts = [0] * nodes
     left = tasks
-    if reserve_one:
-        for node in range(min(nodes, tasks)):
-            counts[node] = 1
-        left -= min(nodes, tasks)
-    for node in range(nodes):
-        more = min(left, max(0, capacity[node] - counts[node]))
-        counts[node] += more
-        left -= more
-    # Overcommit: what is left goes round evenly.
+    while left and (room := [node for node in range(nodes) if counts[node] < capacity[node]]):
+        # As many rounds at once as there are tasks for, each with one for every node with room.
+        each = left if is_packed else max(1, left // len(room))
+        for node in room:
+            more = min(each, left, capacity[node] - counts[node])
+            counts[node] += more
+            left -= more
     each, rest = divmod(left, nodes)
     return [count + each + (node < rest) for node, count in enumerate(counts)]
 

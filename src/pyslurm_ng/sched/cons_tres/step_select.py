@@ -180,7 +180,8 @@ def place(need: StepNeed, candidates: Sequence[NodeShare]) -> StepPlace | Lack:
         tasks = spread_by_list(of_task, len(chosen))
     else:
         ntasks = need.ntasks or len(chosen) * max(1, need.tasks_per_node)
-        tasks = spread(ntasks, [fit for _, fit in chosen], need.distribution)
+        capacity = [_tasks_of_cpus(need, share) if fit == MANY else fit for share, fit in chosen]
+        tasks = spread(ntasks, capacity, need.distribution)
     return _allot(need, [share for share, _ in chosen], tasks)
 
 
@@ -215,18 +216,14 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
     alloc = share.alloc
     if share.is_busy and not need.is_exact and not need.is_overlapping:
         return 0
-    cpus = share.free_cpus() if need.is_exact else alloc.charged_cpus
-    if need.threads_per_core and need.threads_per_core < share.threads:
-        held = int.from_bytes(alloc.cores, "little")
-        cores = share.cores if need.is_exact else held
-        cpus = cores.bit_count() * need.threads_per_core
+    cpus = _cpus(need, share)
     if need.overcommit:
         limit = MANY if cpus or not need.is_exact else 0
     else:
         limit = cpus // need.cpus_per_task
     if need.tasks_per_node:
         limit = min(limit, need.tasks_per_node)
-    if need.tasks_per_socket:
+    if need.tasks_per_socket and need.is_exact:
         limit = min(limit, _tasks_by_socket(need, share))
     if alloc.mem_mib:
         if need.mem_per_node_mib > share.mem_mib or (need.mem_all and share.mem_mib <= 0):
@@ -245,10 +242,23 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
     return max(0, limit)
 
 
+def _cpus(need: StepNeed, share: NodeShare) -> int:
+    """Return the CPUs of a node that a step could use."""
+    if not need.threads_per_core or need.threads_per_core >= share.threads:
+        return share.free_cpus() if need.is_exact else share.alloc.charged_cpus
+    held = int.from_bytes(share.alloc.cores, "little")
+    cores = share.cores if need.is_exact else held
+    return cores.bit_count() * need.threads_per_core
+
+
+def _tasks_of_cpus(need: StepNeed, share: NodeShare) -> int:
+    """Return for how many tasks a node has CPUs, before it has to bear more of them."""
+    return _cpus(need, share) // need.cpus_per_task
+
+
 def _tasks_by_socket(need: StepNeed, share: NodeShare) -> int:
     """Return how many tasks a node could take with at most so many of them in a socket."""
-    held = int.from_bytes(share.alloc.cores, "little")
-    parts = by_socket(share.cores if need.is_exact else held, share.spec)
+    parts = by_socket(share.cores, share.spec)
     return sum(_tasks_of_socket(need, share, part) for part in parts)
 
 
