@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from pyslurm_ng.ctld.nodes.orders import credential_of
+from pyslurm_ng.ctld.nodes.orders import BATCH, StepShare, credential_of
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import Job, NodeAlloc
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.topology import Topology, topology_of, unit_paths
 from pyslurm_ng.wire.auth import CredentialSigner, body_digest
 from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
@@ -26,15 +25,14 @@ class Credentials:
         self, cluster: Cluster, job: Job, now_us: int, script: bytes, environment: bytes
     ) -> bytes:
         """Return the credential to start a job's script on its batch host."""
-        addresses, pattern = self._addresses(cluster, job)
         return self._signed(
             credential_of(
                 cluster,
                 job,
+                BATCH,
                 now_us=now_us,
                 nonce=os.urandom(_NONCE_BYTES),
-                node_addresses=addresses,
-                address_pattern=pattern,
+                addresses=self._addresses(cluster, job),
                 script_digest=body_digest(script),
                 environment_digest=body_digest(environment),
             )
@@ -42,50 +40,18 @@ class Credentials:
 
     def of_job(self, cluster: Cluster, job: Job, now_us: int) -> bytes:
         """Return the credential that makes a job known to a node, for prolog and epilog."""
-        return self.of_step(cluster, job, now_us)
+        return self.of_step(cluster, job, BATCH, now_us)
 
-    def of_step(
-        self,
-        cluster: Cluster,
-        job: Job,
-        now_us: int,
-        *,
-        step_id: int = STEP_BATCH,
-        allocs: Sequence[NodeAlloc] = (),
-        tasks: Sequence[Sequence[int]] = (),
-        name: str = "batch",
-        flags: int = 0,
-        cpus_per_task: int = 0,
-        distribution: str = "",
-        gpus_per_task: int = 0,
-        tres_bind: str = "",
-        ports: tuple[int, ...] = (),
-    ) -> bytes:
-        """Return the credential by which srun starts one step.
-
-        Args:
-            allocs: what the step holds on each of its nodes.
-            tasks: the global task ids on each of them.
-        """
-        addresses, pattern = self._addresses(cluster, job)
+    def of_step(self, cluster: Cluster, job: Job, share: StepShare, now_us: int) -> bytes:
+        """Return the credential by which srun starts one step."""
         return self._signed(
             credential_of(
                 cluster,
                 job,
+                share,
                 now_us=now_us,
                 nonce=os.urandom(_NONCE_BYTES),
-                step_id=step_id,
-                step_allocs=allocs,
-                step_tasks=tasks,
-                step_name=name,
-                step_flags=flags,
-                cpus_per_task=cpus_per_task,
-                distribution=distribution,
-                gpus_per_task=gpus_per_task,
-                tres_bind=tres_bind,
-                ports=ports,
-                node_addresses=addresses,
-                address_pattern=pattern,
+                addresses=self._addresses(cluster, job),
             )
         )
 

@@ -7,6 +7,7 @@ Pure but for what the caller brings: signed credentials, script and environment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.model.cluster import Cluster, het_components
@@ -33,37 +34,47 @@ _EXCLUSIVE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class StepShare:
+    """What a credential says of a step; without any allocation it is the batch script's.
+
+    allocs: what the step holds on each of its nodes; tasks: the global task ids on each of them.
+    """
+
+    step_id: int = STEP_BATCH
+    name: str = "batch"
+    allocs: tuple[NodeAlloc, ...] = ()
+    tasks: Sequence[Sequence[int]] = ()
+    flags: int = 0
+    cpus_per_task: int = 0
+    distribution: str = ""
+    gpus_per_task: int = 0
+    tres_bind: str = ""
+    ports: tuple[int, ...] = ()
+
+
+BATCH = StepShare()
+
+
 def credential_of(
     cluster: Cluster,
     job: Job,
+    share: StepShare,
     *,
     now_us: int,
     nonce: bytes,
-    step_id: int = STEP_BATCH,
-    step_allocs: Sequence[NodeAlloc] = (),
-    step_tasks: Sequence[Sequence[int]] = (),
-    step_name: str = "batch",
-    step_flags: int = 0,
-    cpus_per_task: int = 0,
-    distribution: str = "",
-    gpus_per_task: int = 0,
-    tres_bind: str = "",
-    ports: tuple[int, ...] = (),
-    gids: tuple[int, ...] = (),
-    node_addresses: Sequence[str] = (),
-    address_pattern: str = "",
+    addresses: tuple[Sequence[str], str] = ((), ""),
     script_digest: bytes = b"",
     environment_digest: bytes = b"",
 ) -> nm.JobCredential:
-    """Return the permission to start a job's script, or the step that the `step_*` describe.
+    """Return the permission to start a job's script, or another step of it.
 
     Args:
-        step_allocs, step_tasks: the step's share and global task ids, node by node; the batch
-            host with task 0 when empty.
-        node_addresses: topology paths of the job's nodes, in their order.
+        addresses: topology paths of the job's nodes, in their order, and the paths' pattern.
     """
     request = job.request
     allocs = tuple(alloc for alloc in job.nodes if cluster.nodes[alloc.node_id] is not None)
+    step_allocs, step_tasks = share.allocs, share.tasks
     if not step_allocs:
         step_allocs = tuple(alloc for alloc in allocs if alloc.node_id == job.batch_node_id)
         step_tasks = ((0,),) * len(step_allocs)
@@ -83,18 +94,17 @@ def credential_of(
         request=whole_request(request),
         nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in allocs),
         allocs=allocs,
-        step_id=step_id,
+        step_id=share.step_id,
         step_nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in step_allocs),
-        step_allocs=tuple(step_allocs),
+        step_allocs=step_allocs,
         step_tasks=tuple(tuple(tasks) for tasks in step_tasks),
-        step_name=step_name,
-        step_flags=step_flags,
-        step_cpus_per_task=cpus_per_task,
-        step_distribution=distribution,
-        step_gpus_per_task=gpus_per_task,
-        step_tres_bind=tres_bind,
-        step_ports=ports,
-        gids=gids,
+        step_name=share.name,
+        step_flags=share.flags,
+        step_cpus_per_task=share.cpus_per_task,
+        step_distribution=share.distribution,
+        step_gpus_per_task=share.gpus_per_task,
+        step_tres_bind=share.tres_bind,
+        step_ports=share.ports,
         partition=job.partition,
         account=job.account,
         qos=job.qos,
@@ -116,8 +126,8 @@ def credential_of(
         oversubscribe=oversubscribe(cluster, job),
         exclusive=exclusive(request),
         batch_host=batch_node.spec.name if batch_node is not None else "",
-        node_addresses=tuple(node_addresses),
-        address_pattern=address_pattern,
+        node_addresses=tuple(addresses[0]),
+        address_pattern=addresses[1],
         script_digest=script_digest,
         environment_digest=environment_digest,
         issued_us=now_us,

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pyslurm_ng.base.errors import Reject, error_text
 from pyslurm_ng.ctld.nodes.credentials import Credentials
+from pyslurm_ng.ctld.nodes.orders import StepShare
 from pyslurm_ng.ctld.rules import steps
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.writer import Writer
@@ -197,14 +198,11 @@ class StepCalls:
             state = int(JobState.CANCELLED)
             call.reply(StepOver(granted.job_id, granted.step_id, state, 0, state))
             return
-        credential = self._credentials.of_step(
-            cluster,
-            job,
-            self._clock.now_us(),
+        share = StepShare(
             step_id=step.step_id,
+            name=step.name,
             allocs=step.nodes,
             tasks=granted.tasks,
-            name=step.name,
             flags=step.flags,
             cpus_per_task=granted.cpus_per_task,
             distribution=granted.distribution,
@@ -212,6 +210,7 @@ class StepCalls:
             tres_bind=waiting.request.tres_bind,
             ports=step.ports,
         )
+        credential = self._credentials.of_step(cluster, job, share, self._clock.now_us())
         key = (job.job_id, step.step_id)
         self._open[key] = call
         call.on_gone(partial(self._gone_open, key, call))
