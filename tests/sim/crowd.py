@@ -4,12 +4,15 @@ configuration changes under what waits and runs: all that constrains a start, at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
+from pyslurm_ng.cli.control.explain import lines
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.ctld.queries.explained import explained
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
@@ -19,6 +22,7 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_views import may_be_considered
+from pyslurm_ng.sched.reasons.explain import outlook
 from pyslurm_ng.sim.chaos import CONF as BASE, SECOND_US
 from pyslurm_ng.sim.checks import Violation
 from pyslurm_ng.sim.controller import SimController
@@ -46,6 +50,10 @@ _ASSOCIATIONS = (
                 limits=Limits(max_jobs=4, max_tres_per_job={"cpu": 4})),
 )  # fmt: skip
 _USERS = (UserRecord("alice", "physics"), UserRecord("bob", "maths"))
+# Marks of what was not meant for users: unset numbers, Python, gaps where a name should be.
+_ODD_WORDS = re.compile(
+    r"429496729|NO_VAL|None|\b[A-Z]\w+\.\w+\b|\[\]|, *$| ;|-\d+ (s|min|h)\b", re.MULTILINE
+)
 _QUIET_US = 1800 * SECOND_US
 # What an administrator makes of slurm.conf, in turn.
 _EDITS = (
@@ -118,6 +126,10 @@ class Crowd(Meddling):
     def _meddle(self) -> None:
         if self.controller is not None and not self._calm and self.world.random.random() < 0.02:
             self._reload(self.controller)
+        if self.controller is not None and not self._calm:
+            jobs = [*self.controller.cluster.pending, *self.controller.cluster.active]
+            if jobs and self.world.random.random() < 0.1:
+                check_words(self.controller, self.world.random.choice(jobs))
         super()._meddle()
 
     def _calm_down(self) -> None:
@@ -170,6 +182,21 @@ def check_nobody_waits_in_vain(controller: SimController) -> None:
             raise Violation(f"job {job_id} waits in vain: {wait}: {cluster.jobs[job_id]!r:.800}")
 
 
+def check_words(controller: SimController, job_id: int) -> None:
+    """Raise Violation if `scontrol explain job` says what is no sentence, or no number."""
+    cluster, scheduler = controller.cluster, controller.scheduler
+    job, now_us = cluster.jobs[job_id], controller.world.now_us
+    view = None
+    if job_id in cluster.pending and may_be_considered(job):
+        names = [*cluster.partitions]
+        view = outlook(scheduler.look(), scheduler.policy, job_id, names, qos=_NAMES)
+    answer = explained(cluster, controller.soft, job, view, [], 0, now_us)
+    text = "\n".join(lines(msgspec.to_builtins(answer)))
+    odd = _ODD_WORDS.search(text)
+    if odd is not None:
+        raise Violation(f"explain says {odd[0]!r}:\n{text}")
+
+
 def check_limits(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
     """Raise Violation if a start breaks a limit of its QOS, its user or its account."""
     for event in events:
@@ -182,14 +209,19 @@ def check_limits(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
         _check(f"QOS {qos.name}", started, qos.limits, [
             job for job in running if job.qos == started.qos
         ])  # fmt: skip
-        own = {"cpu": sum(map(_cpus, (job for job in running if _is_alike(job, started))))}
+        alike = [job for job in running if _is_alike(job, started)]
+        own = {"cpu": sum(map(_cpus, alike))}
         most = qos.limits.max_tres_per_user.get("cpu", INFINITE)
         if own["cpu"] > most:
             raise Violation(f"job {event.job_id}: {started.user_name} has {own} in {qos.name}")
         assoc = cluster.assocs[started.assoc_id]
         mine = [job for job in running if job.assoc_id == assoc.assoc_id]
-        if len(mine) > assoc.limits.max_jobs:
-            raise Violation(f"job {event.job_id}: {started.user_name} runs {len(mine)} jobs")
+        # The QOS has the say where both limit the jobs of a user.
+        counted, most = alike, qos.limits.max_jobs
+        if most == INFINITE:
+            counted, most = mine, assoc.limits.max_jobs
+        if len(counted) > most:
+            raise Violation(f"job {event.job_id}: {started.user_name} runs {len(counted)} jobs")
         if _cpus(started) > assoc.limits.max_tres_per_job.get("cpu", INFINITE):
             raise Violation(f"job {event.job_id} of {started.user_name} has {_cpus(started)} CPUs")
         account = cluster.assocs[assoc.parent_id]

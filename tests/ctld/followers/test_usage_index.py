@@ -284,7 +284,7 @@ def test_percentages_of_a_qos_hold_in_a_pass() -> None:
     view = replace(snapshot(cluster, START_US), limits=limits)
     plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
     assert plan.waits[next_id].reason is Reason.QOSGrpCpuLimit
-    assert "may hold 2 of cpu" in plan.waits[next_id].text
+    assert "may hold 2 CPUs; 2 held" in plan.waits[next_id].text
 
 
 @pytest.mark.parametrize(("minutes", "may"), [(4, False), (5, True), (700, True)])

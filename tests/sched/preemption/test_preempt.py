@@ -554,3 +554,36 @@ def test_nobody_leaves_for_a_job_that_would_miss_its_deadline() -> None:
     short = site.job("high", 2, minutes=30, time_min_min=5, **wants)  # type: ignore[arg-type]
     (found,) = site.run().preemptions
     assert (found.start.job_id, found.start.time_limit_min) == (short, 10)
+
+
+def test_while_others_leave_for_a_job_its_limit_counts_what_it_will_have() -> None:
+    """A second job of the QOS would fit beside it by the least that both ask for."""
+    site = Site(TIERS % "CANCEL")
+    site.job("low", 4, node_list="n1")
+    site.run()
+    first = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE, node_list="n1")
+    tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": 6}))
+    site.run()
+    second = site.job("low", 3, qos="tight", minutes=5)
+    view = replace(snapshot(site.cluster, site.now_us), limits=Quotas({}, {"tight": tight}))
+    plan = Planner()(view, site.policy)
+    assert [start.job_id for start in plan.starts] == []
+    assert plan.waits[second].reason == Reason.QOSGrpCpuLimit
+    assert first in site.cluster.claims and not plan.lost_claims
+
+
+def test_a_claim_over_a_limit_is_given_up() -> None:
+    """The limit was lowered, or used up by others, since others were asked to leave."""
+    site = Site(TIERS % "CANCEL")
+    for _ in range(4):
+        site.job("low", 4)
+    site.run()
+    first = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
+    site.run()
+    site.clean_up()
+    assert site.cluster.jobs[first].claim
+    tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": 3}))
+    view = replace(snapshot(site.cluster, site.now_us), limits=Quotas({}, {"tight": tight}))
+    plan = Planner()(view, site.policy)
+    assert (plan.starts, plan.lost_claims) == ([], [first])
+    assert plan.waits[first].reason == Reason.QOSGrpCpuLimit

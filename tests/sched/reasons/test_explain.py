@@ -265,6 +265,20 @@ def test_more_licences_than_there_are_never_come() -> None:
     assert (found.start_us, found.ahead) == (NO_END_US, -1)
 
 
+def test_a_limit_on_each_job_is_never_met_by_waiting() -> None:
+    cluster = full_but_one()
+    job_id = submit(cluster, JobRequest(ntasks=3, nodes_min=1), time_limit_min=10)
+    apply(cluster, ev.JobUpdated(START_US, job_id, {"qos": "small"}))
+    for limits, start_us in (
+        (Limits(max_tres_per_job={"cpu": 2}), NO_END_US),
+        (Limits(grp_tres={"cpu": 2}), 0),
+    ):
+        qos = {"small": Qos(1, "small", limits=limits)}
+        view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
+        found = outlook(view, RULES, job_id)
+        assert found is not None and (found.start_us, found.ahead) == (start_us, -1)
+
+
 def test_who_never_starts_is_not_ahead() -> None:
     """A wide job waits for a node out of service; its nodes are for those behind it."""
     cluster = full_but_one()

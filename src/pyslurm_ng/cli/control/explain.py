@@ -41,7 +41,8 @@ def lines(one: "Explained") -> "Iterator[str]":
     """Yield the lines of one explanation."""
     times = Dates(one["now_us"])
     if one["state"] == "PENDING":
-        yield f"JobId={one['job_id']} ({_who(one)}) is PENDING: {one['reason']}"
+        why = f": {one['reason']}" if one["reason"] != "None" else ""  # no pass has seen it yet
+        yield f"JobId={one['job_id']} ({_who(one)}) is PENDING{why}"
         yield from _waiting(one, times)
     else:
         yield f"JobId={one['job_id']} ({_who(one)}) is {one['state']}"
@@ -57,7 +58,8 @@ def lines(one: "Explained") -> "Iterator[str]":
 
 
 def _who(one: "Explained") -> str:
-    return f"{one['name']}, user {one['user']}, partition {one['partition']}"
+    name = f"{one['name']}, " if one["name"] else ""
+    return f"{name}user {one['user']}, partition {one['partition']}"
 
 
 def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":

@@ -82,7 +82,8 @@ def explained(
         waits_for.append(_of_others(cluster, text, sees))
     if is_pending and job.het_job_id:
         count = len(het_components(cluster, job))
-        waits_for.append(f"all {count} components of job {job.het_job_id} start together")
+        every = "both" if count == 2 else f"all {count}"
+        waits_for.append(f"{every} components of job {job.het_job_id} start together")
     if outlook is not None and outlook.note:
         waits_for.append(outlook.note)
     holders = list(outlook.holders) if outlook is not None else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.kept_room import KeptRoom
@@ -81,6 +83,12 @@ class Giving:
                 het_job_id=job.het_job_id,
             )
         )
+
+    def give_up(self, lost: Iterable[Claim]) -> None:
+        """Let others have what jobs have preempted others for and have no use for any more."""
+        for claim in lost:
+            if claim.job_id not in self.plan.lost_claims:
+                self.plan.lost_claims.append(claim.job_id)
 
     def give(self, demand: Demand, job: Waiting, nodes: tuple[NodeAlloc, ...]) -> None:
         """Take for a job what others leave for it."""

@@ -227,10 +227,13 @@ class Walk(Giving):
         if name in self.gate.stopped:
             return self.gate.stopped[name]
         wait = self.gate.over_least(job, demand)
+        claim = self.snapshot.claims.get(job.job_id)
+        if wait is None and claim is not None:
+            wait = self.gate.over_given(job, demand, claim.nodes)
         if wait is not None:
+            self.give_up([claim] if claim is not None else ())
             return self.gate.stop(demand, wait)
         self.plan.tested += 1
-        claim = self.snapshot.claims.get(job.job_id)
         if claim is not None and claim.is_free and not job.array_pending:
             in_time = elastic.in_time(demand, job.request, self.snapshot.now_us)
             if in_time is not None:
@@ -251,7 +254,7 @@ class Walk(Giving):
         if self._over is not None:
             return self.gate.stop(demand, self._over)
         if claim is not None:
-            return self._await_claim(job, claim)
+            return self._await_claim(job, demand, claim)
         if self.preempting is not None:
             wait = self._preempt(self.preempting, job, demand, -1)
             if wait is not None:
@@ -406,10 +409,12 @@ class Walk(Giving):
         self.plan.starts.append(start)
         return True
 
-    def _await_claim(self, job: Waiting, claim: Claim) -> Wait:
+    def _await_claim(self, job: Waiting, demand: Demand, claim: Claim) -> Wait:
         """Say whom a job still waits for; nobody, and it must look for room anew."""
-        if not claim.leaving and job.job_id not in self.plan.lost_claims:
-            self.plan.lost_claims.append(job.job_id)
+        if not claim.leaving:
+            self.give_up([claim])
+        else:
+            self.gate.took(job, demand, claim.nodes)
         self.plan.expected_start_us.setdefault(job.job_id, claims.start_us(self.snapshot, claim))
         return reason.preempting(claim.leaving)
 

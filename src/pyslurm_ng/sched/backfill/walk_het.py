@@ -85,13 +85,23 @@ def _claimed(walk: Giving, parts: list[het.Part]) -> Wait | None:
     if not own:
         return None
     is_whole = len(own) == len(parts)
+    if is_whole:
+        held = zip(parts, own, strict=True)
+        placed = [het.Placed(part, part.hopeful[0], claim.nodes) for part, claim in held]
+        over = walk.gate.over_together(placed)
+        if over is not None:
+            walk.give_up(own)
+            return _note_waits(walk, parts, dict.fromkeys((one.job.job_id for one in parts), over))
     if is_whole and all(claim.is_free for claim in own):
         for part, claim in zip(parts, own, strict=True):
             walk.start_claimed(part.job, part.hopeful[0], claim)
         return None
     leaving = dict.fromkeys(job_id for claim in own for job_id in claim.leaving)
     if not is_whole or not leaving:
-        walk.plan.lost_claims += [claim.job_id for claim in own]
+        walk.give_up(own)
+    else:
+        for part, claim in zip(parts, own, strict=True):
+            walk.gate.took(part.job, part.hopeful[0], claim.nodes)
     wait = reason.preempting(tuple(leaving))
     for part in parts:
         walk.plan.expected_start_us.setdefault(part.job.job_id, walk.snapshot.now_us)

@@ -20,6 +20,7 @@ from pyslurm_ng.sched.limits.headroom import NOTHING, Counter, Headroom, Room, U
 from pyslurm_ng.sched.limits.measures import Amounts, Ask, Owner
 from pyslurm_ng.sched.limits.reasons import tres_reason
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
+from pyslurm_ng.sched.limits.words import amount_of
 from pyslurm_ng.sched.plan import Wait
 
 _MILLION = 1_000_000
@@ -475,12 +476,14 @@ def _of_a_job(
     for tres, limit in most.items():
         per_node = -(-ask.amounts.get(tres, 0) // nodes)
         if per_node > limit:
-            text = f"a job of {name} may hold {limit} of {tres} on each node; it needs {per_node}"
+            most_of_it = amount_of(tres, limit)
+            text = f"a job of {name} may hold {most_of_it} on each node; it needs {per_node}"
             yield Wait(tres_reason("node", who, tres), text)
     for tres, least in limits.min_tres_per_job.items():
         wanted = ask.amounts.get(tres, 0)
         if wanted < least and not any(tres in one.min_tres_per_job for one in before):
-            text = f"a job of {name} must ask for {least} of {tres} or more; it asks {wanted}"
+            text = f"a job of {name} must ask for {amount_of(tres, least)} or more; "
+            text += f"it asks for {wanted}"
             yield Wait(tres_reason("least", who, tres), text)
     if all(one.max_wall_min == INFINITE for one in before):
         limit = limits.max_wall_min
@@ -488,8 +491,8 @@ def _of_a_job(
             reason = Reason.QOSMaxWallDurationPerJobLimit
             if who == "Assoc":
                 reason = Reason.AssocMaxWallDurationPerJobLimit
-            asked = "for ever" if ask.limit_min == INFINITE else f"{ask.limit_min} min"
-            yield Wait(reason, f"a job of {name} may run {limit} min; it asks {asked}")
+            asked = "no limit" if ask.limit_min == INFINITE else f"{ask.limit_min} min"
+            yield Wait(reason, f"a job of {name} may run {limit} min; it asks for {asked}")
     most = _not_yet(limits.max_tres_mins_per_job, [one.max_tres_mins_per_job for one in before])
     yield from _minutes("job minutes", who, most, {}, ask, ask.limit_min, f"a job of {name}")
 
@@ -530,7 +533,8 @@ def _tres(kind: str, who: str, most: Amounts, used: Used, ask: Ask, name: str) -
             shared = sum(one in used.node_ids for one in ask.node_ids) if ask.node_ids else held
             wanted = max(0, wanted - shared)
         if limit != INFINITE and wanted and held + wanted > limit:
-            text = f"{name} may hold {limit} of {tres}; {held} held, {wanted} more needed"
+            need = f"it needs {wanted}" if kind == "job" else f"{held} held, {wanted} more needed"
+            text = f"{name} may hold {amount_of(tres, limit)}; {need}"
             yield Wait(tres_reason(kind, who, tres), text)
 
 

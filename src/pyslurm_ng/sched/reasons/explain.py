@@ -22,6 +22,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
+from pyslurm_ng.sched.limits.reasons import is_of_one_job
 from pyslurm_ng.sched.plan import Places, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption import claims
@@ -159,7 +160,8 @@ def outlook(
     untried = sum(start_us is None for start_us in found.others_us)
     if found.limit is not None:
         best = _best(tried, found, snapshot.now_us)
-        return Outlook(partition, -1, 0, (), sooner=best, untried=untried, limit=found.limit)
+        start_us = NO_END_US if is_of_one_job(found.limit.reason) else 0
+        return Outlook(partition, -1, start_us, (), sooner=best, untried=untried, limit=found.limit)
     return Outlook(
         partition=partition,
         ahead=-1 if _is_hopeless(snapshot, job, found, is_inside) else _ahead(found),

@@ -388,10 +388,10 @@ def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) 
         return Wait(reason, f"partition {partition.name} is {partition.state}")
     limit_min = limit_in(job.request, job.time_limit_min, partition)
     if limit_min > partition.max_time_min and limit_min != NO_VAL:
+        asked = f"{limit_min} min" if limit_min < NO_VAL else "UNLIMITED"
         return Wait(
             Reason.PartitionTimeLimit,
-            f"time limit {limit_min} min is over partition {partition.name}'s "
-            f"{partition.max_time_min} min",
+            f"time limit {asked} is over partition {partition.name}'s {partition.max_time_min} min",
         )
     if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
         return Wait(
