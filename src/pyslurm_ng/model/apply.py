@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -25,6 +26,7 @@ from .usage import merge
 E = TypeVar("E", bound=ev.Event)
 K = TypeVar("K")
 _APPLIERS: dict[type, Callable[[Cluster, Any], None]] = {}
+_node_id = attrgetter("node_id")
 _REPLIES_KEPT_US = 24 * 3600 * 1_000_000
 
 
@@ -400,8 +402,10 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
         job.derived_exit_code = event.derived_exit_code
     _drop_job_duties(cluster, job)
     _move_state(cluster, job)
-    cleaning = set(event.node_ids)
-    clean = [alloc.node_id for alloc in job.nodes if alloc.node_id not in cleaning]
+    clean = list(map(_node_id, job.nodes))
+    if event.node_ids:
+        cleaning = set(event.node_ids)
+        clean = [node_id for node_id in clean if node_id not in cleaning]
     for node_id in event.node_ids:
         cluster.use[node_id].completing[job.job_id] = None
         if was_suspended:

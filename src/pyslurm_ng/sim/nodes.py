@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.writer import Writer
@@ -16,6 +17,9 @@ from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim.world import World
+
+
+_node_id = attrgetter("node_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class PretendNodes:
                 JobState.FAILED if failed else JobState.COMPLETED,
                 self._world.now_us,
                 exit_code=256 if failed else 0,
-                clean_nodes=frozenset(alloc.node_id for alloc in job.nodes),
+                clean_nodes=frozenset(map(_node_id, job.nodes)),
             )
         )
 

@@ -7,6 +7,8 @@ ends or requeues the job.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.requeue import USUAL, Again, requeued
 from pyslurm_ng.model import events as ev
@@ -14,6 +16,8 @@ from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
+
+_node_id = attrgetter("node_id")
 
 
 def complete(
@@ -47,11 +51,13 @@ def complete(
         rules: how a job goes back into the queue if no node has to clean up.
         end_us: when the run ended, if a node knows better than the moment it is heard of.
     """
-    dirty = tuple(
-        alloc.node_id
-        for alloc in job.nodes
-        if alloc.node_id not in clean_nodes and _is_reachable(cluster, alloc.node_id)
-    )
+    dirty: tuple[int, ...] = ()
+    if not clean_nodes.issuperset(map(_node_id, job.nodes)):
+        dirty = tuple(
+            alloc.node_id
+            for alloc in job.nodes
+            if alloc.node_id not in clean_nodes and _is_reachable(cluster, alloc.node_id)
+        )
     events: list[ev.AnyEvent] = [
         ev.JobCompleting(
             time_us=now_us,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from operator import and_, itemgetter
+from operator import and_, attrgetter, itemgetter
+from typing import Any
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
@@ -28,6 +29,7 @@ from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.returns import SOON_US, End, Returns, busy_until_us, expected_end_us
 
 _MOST_SHARES = 1000
+_share = attrgetter(*NodeAlloc.__struct_fields__[1:])  # all but the node
 
 
 class Pool:
@@ -62,7 +64,8 @@ class Pool:
         self._others = int.from_bytes(b"\1" * self._size, "little") ^ self._mask
         self._in_use = 0
         self._taken: bytearray | None = None
-        self._shares: dict[tuple[Need, int], tuple[NodeAlloc, ...]] = {}
+        # By node what a job gets, a column for each thing.
+        self._shares: dict[tuple[Need, int], tuple[tuple[Any, ...], ...]] = {}
 
     def begin(self, in_use: int) -> int:
         """Forget the last pass; return how many nodes are idle, given a byte for each in use."""
@@ -102,12 +105,7 @@ class Pool:
         need = demand.need
         known = self._shares.get((need, len(node_ids)))
         if known is not None:
-            return tuple(
-                NodeAlloc(
-                    node_id, one.cpus, one.cores, one.mem_mib, one.tasks, one.gres, one.idle_cpus
-                )
-                for node_id, one in zip(node_ids, known, strict=True)
-            )
+            return tuple(map(NodeAlloc, node_ids, *known))
         nodes = [free_node(snapshot, node_id) for node_id in node_ids]
         chosen = share_tasks(need, [(node, tasks_that_fit(need, node)) for node in nodes])
         assert chosen is not None, need
@@ -116,7 +114,7 @@ class Pool:
         if self._order is None:
             if len(self._shares) > _MOST_SHARES:
                 self._shares.clear()
-            self._shares[need, len(node_ids)] = allocs
+            self._shares[need, len(node_ids)] = tuple(zip(*map(_share, allocs), strict=True))
         return allocs
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from pyslurm_ng.sched.job_records import Running
 from pyslurm_ng.sched.snapshot import Snapshot
 
+_MOST_ONE_BY_ONE = 100  # changes; of more the whole list is made anew
+_Known = tuple[Running, Counter[int | None]]
+_node_id = attrgetter("node_id")
 # What is overdue, or cleaning up, is expected to be gone by then.
 SOON_US = 60_000_000
 
@@ -26,7 +30,7 @@ class Returns:
         """Begin with ids of nodes by pool, of which no node has two."""
         pools = pools or {}
         self._kind_of = {node_id: kind for kind, ids in pools.items() for node_id in ids}
-        self._known: dict[int, tuple[Running, Counter[int | None]]] = {}
+        self._known: dict[int, _Known] = {}
         self._ends: list[End] = []  # in order
         self._held: list[int] = [0] * (1 + max(pools, default=0))  # by pool
 
@@ -36,8 +40,7 @@ class Returns:
         Args:
             busy: nodes in use of each pool.
         """
-        if self._look(snapshot):
-            self._add_up()
+        self._look(snapshot)
         if any(self._held[kind] != busy[kind] for kind in range(len(self._held))):
             return None
         ends, now_us = self._ends, snapshot.now_us
@@ -48,34 +51,47 @@ class Returns:
         late = [(soon_us, kind, count) for _, kind, count in ends[:overdue]]
         return sorted([*late, *ends[overdue:]])
 
-    def _look(self, snapshot: Snapshot) -> bool:
-        """Read records that are new; return whether anything has changed."""
+    def _look(self, snapshot: Snapshot) -> None:
+        """Take in records that are new, and let go those that are gone."""
         known, kind_of = self._known, self._kind_of.get
-        has_changed = False
+        fresh: list[_Known] = []
+        gone: list[_Known] = []
         for record in snapshot.running:
             entry = known.get(record.job_id)
             if entry is None or entry[0] is not record:
-                counts = Counter(kind_of(alloc.node_id) for alloc in record.nodes)
+                if entry is not None:
+                    gone.append(entry)
+                counts = Counter(map(kind_of, map(_node_id, record.nodes)))
                 counts.pop(None, None)
-                known[record.job_id] = record, counts
-                has_changed = True
+                known[record.job_id] = entry = record, counts
+                fresh.append(entry)
         if len(known) > len(snapshot.running):
             alive = {record.job_id for record in snapshot.running}
-            for job_id in [job_id for job_id in known if job_id not in alive]:
-                del known[job_id]
-            has_changed = True
-        return has_changed
+            gone += [known.pop(job_id) for job_id in [*known] if job_id not in alive]
+        if len(fresh) + len(gone) > _MOST_ONE_BY_ONE:
+            self._add_up()
+            return
+        ends, held = self._ends, self._held
+        for end in _ends_of(gone):
+            del ends[bisect_left(ends, end)]
+            held[end[1]] -= end[2]
+        for end in _ends_of(fresh):
+            insort(ends, end)
+            held[end[1]] += end[2]
 
     def _add_up(self) -> None:
         """Make ends and sums of all records."""
-        self._ends = []
+        self._ends = sorted(_ends_of(self._known.values()))
         self._held = [0] * len(self._held)
-        for record, counts in self._known.values():
-            for kind, count in counts.items():
-                assert kind is not None
-                self._ends.append((record.end_us, kind, count))
-                self._held[kind] += count
-        self._ends.sort()
+        for _, kind, count in self._ends:
+            self._held[kind] += count
+
+
+def _ends_of(entries: Iterable[_Known]) -> Iterator[End]:
+    for record, counts in entries:
+        for kind, count in counts.items():
+            assert kind is not None
+            yield record.end_us, kind, count
 
 
 def expected_end_us(end_us: int, now_us: int) -> int:
