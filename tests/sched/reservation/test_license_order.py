@@ -34,6 +34,29 @@ def test_the_first_in_line_gets_the_licence_whichever_reservation_it_asks_for() 
     assert plan.waits[low.job_id].reason is Reason.Licenses
 
 
+def test_who_names_several_reservations_is_in_line_once() -> None:
+    """Ahead of others in both of them; set aside where it has room; behind who is ahead of it."""
+    here = two_places("matlab:1")
+    low = [here.job(reservation=name, nice=1000, licenses="matlab") for name in ("first", "second")]
+    high = here.job(BOB, reservation="first,second", licenses="matlab")
+    here.run_pass()
+    assert running(*low, high) == [False, False, True]
+    here = two_places("matlab:2")
+    here.job(BOB, reservation="first", nodes_min=2, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    here.run_pass()
+    wide = {"nodes_min": 2, "flags": REQ_EXCLUSIVE, "time_limit_min": 60}
+    low = [here.job(reservation="second", nice=1000, licenses="matlab") for _ in range(2)]
+    high = here.job(BOB, reservation="first,second", licenses="matlab:2", **wide)
+    here.run_pass()
+    assert running(*low, high) == [False, False, True]
+    assert high.reservation == "second"
+    here = two_places("matlab:1")
+    low = here.job(reservation="first,second", nice=1000, licenses="matlab")
+    high = here.job(BOB, reservation="second", licenses="matlab")
+    here.run_pass()
+    assert running(low, high) == [False, True]
+
+
 def test_who_has_no_nodes_leaves_the_licence_to_others() -> None:
     """A job that waits for its reservation's nodes keeps nobody from running elsewhere."""
     here = two_places("matlab:2")
@@ -59,6 +82,17 @@ def test_tasks_of_an_array_come_before_what_stands_behind() -> None:
     assert running(*low) == [True, False, False, False]
 
 
+def test_tasks_that_find_no_nodes_in_one_reservation_are_in_line_in_the_next() -> None:
+    """Two of four start in each, ahead of who asks for one of them only."""
+    here = two_places("matlab:4")
+    low = [here.job(reservation="second", nice=1000, licenses="matlab") for _ in range(2)]
+    here.job(BOB, reservation="first,second", array="0-3", licenses="matlab", flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    jobs = [job for job in here.cluster.jobs.values() if job.state == JobState.RUNNING]
+    assert sorted(job.reservation for job in jobs) == ["first", "first", "second", "second"]
+    assert running(*low) == [False, False]
+
+
 def test_licences_of_a_reservation_stay_its_own() -> None:
     """They are not in line for others, and who has them does not need the free ones."""
     here = Room("PriorityType=priority/basic\nLicenses=matlab:3", plan=Planner())
@@ -73,11 +107,18 @@ def test_licences_of_a_reservation_stay_its_own() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(1, 4)), max_size=8),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["first", "second", "first,second", "second,first"]),
+            st.integers(0, 5),
+            st.integers(1, 4),
+        ),
+        max_size=8,
+    ),
     st.integers(1, 12),
 )
 def test_all_reservations_together_share_licences_as_one_queue_would(
-    jobs: list[tuple[bool, int, int]], most: int
+    jobs: list[tuple[str, int, int]], most: int
 ) -> None:
     """With room for everybody, who runs is who would if they were asked one after another."""
     here = two_places(f"matlab:{most}")
@@ -86,11 +127,11 @@ def test_all_reservations_together_share_licences_as_one_queue_would(
             nice,
             count,
             here.job(
-                reservation="second" if later else "first", nice=1000 * nice, ntasks=1,
+                reservation=names, nice=1000 * nice, ntasks=1,
                 licenses=f"matlab:{min(count, most)}", time_limit_min=60,
             ),
         )
-        for later, nice, count in jobs
+        for names, nice, count in jobs
     ]  # fmt: skip
     here.run_pass()
     left = most

@@ -3,7 +3,8 @@
 Reservations are planned one after another, but licences that none of them keeps are everybody's.
 Where a job found none because a job behind it had them, each reservation is set aside what its jobs
 would have got in the order of the queue, and all are planned again. What was set aside for a job
-that does not start after all, for want of nodes, is not set aside any more.
+that does not start after all, for want of nodes, is not set aside any more. A job that names
+several reservations has it set aside in the first of them that has not turned out to lack nodes.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from pyslurm_ng.sched.snapshot import Snapshot
 
 _MOST_ROUNDS = 4
 
+_Place = tuple[int, str]
+"""A job and a reservation that it may start in."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """How many starts a job had in a reservation, and how many it would have had with licences."""
 
-    job_id: int
-    place: str
+    key: _Place
     rank: Rank
     licenses: tuple[tuple[str, int], ...]  # of each start
     started: int
@@ -52,8 +55,8 @@ class LicenseOrder:
             name: count for name, count in snapshot.licenses_free.items() if name not in kept
         }
         self._rank = rank
-        self._given: dict[int, int] = {}  # starts by job id that licences were set aside for
-        self._most: dict[int, int] = {}  # of those, how many there were
+        self._given: dict[_Place, int] = {}  # starts that licences were set aside for
+        self._most: dict[_Place, int] = {}  # of those, how many there were
         self._aside: dict[str, list[tuple[_Asked, int]]] = {}  # by reservation, with starts
         self._rounds = 0
         self._asked: list[_Asked] = []
@@ -82,7 +85,7 @@ class LicenseOrder:
             text = ",".join(f"{name}:{taken}" for name, taken in counts)
             # As if the job ran already: so it is known when they will be free again.
             end_us = min(NO_END_US, snapshot.now_us + one.length_us)
-            running.append(Running(one.job_id, end_us, (), text))
+            running.append(Running(one.key[0], end_us, (), text))
         return dataclasses.replace(snapshot, licenses_free=free, running=running)
 
     def note(
@@ -92,8 +95,8 @@ class LicenseOrder:
         starts = Counter(start.job_id for start in plan.starts)
         for job in jobs:
             text = job.request.licenses
-            if not text or "|" in text or "," in job.request.reservation:
-                continue  # of several alternatives or reservations any may be had
+            if not text or "|" in text:
+                continue  # of several alternatives any may be had
             licenses = tuple(license_counts(text))
             if not all(name in self._free for name, _ in licenses):
                 continue
@@ -104,35 +107,40 @@ class LicenseOrder:
             if wanted:
                 rank, length_us = self._rank(job), longest_us(snapshot, job)
                 self._asked.append(
-                    _Asked(job.job_id, place.name, rank, licenses, started, wanted, length_us)
+                    _Asked((job.job_id, place.name), rank, licenses, started, wanted, length_us)
                 )
 
     def is_settled(self) -> bool:
         """Return whether this round may stand; else another one is to begin."""
         self._rounds += 1
-        started = {one.job_id: one.started for one in self._asked}
-        for job_id, count in self._given.items():
-            if started.get(job_id, 0) < count:
-                self._most[job_id] = started.get(job_id, 0)
+        started = {one.key: one.started for one in self._asked if one.started}
+        for key, count in self._given.items():
+            if started.get(key, 0) < count:
+                self._most[key] = started.get(key, 0)
         self._given = self._in_order()
-        is_fair = self._given == {job_id: count for job_id, count in started.items() if count}
-        return is_fair or self._rounds >= _MOST_ROUNDS
+        return self._given == started or self._rounds >= _MOST_ROUNDS
 
     def begin(self) -> None:
         """Begin another round."""
         self._asked, self._had_turn = [], set()
 
-    def _in_order(self) -> dict[int, int]:
-        """Return by job id how many starts there are in the order of the queue; set them aside."""
+    def _in_order(self) -> dict[_Place, int]:
+        """Return how many starts there are in the order of the queue; set them aside."""
         left = dict(self._free)
-        found: dict[int, int] = {}
+        found: dict[_Place, int] = {}
+        wanted: Counter[int] = Counter()
+        for one in self._asked:
+            wanted[one.key[0]] = max(wanted[one.key[0]], one.wanted)
         self._aside = {}
         for one in sorted(self._asked, key=lambda one: one.rank):
-            count = min(_fit(one, left), self._most.get(one.job_id, one.wanted))
-            if not count:
+            job_id, place = one.key
+            most = self._most.get(one.key, one.wanted)
+            count = min(_fit(one, left), most, wanted[job_id])
+            if count <= 0:
                 continue
-            found[one.job_id] = count
-            self._aside.setdefault(one.place, []).append((one, count))
+            found[one.key] = count
+            wanted[job_id] -= count
+            self._aside.setdefault(place, []).append((one, count))
             for name, each in one.licenses:
                 left[name] -= each * count
         return found
