@@ -146,14 +146,15 @@ class SimController:
 
     def next_change_us(self) -> int:
         """Return when time changes a reservation or a node next, or FAR_US."""
+        cluster = self.cluster
         moments = [FAR_US]
-        for item in self.cluster.reservations.values():
+        for item in cluster.reservations.values():
             if item.float_us:
                 continue  # it moves on, always as far from now
             moments.append(item.end_us if item.is_active else item.start_us)
             if item.idle_since_us:
                 moments.append(item.idle_since_us + item.purge_s * 1_000_000)
-        moments += [node.resume_after_us for node in self.cluster.living_nodes()]
+        moments += [node.resume_after_us for node in cluster.nodes_of(timers.resuming(cluster))]
         now_us = self.world.now_us
         return min(moment for moment in moments if moment > now_us)
 

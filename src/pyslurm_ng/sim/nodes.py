@@ -18,7 +18,6 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim.world import World
 
-
 _node_id = attrgetter("node_id")
 
 

@@ -207,7 +207,7 @@ def silent_nodes(
 ) -> list[ev.AnyEvent]:
     """Return NodesSilent for nodes that missed a heartbeat, the loss of those silent too long."""
     timeout_us = conf.slurmd_timeout * SECOND_US
-    if not timeout_us:
+    if not timeout_us or not last_seen_us:
         return []
     silent: list[int] = []
     lost: list[int] = []
@@ -236,13 +236,21 @@ def silent_nodes(
     return events
 
 
+def resuming(cluster: Cluster) -> tuple[int, ...]:
+    """Return the nodes that have a ResumeAfter time."""
+    found = cluster.memo.get("resuming")
+    if not isinstance(found, tuple):
+        found = tuple(node.node_id for node in cluster.living_nodes() if node.resume_after_us)
+        cluster.memo["resuming"] = found
+    return found
+
+
 def resume_after(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     """Return the return of nodes whose ResumeAfter time is over."""
-    due_nodes = [
-        node for node in cluster.nodes if node is not None and 0 < node.resume_after_us <= now_us
-    ]
     events: list[ev.AnyEvent] = []
-    for node in due_nodes:
+    for node in cluster.nodes_of(resuming(cluster)):
+        if node.resume_after_us > now_us:
+            continue
         flags = node.flags & ~(NodeFlag.DRAIN | NodeFlag.FAIL)
         events.append(
             ev.NodeUpdated(
