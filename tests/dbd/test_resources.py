@@ -14,7 +14,10 @@ from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.updates import association_update, store_value
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import LicensesUpdated
+from pyslurm_ng.model.license_server import deficit
+from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
 from tests.ctld.rules.reservation_room import BOB, Room
 from tests.dbd.accounting_room import assignments, manage, register
@@ -182,3 +185,46 @@ def test_jobs_use_them_by_name_and_server(store: Database) -> None:
     room.run_pass()
     assert room.cluster.licenses_used["matlab@flex_host"] == 21
     assert job.licenses_alloc and wide.licenses_alloc
+
+
+def tell(store: Database, room: Room, words: str = "") -> None:
+    """Change the resource and let the controller hear of it."""
+    if words:
+        assert manage(store, f"modify resource where {MATLAB} set {words}").exit_code == 0
+    told = update(store)
+    assert told is not None
+    room.apply(mirror(room.cluster, told, room.now_us))
+    assert mirror(room.cluster, told, room.now_us) == []
+
+
+def test_licences_in_use_elsewhere_are_missing_here(store: Database) -> None:
+    """LastConsumed counts all users of the server; those that jobs had then are no others."""
+    manage(store, f"{ADD} percentallowed=100")
+    room = Room("")
+    tell(store, room)
+    mine = room.job(BOB, licenses="matlab@flex_host:20")
+    room.run_pass()
+    tell(store, room, "lastconsumed=45")  # 25 of them by others
+    assert room.cluster.licenses_left("matlab@flex_host") == 5
+    wide, narrow = (room.job(BOB, licenses=f"matlab@flex_host:{count}") for count in (6, 5))
+    plan = room.run_pass()
+    states = [job.state for job in (mine, wide, narrow)]
+    assert states == [JobState.RUNNING, JobState.PENDING, JobState.RUNNING]
+    assert plan.waits[wide.job_id].reason is Reason.Licenses
+    assert Cluster.from_bytes(room.cluster.to_bytes()).licenses_left("matlab@flex_host") == 0
+    tell(store, room, "lastconsumed=25")  # that is what jobs have: nobody else any
+    room.run_pass()
+    assert wide.state == JobState.RUNNING
+
+
+@pytest.mark.parametrize(("consumed", "missing"), [
+    (0, 0), (20, 0), (50, 0), (60, 0), (70, 10), (99, 39), (100, 40), (5000, 40),
+])  # fmt: skip
+def test_what_other_clusters_may_use_is_not_missing(consumed: int, missing: int) -> None:
+    """Of 100, this cluster has 40, and jobs of it none: 60 may be used by others."""
+    assert deficit(consumed, 100, 40, 0) == missing
+
+
+def test_licences_that_jobs_hold_are_never_missing_too() -> None:
+    """With 30 of the 40 used here at most 10 are."""
+    assert [deficit(consumed, 100, 40, 30) for consumed in (30, 90, 95, 200)] == [0, 0, 5, 10]

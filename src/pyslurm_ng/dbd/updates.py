@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.tree import Tree, qos_record, user_records
-from pyslurm_ng.wire.dbd_messages import AssociationUpdate
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, LicenseServer
 
 
 def store_value(connection: sa.Connection, name: str) -> str:
@@ -76,6 +76,7 @@ def association_update(
         .outerjoin(shares, shares.c.resource_id == schema.resources.c.id)
     ).one()
     has_licenses = is_full or max(changed_licenses[0] or 0, changed_licenses[1] or 0) > since
+    licenses, servers = _licenses(connection, cluster_id) if has_licenses else (None, [])
     tres = connection.execute(sa.select(schema.tres.c.type, schema.tres.c.name))
     return AssociationUpdate(
         store_id=own_store,
@@ -88,25 +89,30 @@ def association_update(
         users=user_records(connection, cluster_id, None if is_full else changed_users),
         users_removed=[] if is_full else _removed(connection, users, users.c.name, since),
         tres=[f"{kind}/{name}" if name else kind for kind, name in tres],
-        licenses=_licenses(connection, cluster_id) if has_licenses else None,
+        licenses=licenses,
+        license_servers=servers,
     )
 
 
-def _licenses(connection: sa.Connection, cluster_id: int) -> list[tuple[str, int]]:
-    """Return the licences of other servers that a cluster may use, by name."""
+def _licenses(
+    connection: sa.Connection, cluster_id: int
+) -> tuple[list[tuple[str, int]], list[LicenseServer]]:
+    """Return the licences of other servers that a cluster may use, and what is known of them."""
     table, shares = schema.resources, schema.cluster_resources
     rows = connection.execute(
         sa.select(table, shares.c.allowed)
         .join(shares, shares.c.resource_id == table.c.id)
         .where(table.c.is_deleted == 0, shares.c.is_deleted == 0, shares.c.cluster_id == cluster_id)
     )
-    return sorted(
-        (
-            f"{row.name}@{row.server}",
-            row.allowed if row.flags == "Absolute" else row.count * row.allowed // 100,
-        )
-        for row in rows
-    )
+    may: list[tuple[str, int]] = []
+    servers: list[LicenseServer] = []
+    for row in rows:
+        name = f"{row.name}@{row.server}"
+        is_count = row.flags == "Absolute"
+        may.append((name, row.allowed if is_count else row.count * row.allowed // 100))
+        total = row._mapping["count"]
+        servers.append(LicenseServer(name, total, row.last_consumed, row.modified_us))
+    return sorted(may), sorted(servers, key=lambda one: one.name)
 
 
 def _removed(  # type: ignore[no-untyped-def]

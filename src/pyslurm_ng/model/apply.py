@@ -722,6 +722,7 @@ def _partition_deleted(cluster: Cluster, event: ev.PartitionDeleted) -> None:
 @applies(ev.LicensesUpdated)
 def _licenses_updated(cluster: Cluster, event: ev.LicensesUpdated) -> None:
     cluster.licenses = dict(event.licenses)
+    cluster.license_servers = {one.name: one for one in event.servers}
 
 
 # Reservations ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .duty import Duty
 from .job import NO_STEPS, Job, NodeAlloc
 from .kept_request import Known, kept_request, whole_request
+from .license_server import ServerUse
 from .node import Node, NodeSpec
 from .partition import Partition
 from .replies import Replies
@@ -167,6 +168,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     usage: tuple[OwnerUsage, ...] = ()
     usage_until_us: int = 0
     usage_since_us: int = 0
+    license_servers: tuple[ServerUse, ...] = ()
 
 
 IMAGE_FORMAT = 1
@@ -211,6 +213,7 @@ class Cluster:
         self.duties: dict[int, dict[int, Duty]] = {}
         self.reservations: dict[str, Reservation] = {}
         self.licenses: dict[str, int] = {}
+        self.license_servers: dict[str, ServerUse] = {}  # by NAME@SERVER
         self.topologies: tuple[Topology, ...] = ()
         self.replies = Replies()
         # What the controller owes jobs: they configure or complete until its program has ended.
@@ -316,6 +319,7 @@ class Cluster:
                 usage=tuple(self.usage.values()),
                 usage_until_us=self.usage_until_us,
                 usage_since_us=self.usage_since_us,
+                license_servers=tuple(self.license_servers.values()),
             )
         )
 
@@ -360,6 +364,7 @@ class Cluster:
         cluster.users = {user.name: user for user in image.users}
         cluster.reservations = {item.name: item for item in image.reservations}
         cluster.licenses = dict(image.licenses)
+        cluster.license_servers = {one.name: one for one in image.license_servers}
         cluster.usage = {(one.kind, one.owner): one for one in image.usage}
         cluster.prologs = dict.fromkeys(image.prologs)
         cluster.epilogs = dict.fromkeys(image.epilogs)
@@ -529,6 +534,12 @@ class Cluster:
         else:
             self._submitter_of[job_id] = self._words.setdefault(submitter, submitter)
             counted[submitter] = counted.get(submitter, 0) + now
+
+    def licenses_left(self, name: str) -> int:
+        """Return how many of a licence nobody uses, here or elsewhere; less than 0: too many do."""
+        server = self.license_servers.get(name)
+        missing = server.deficit if server is not None else 0
+        return self.licenses.get(name, 0) - self.licenses_used.get(name, 0) - missing
 
     def take_licenses(self, job: Job, sign: int) -> None:
         """Count (sign 1) or give back (sign -1) the licences a job holds."""

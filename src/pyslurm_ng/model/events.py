@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .job import Dependency, JobRequest, NodeAlloc, Step, Usage
+from .license_server import ServerUse
 from .node import DownNode, NodeFacts, NodeSpec
 from .partition import Partition
 from .reservation import Reservation
@@ -340,9 +341,10 @@ class PartitionDeleted(Event, tag=32, frozen=True, array_like=True, gc=False):
 
 
 class LicensesUpdated(Event, tag=33, frozen=True, array_like=True, gc=False):
-    """Licence totals changed."""
+    """Licence totals changed, or what servers say of theirs."""
 
     licenses: tuple[tuple[str, int], ...]
+    servers: tuple[ServerUse, ...] = ()
 
 
 # Reservations ---------------------------------------------------------------------------------

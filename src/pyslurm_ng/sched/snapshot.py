@@ -117,8 +117,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         waiting=waiting,
         running=running,
         licenses_free={
-            name: total - cluster.licenses_used.get(name, 0) - kept.get(name, 0)
-            for name, total in cluster.licenses.items()
+            name: cluster.licenses_left(name) - kept.get(name, 0) for name in cluster.licenses
         },
         licenses=dict(cluster.licenses),
         qos_priority={qos.name: qos.priority for qos in cluster.qos.values()},
@@ -224,8 +223,7 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
         leaving.update(dict.fromkeys(victim for victim in job.claim_victims if victim in held))
     licenses = license_counts(job.request.licenses)
     for name, count in licenses:
-        left = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
-        is_free = is_free and left >= count
+        is_free = is_free and cluster.licenses_left(name) >= count
     if licenses:
         leaving.update(dict.fromkeys(one for one in job.claim_victims if one in cluster.active))
     return Claim(

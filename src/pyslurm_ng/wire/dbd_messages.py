@@ -98,6 +98,17 @@ class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
     wait_s: Annotated[int, msgspec.Meta(ge=0, le=600)] = 60
 
 
+class LicenseServer(msgspec.Struct, array_like=True, frozen=True):
+    """What the server of licence NAME@SERVER has in all, and how many were in use anywhere when
+    somebody last set that.
+    """
+
+    name: str
+    total: int
+    consumed: int
+    updated_us: int
+
+
 @reply("AssociationUpdate")
 class AssociationUpdate(msgspec.Struct, frozen=True):
     """What the events `AssocChanged` and `QosChanged` need.
@@ -105,7 +116,8 @@ class AssociationUpdate(msgspec.Struct, frozen=True):
     With `is_full` what is not named is gone (a first contact, or another store); otherwise only
     what changed after the version asked with. `version` is the one to ask with next. Limits
     and QOS lists are those effective here: inherited ones are filled in where nothing is set.
-    `licenses` has all licences of other servers, NAME@SERVER, that the cluster may use.
+    `licenses` has all licences of other servers, NAME@SERVER, that the cluster may use, and
+    `license_servers` what is known of them.
     """
 
     store_id: str
@@ -119,6 +131,7 @@ class AssociationUpdate(msgspec.Struct, frozen=True):
     users_removed: list[str]
     tres: list[str]
     licenses: list[tuple[str, int]] | None = None  # None: as they were
+    license_servers: list[LicenseServer] = []
 
 
 # sacct ------------------------------------------------------------------------------------

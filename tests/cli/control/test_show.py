@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pyslurm_ng.cli.control import show_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.states import JobFlag, JobState
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
@@ -90,3 +92,22 @@ def test_a_requeued_job_shows_what_it_had(monkeypatch: pytest.MonkeyPatch) -> No
     printed = run_command(monkeypatch, reference, "alice", ["scontrol", "show", "job", "21"])
     assert "JobState=PENDING" in printed.stdout
     assert "AllocTRES=cpu=4,mem=4000M,node=1,billing=4" in printed.stdout
+
+
+def test_licences_of_servers_have_a_third_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was said of them last; in JSON as numbers."""
+    cluster = queue()
+    told = ServerUse("flu@lm", 7, 5, 1_700_000_000_000_000)
+    totals = (("ansys", 3), ("flu@lm", 20), ("mat@lm", 4))
+    apply_all(cluster.cluster, [ev.LicensesUpdated(1, totals, (told,))])
+    shown = run_command(monkeypatch, cluster, "root", ["scontrol", "show", "lic"]).stdout
+    assert shown == (
+        "LicenseName=ansys\n    Total=3 Used=0 Free=3 Reserved=0 Remote=no\n"
+        "LicenseName=flu@lm\n    Total=20 Used=0 Free=15 Reserved=0 Remote=yes\n"
+        "    LastConsumed=7 LastDeficit=5 LastUpdate=2023-11-14T22:13:20\n"
+        "LicenseName=mat@lm\n    Total=4 Used=0 Free=4 Reserved=0 Remote=yes\n"
+        "    LastConsumed=0 LastDeficit=0 LastUpdate=N/A\n"
+    )
+    words = ["scontrol", "--json", "show", "lic"]
+    found = json.loads(run_command(monkeypatch, cluster, "root", words).stdout)["licenses"][1]
+    assert (found["Free"], found["LastDeficit"], found["LastUpdate"]) == (15, 5, 1_700_000_000)

@@ -11,6 +11,7 @@ from pyslurm_ng.ctld.queries.job_fields import dependency_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.job import REQ_HOLD, Job
+from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.reasons.explain import outlook
@@ -94,6 +95,18 @@ def test_a_licence_says_who_has_it() -> None:
     job = licenses(scene)
     (line,) = scene.sentences(job)
     assert line.startswith("needs 1 of licence matlab; 1 of 1 are used by job 1, which ends in")
+
+
+def test_licences_used_outside_of_the_cluster_are_counted() -> None:
+    scene = Scene()
+    told = ServerUse("matlab@flex", 8, 8, scene.now_us)
+    scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab@flex", 9),), (told,))])
+    job = scene.job(licenses="matlab@flex:2")
+    scene.run_pass()
+    assert scene.sentences(job) == [
+        "needs 2 of licence matlab@flex; of its 9, 8 are used outside of this cluster: "
+        "LastConsumed was 8"
+    ]
 
 
 def test_an_array_speaks_of_its_next_task() -> None:

@@ -86,13 +86,19 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
             print(f"License {words[0]} not found")
             return 1
         print("No licenses configured in Slurm.")
+    dates = Dates(reply["now_us"])
     for row in rows:
-        first = f"LicenseName={row['name']}"
-        rest = (
+        lines = [
+            f"LicenseName={row['name']}",
             f"Total={row['total']} Used={row['used']} Free={row['free']}"
-            f" Reserved={row['reserved']} Remote={'yes' if row['remote'] else 'no'}"
-        )
-        print(f"{first} {rest}" if session.oneliner else f"{first}\n    {rest}")
+            f" Reserved={row['reserved']} Remote={'yes' if row['remote'] else 'no'}",
+        ]
+        if row["remote"]:
+            lines.append(
+                f"LastConsumed={row['last_consumed']} LastDeficit={row['last_deficit']}"
+                f" LastUpdate={dates.text(row['last_update_us'])}"
+            )
+        print((" " if session.oneliner else "\n    ").join(lines))
     return 0
 
 

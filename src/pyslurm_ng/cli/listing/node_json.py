@@ -202,9 +202,9 @@ def print_licenses(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]"
                 "Free": row["free"],
                 "Remote": row["remote"],
                 "Reserved": row["reserved"],
-                "LastConsumed": 0,
-                "LastDeficit": 0,
-                "LastUpdate": 0,
+                "LastConsumed": row["last_consumed"],
+                "LastDeficit": row["last_deficit"],
+                "LastUpdate": row["last_update_us"] // 1_000_000,
             },
             2,
         )

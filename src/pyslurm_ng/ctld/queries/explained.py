@@ -352,6 +352,9 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
         if total < count:
             lines.append(f"needs {count} of licence {name}; the cluster has {total}")
             continue
+        if total - used >= count > cluster.licenses_left(name):
+            lines.append(_used_elsewhere(cluster, name, count))
+            continue
         if total - used >= count:
             lines += _kept_licenses(cluster, job, name, count, now_us) if is_short else []
             continue
@@ -372,6 +375,15 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
             text += f", {who} ends in {minutes(min(ends) - now_us)} at the latest"
         lines.append(text)
     return lines
+
+
+def _used_elsewhere(cluster: Cluster, name: str, count: int) -> str:
+    """Say how many of a licence its server has given to others than this cluster's jobs."""
+    server, total = cluster.license_servers[name], cluster.licenses[name]
+    return (
+        f"needs {count} of licence {name}; of its {total}, {server.deficit} are used outside of "
+        f"this cluster: LastConsumed was {server.consumed}"
+    )
 
 
 def _kept_licenses(cluster: Cluster, job: Job, name: str, count: int, now_us: int) -> list[str]:

@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.queries.records import array_head, elements
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster, is_remote
+from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.reservation.licenses import in_force
@@ -31,7 +32,18 @@ if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.ctld.rules.context import Caller
 
-LICENSE_FIELDS = ["name", "total", "used", "free", "reserved", "remote"]
+LICENSE_FIELDS = [
+    "name",
+    "total",
+    "used",
+    "free",
+    "reserved",
+    "remote",
+    "last_consumed",
+    "last_deficit",
+    "last_update_us",
+]
+_NO_SERVER = ServerUse("", 0, 0, 0)
 RESERVATION_FIELDS = [
     "name",
     "start_us",
@@ -74,9 +86,12 @@ def show_licenses(
         if request.names and name not in request.names:
             continue
         total, used = cluster.licenses[name], cluster.licenses_used.get(name, 0)
-        packed.append(
-            bytes([0x96]) + elements((name, total, used, total - used, kept[name], is_remote(name)))
+        free, server = cluster.licenses_left(name), cluster.license_servers.get(name, _NO_SERVER)
+        row = (
+            *(name, total, used, free, kept[name], is_remote(name)),
+            *(server.consumed, server.deficit, server.updated_us),
         )
+        packed.append(bytes([0x90 + len(row)]) + elements(row))
     return Records(
         now_us=now_us,
         fields=LICENSE_FIELDS,

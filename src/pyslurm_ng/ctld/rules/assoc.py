@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng.model.cluster import is_remote, remote_licenses
 from pyslurm_ng.model.events import AssocChanged, LicensesUpdated, QosChanged
+from pyslurm_ng.model.license_server import ServerUse, deficit
 
 if TYPE_CHECKING:
     from pyslurm_ng.model.cluster import Cluster
     from pyslurm_ng.model.events import AnyEvent
-    from pyslurm_ng.wire.dbd_messages import AssociationUpdate
+    from pyslurm_ng.wire.dbd_messages import AssociationUpdate, LicenseServer
 
 
 def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[AnyEvent]:
@@ -48,7 +49,25 @@ def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[Any
                 version=update.version,
             )
         )
-    if update.licenses is not None and dict(remote_licenses(cluster)) != dict(update.licenses):
-        own = [(name, count) for name, count in cluster.licenses.items() if not is_remote(name)]
-        events.append(LicensesUpdated(now_us, (*own, *update.licenses)))
+    if update.licenses is not None:
+        servers = _servers(cluster, dict(update.licenses), update.license_servers)
+        is_known = servers == tuple(cluster.license_servers.values())
+        if not is_known or dict(remote_licenses(cluster)) != dict(update.licenses):
+            own = [(name, count) for name, count in cluster.licenses.items() if not is_remote(name)]
+            events.append(LicensesUpdated(now_us, (*own, *update.licenses), servers))
     return events
+
+
+def _servers(
+    cluster: Cluster, shares: dict[str, int], told: list[LicenseServer]
+) -> tuple[ServerUse, ...]:
+    """Return what servers say of their licences; the deficit is of the moment they said it."""
+    found = []
+    for one in told:
+        known = cluster.license_servers.get(one.name)
+        if known is None or known.updated_us != one.updated_us:
+            used = cluster.licenses_used.get(one.name, 0)
+            missing = deficit(one.consumed, one.total, shares.get(one.name, 0), used)
+            known = ServerUse(one.name, one.consumed, missing, one.updated_us)
+        found.append(known)
+    return tuple(found)

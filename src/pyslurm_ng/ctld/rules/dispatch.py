@@ -149,8 +149,7 @@ def _may_start_together(
     inside = licenses_inside(cluster, now_us) if wanted and cluster.reservations else {}
     kept = kept_from(inside, first.request.reservation.split(","))
     for name, count in wanted.items():
-        free = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
-        if free - kept.get(name, 0) < count:
+        if cluster.licenses_left(name) - kept.get(name, 0) < count:
             return False
     merged: dict[int, NodeAlloc] = {}
     for start in starts:
@@ -213,8 +212,7 @@ def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
         inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
         kept = kept_from(inside, job.request.reservation.split(","))
         for name, count in license_counts(start.licenses or job.request.licenses):
-            left = cluster.licenses.get(name, 0) - cluster.licenses_used.get(name, 0)
-            if left - kept.get(name, 0) < count:
+            if cluster.licenses_left(name) - kept.get(name, 0) < count:
                 return False
     if cluster.claims and not _leaves_claims(cluster, start):
         return False

@@ -295,6 +295,8 @@ def _still_holds(
         if victim.preempt_end_us or victim.state not in _GONE:
             return False
     free = dict(cluster.licenses)
+    for server in cluster.license_servers.values():
+        free[server.name] = free.get(server.name, 0) - server.deficit
     for other in cluster.active:
         if modes.get(other, "SUSPEND") == "SUSPEND":
             for name, count in license_counts(cluster.jobs[other].licenses_alloc):
