@@ -68,7 +68,7 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What accounting told: associations, QOS, usage."""
+    """What accounting told: associations, QOS, usage, licences of other servers."""
 
     time_us: int
     event: ev.AnyEvent

@@ -5,7 +5,6 @@ Files are only read: a journal that a controller writes at the moment is as good
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +159,6 @@ class _Reader:
         self._found = found
         self._cluster = cluster
         self._held: dict[int, ev.JobSubmitted] = {}
-        self._untold: Counter[str] = Counter()
         self._names: dict[int, str] = {}
         self._learn_names()
         for job_id in cluster.active:
@@ -196,7 +194,7 @@ class _Reader:
             self._act(act.Submitted(parts[0].time_us, tuple(parts)))
 
     def finish(self) -> None:
-        """Count what has no end, and what is not replayed."""
+        """Count what has no end."""
         found, cluster = self._found, self._cluster
         found.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
         going = [run for run in found.runs.values() if not run.end_us]
@@ -223,8 +221,6 @@ class _Reader:
                     and action.parts[0].job_id in waiting - started
                 )
             ]
-        for name, count in sorted(self._untold.items()):
-            found.notes.append(f"{count} times {name}: not replayed")
 
     def _act(self, action: act.Action) -> None:
         self._found.actions.append(action)
@@ -239,8 +235,6 @@ class _Reader:
         see = _SEEN.get(type(event))
         if see is not None:
             see(self, event)
-        elif type(event) in _NOT_REPLAYED:
-            self._untold[_NOT_REPLAYED[type(event)]] += 1
 
     def _submitted(self, event: ev.JobSubmitted) -> None:
         if event.priority == 0:
@@ -377,9 +371,7 @@ _SEEN: dict[type, Callable[[_Reader, Any], None]] = {
     ev.AssocChanged: _Reader._told,
     ev.QosChanged: _Reader._told,
     ev.UsageReset: _Reader._told,
-}
-_NOT_REPLAYED: dict[type, str] = {
-    ev.LicensesUpdated: "totals of licences were changed",
+    ev.LicensesUpdated: _Reader._told,
 }
 
 

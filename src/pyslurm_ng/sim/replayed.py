@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.rules.reservation.reservation_nodes import choose_nodes
 from pyslurm_ng.ctld.rules.reservation.reservations import deletion
 from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.cluster import Cluster, is_remote
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import Node
@@ -40,6 +40,8 @@ Deed = (
 def again(cluster: Cluster, deed: Deed, now_us: int) -> list[ev.AnyEvent] | str:
     """Return the events that repeat a deed, none when it is done already, or why it cannot be."""
     if isinstance(deed, act.Told):
+        if isinstance(deed.event, ev.LicensesUpdated):
+            return [_licenses(cluster, deed.event, now_us)]
         return [deed.event]
     if isinstance(deed, act.NodesDown):
         up = [node for node in _nodes(cluster, deed.names) if node.state != NodeState.DOWN]
@@ -57,6 +59,13 @@ def again(cluster: Cluster, deed: Deed, now_us: int) -> list[ev.AnyEvent] | str:
         return _reserve(cluster, deed, now_us)
     reservation = cluster.reservations.get(deed.name)
     return deletion(cluster, reservation, now_us) if reservation is not None else []
+
+
+def _licenses(cluster: Cluster, told: ev.LicensesUpdated, now_us: int) -> ev.AnyEvent:
+    """Return what there is of other servers' licences, beside this configuration's own."""
+    own = [(name, count) for name, count in cluster.licenses.items() if not is_remote(name)]
+    remote = [(name, count) for name, count in told.licenses if is_remote(name)]
+    return ev.LicensesUpdated(now_us, (*own, *remote), told.servers)
 
 
 def change_jobs(
