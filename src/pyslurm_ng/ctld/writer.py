@@ -76,6 +76,7 @@ class Writer:
         *,
         call_soon: Callable[[Callable[[], None]], object],
         on_bug: Callable[[str, BaseException], None],
+        encode: Callable[[list[ev.AnyEvent]], bytes] = ev.encode_batch,
     ) -> None:
         """Begin behind the journal's newest record, which must be in `cluster` already.
 
@@ -83,12 +84,14 @@ class Writer:
             call_soon: runs a function at the end of the present turn.
             on_bug: a rule's events broke an invariant, so memory is ahead of the journal; it must
                 end the process, and is not expected to return.
+            encode: makes a record of a batch; of a journal that keeps none it need not.
         """
         self.cluster = cluster
         self.durable = journal.appended
         self._journal = journal
         self._call_soon = call_soon
         self._on_bug = on_bug
+        self._encode = encode
         self._batch: list[ev.AnyEvent] = []
         self._waiting: deque[tuple[int, Release]] = deque()
         self._observers: list[Applied] = []
@@ -186,7 +189,7 @@ class Writer:
         if not self._batch:
             return
         batch, self._batch = self._batch, []
-        self.cluster.sequence = self._journal.append(ev.encode_batch(batch))
+        self.cluster.sequence = self._journal.append(self._encode(batch))
 
     def close(self) -> None:
         """Take no more work: the process is about to end.

@@ -86,7 +86,11 @@ class SimController:
         self.start_image = self.cluster.to_bytes() if keep_journal else b""
         self.journal = MemoryJournal(world, self._durable, latency_us=latency_us, keep=keep_journal)
         self.writer = Writer(
-            self.cluster, self.journal, call_soon=world.call_soon, on_bug=self._bug
+            self.cluster,
+            self.journal,
+            call_soon=world.call_soon,
+            on_bug=self._bug,
+            encode=ev.encode_batch if keep_journal else _no_bytes,
         )
         self.soft = Soft(started_us=world.now_us)
         self.usage = UsageIndex(self.cluster, conf)
@@ -157,6 +161,11 @@ class SimController:
         moments += [node.resume_after_us for node in cluster.nodes_of(timers.resuming(cluster))]
         now_us = self.world.now_us
         return min(moment for moment in moments if moment > now_us)
+
+
+def _no_bytes(events: list[ev.AnyEvent]) -> bytes:
+    """Return what is kept of events that nobody will read again."""
+    return b""
 
 
 def _fresh_cluster(conf: SlurmConf, now_us: int) -> Cluster:
