@@ -212,26 +212,39 @@ cdef class GridNodes:
                 grid_row_begin(self._row_at(resource, node), blocks, amount)
                 blocks += FIRST_BLOCK
 
-    def hold(self, bytes held, int64_t until_us):
-        """Take what a running job holds until its end.
+    def hold(self, const int64_t[::1] held, const int32_t[::1] begins, const int64_t[::1] until_us):
+        """Take what running jobs hold until they end.
 
         Args:
-            held: node, resource, amount; node, resource, amount ... as 32-bit numbers.
+            held: what one job after the other holds, each as `holding` has it.
+            begins: where each job's begin, and where the last one's end.
+            until_us: when each ends; what is below 0 holds nothing.
         """
-        cdef const int32_t *numbers = <const int32_t *><const char *>held
-        cdef Py_ssize_t index, count = len(held) // sizeof(int32_t)
-        cdef int node, resource, end = max(1, self._slot_at(until_us))
-        cdef int32_t least, most
-        cdef grid_row *row
+        cdef Py_ssize_t job, index, jobs = until_us.shape[0]
+        cdef int end
         if self._planes:
             raise ValueError("planes exist already")
-        for index in range(0, count - 2, 3):
-            node, resource = numbers[index], numbers[index + 1]
-            if not 0 <= node < self._nodes or not 0 <= resource < self._resources:
+        if begins.shape[0] != jobs + 1 or begins[jobs] > held.shape[0]:
+            raise ValueError("beginnings do not match the jobs")
+        with nogil:
+            for job in range(jobs):
+                if until_us[job] >= 0:
+                    end = max(1, self._slot_at(until_us[job]))
+                    for index in range(begins[job], begins[job + 1]):
+                        self._hold(held[index], end)
+
+    cdef int _hold(self, int64_t held, int end) except -1 nogil:
+        """Take a holding in the slots before one."""
+        cdef int node = held >> HELD_NODE_BIT, resource = (held >> HELD_RESOURCE_BIT) & 0xff
+        cdef int32_t amount = <int32_t>held, least, most
+        cdef grid_row *row
+        if not 0 <= node < self._nodes or resource >= self._resources:
+            with gil:
                 raise IndexError((node, resource))
-            row = self._row(resource, node)
-            if row != NULL and numbers[index + 2]:
-                self._add(row, 0, end, -numbers[index + 2], &least, &most)
+        row = self._row(resource, node)
+        if row != NULL and amount:
+            self._add(row, 0, end, -amount, &least, &most)
+        return 0
 
     def add_plane(self, int resource, thresholds):
         """Return a new plane: a bit where a node has at least the threshold of its kind.

@@ -272,7 +272,16 @@ cdef enum:
     MOST_CUTS = 64  # rows of one job that are changed side by side
     BATCH = 512  # jobs placed without the interpreter
     FIRST_BATCH = 8
+    HELD_RESOURCE_BIT = 32  # of a holding: the amount is below it, the node from the next on
+    HELD_NODE_BIT = 40
     MOST_FETCHED = 64  # slots of a plane to have in the cache ahead
+
+
+def holding(int node, int resource, int32_t amount):
+    """Return in one number how much of a resource of a node somebody holds; see `Grid.hold`."""
+    if node < 0 or not 0 <= resource < MOST_RESOURCES or amount < 0:
+        raise ValueError("nobody can hold that")
+    return <int64_t>node << HELD_NODE_BIT | <int64_t>resource << HELD_RESOURCE_BIT | amount
 
 
 cdef struct Shape:

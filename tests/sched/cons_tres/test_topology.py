@@ -8,7 +8,7 @@ from array import array
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng._select import NEVER, Grid, holding
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.model.apply import apply, apply_all
@@ -301,7 +301,8 @@ def test_the_kernel_joins_no_separate_trees() -> None:
     """A job waits until one of them has room."""
     grid = Grid([0, 10], [0] * 4, 1, 1)
     grid.set_amounts(0, [1] * 4)
-    grid.hold(array("i", [1, 0, 1, 3, 0, 1]).tobytes(), 10)
+    held = array("q", [holding(1, 0, 1), holding(3, 0, 1)])
+    grid.hold(held, array("i", [0, 2]), array("q", [10]))
     grid.set_leaves([0, 0, 1, 1])
     grid.set_switches([])
     shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng._select import NEVER, Grid, holding
 from tests.oracle.grid import SlowGrid
 
 CPUS, MEM = 0, 1
@@ -24,6 +24,12 @@ KINDS = [
     (3, 1, 1, 9),
     (5, 4, 2, 2),
 ]
+
+
+def hold(grid: Grid, until_us: int, *held: tuple[int, int, int]) -> None:
+    """Let a job that runs hold (node, resource, amount)."""
+    numbers = array("q", [holding(*one) for one in held])
+    grid.hold(numbers, array("i", [0, len(numbers)]), array("q", [until_us]))
 
 
 def planes_of(grid: Grid, *, exact: bool) -> tuple[list[list[int]], list[int]]:
@@ -71,7 +77,7 @@ def test_finds_what_its_twin_finds(
     for node, cpus, mem, until in running:
         node %= len(nodes)
         held = min(cpus, twin.free[node][CPUS][0]), min(mem, twin.free[node][MEM][0])
-        grid.hold(array("i", [node, CPUS, held[0], node, MEM, held[1]]).tobytes(), until)
+        hold(grid, until, (node, CPUS, held[0]), (node, MEM, held[1]))
         end = max(1, len([time for time in TIMES if time < until]))
         for resource in (CPUS, MEM):
             twin.hold(node, resource, held[resource], 0, end)
@@ -322,7 +328,7 @@ def test_required_nodes_are_among_those_found() -> None:
     """A job that names a node waits for it, and takes others as they come."""
     grid = Grid([0, 10], [0] * 4, 1, 1)
     grid.set_amounts(0, [1] * 4)
-    grid.hold(array("i", [2, 0, 1]).tobytes(), 10)
+    hold(grid, 10, (2, 0, 1))
     plane = grid.add_plane(0, [1])
     shape = grid.add_shape([0], [plane], [[1]], 0)
     kind = grid.add_kind(shape, grid.add_mask(b"\1" * 4), 2, 5, grid.add_mask(b"\0\0\1\0"))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from pyslurm_ng._select import Grid
+from pyslurm_ng._select import NEVER, Grid, holding
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import NodePart, part_of
 from pyslurm_ng.sched.job_records import NO_END_US
@@ -21,7 +21,7 @@ from pyslurm_ng.sched.reservation.reserved import OUTSIDE, Closed, closed_times
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
 from pyslurm_ng.sched.timeline.company import Company
-from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
+from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts, Holdings
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
 from pyslurm_ng.sched.timeline.returns import SOON_US, expected_end_us
@@ -65,7 +65,8 @@ class Timeline:
         self._snapshot = snapshot
         self._window_s = window_s
         self._wanted = demands
-        self._started: list[tuple[bytes, int]] = []  # what, until when
+        self._started = Holdings()
+        self._started_ends_us = array("q")
         self._shared: dict[int, Held] = {}
         if may_share_cores(snapshot):
             self._shared = shared_cores(snapshot.running, self._threads_of, snapshot.now_us)
@@ -103,7 +104,7 @@ class Timeline:
             if end_us < closed.end_us
         }
         ends = {item.end_us for item in self._snapshot.running}
-        ends |= {end_us for _, end_us in self._started}
+        ends.update(self._started_ends_us)
         moments.discard(NO_END_US)  # nothing opens again then
         return boundaries(self._snapshot.now_us, self._window_s, most, moments, ends)
 
@@ -124,8 +125,7 @@ class Timeline:
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
         self.shared_gpus.enter(grid, times)  # from here on nobody holds the last grid
         self._hold_running()
-        for held, end_us in self._started:
-            grid.hold(held, end_us)
+        grid.hold(self._started.held, self._started.begins, self._started_ends_us)
         self._kinds: dict[int, list[tuple[int, Variant]]] = {}
         self._open_kinds: dict[tuple[object, ...], int] = {}
         self._masks: dict[bytes, int] = {}
@@ -139,17 +139,20 @@ class Timeline:
 
     def _hold_running(self) -> None:
         """Enter running jobs."""
-        now_us, hold = self._snapshot.now_us, self.grid.hold
-        running, shared = self._snapshot.running, self._shared
-        amounts = self._held.of(
+        now_us, running, shared = self._snapshot.now_us, self._snapshot.running, self._shared
+        every = self._held.of(
             running, lambda item: self._packed(item.nodes, item.is_suspended, item.tenant)
         )
-        for item, held in zip(running, amounts, strict=True):
-            end_us = item.end_us
+        ends_us = array("q", [expected_end_us(item.end_us, now_us) for item in running])
+        of_sharing, sharing_ends_us = Holdings(), array("q")
+        for place, item in enumerate(running) if shared else ():
             if item.job_id in shared:
                 end_us, allocs = shared[item.job_id]
-                held = self._packed(allocs, False, item.tenant)
-            hold(held, expected_end_us(end_us, now_us))
+                ends_us[place] = NEVER
+                of_sharing.append(self._packed(allocs, False, item.tenant))
+                sharing_ends_us.append(expected_end_us(end_us, now_us))
+        self.grid.hold(every.held, every.begins, ends_us)
+        self.grid.hold(of_sharing.held, of_sharing.begins, sharing_ends_us)
 
     def has_start(self, start_us: int) -> bool:
         """Return whether a slot begins at a moment."""
@@ -168,15 +171,14 @@ class Timeline:
     def hold(self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int) -> None:
         """Take from now on what a job gets that starts in this pass."""
         now_us, take = self._snapshot.now_us, self.grid.take
-        held = self._packed(allocs, False, tenant)
-        flat = array("i", held)
-        for at in range(0, len(flat), 3):
-            place, resource, amount = flat[at : at + 3]
+        held = [*self._held_of(allocs, False, tenant)]
+        for place, resource, amount in held:
             take(place, resource, amount, now_us, end_us)
         self.shared_gpus.hold(allocs, end_us)
         self.bookings.hold(allocs, end_us)
         if not self.is_deep:
-            self._started.append((held, end_us))
+            self._started.append(holding(*one) for one in held)
+            self._started_ends_us.append(end_us)
 
     def keep_apart(self, demand: Demand, places: list[int], start_us: int, end_us: int) -> None:
         """Take the rest of the units of the network that a job at some places has for itself."""
@@ -186,18 +188,24 @@ class Timeline:
             place = position[node_id]
             self.grid.take(place, CPUS, self._hardware.all_cpus(place), start_us, end_us)
 
-    def _packed(self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant) -> bytes:
-        """Return position, resource, amount; position ... of what a job holds, 32 bits each."""
-        flat: list[int] = []
+    def _packed(
+        self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
+    ) -> list[int]:
+        """Return what a job holds in numbers for the grid."""
+        return [holding(*one) for one in self._held_of(allocs, is_suspended, tenant)]
+
+    def _held_of(
+        self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield position, resource and amount of what a job holds."""
         position = self._hardware.position
         for alloc in allocs:
             for resource, amount in self._amounts(alloc, tenant):
                 if resource != CPUS or not is_suspended:
-                    flat += (position[alloc.node_id], resource, amount)
+                    yield position[alloc.node_id], resource, amount
         if tenant.sharing == TOPO and not is_suspended:
             for node_id in self._company.beside(tenant, [alloc.node_id for alloc in allocs]):
-                flat += (position[node_id], CPUS, self._hardware.all_cpus(position[node_id]))
-        return array("i", flat).tobytes()
+                yield position[node_id], CPUS, self._hardware.all_cpus(position[node_id])
 
     def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:
         """Return (resource, amount) of what a job holds on a node."""

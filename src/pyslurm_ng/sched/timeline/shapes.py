@@ -6,6 +6,7 @@ resources before those with, then by leaf switch and as configured.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ from pyslurm_ng.sched.cons_tres.fit import (
 )
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.parts import units_of
+from pyslurm_ng.sched.cons_tres.positions import Positions
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import GresNeed, Need
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -60,8 +62,7 @@ class Hardware:
         specs = snapshot.specs
         node_ids = [node_id for node_id, spec in enumerate(specs) if spec is not None]
         weights = snapshot.weights
-        self.order = sorted(
-            node_ids,
+        node_ids.sort(
             key=lambda node_id: (
                 weights[node_id],
                 bool(_spec(specs, node_id).gres),
@@ -69,10 +70,10 @@ class Hardware:
                 node_id,
             ),
         )
-        self.position = {node_id: place for place, node_id in enumerate(self.order)}
-        self.leaves = [leaves[node_id] for node_id in self.order] if leaves else []
+        self.order = array("i", node_ids)
+        self.position = Positions(self.order)
         self.kinds: list[NodeSpec] = []
-        self.kind_of: list[int] = []
+        self.kind_of = array("i")
         known: dict[tuple[object, ...], int] = {}
         for node_id in self.order:
             spec = _spec(specs, node_id)

@@ -11,11 +11,12 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from pyslurm_ng._select import Grid
+from pyslurm_ng._select import Grid, holding
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
+from pyslurm_ng.sched.timeline.held_amounts import Holdings
 from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
@@ -48,10 +49,12 @@ class SharedGpus:
     def enter(self, grid: Grid, slots: Sequence[int]) -> None:
         """Look at another grid from here on; `slots` are when its slots begin."""
         self._grid, self._slots = grid, slots
-        for (node_id, number), end_us in self._until_us.items():
+        held = Holdings()
+        for node_id, number in self._until_us:
             place = self._hardware.position[node_id]
-            for resource in self._hardware.rows_of_gpu(place, number):
-                grid.hold(array("i", (place, resource, 1)).tobytes(), end_us)
+            resources = self._hardware.rows_of_gpu(place, number)
+            held.append(holding(place, resource, 1) for resource in resources)
+        grid.hold(held.held, held.begins, array("q", self._until_us.values()))
 
     # What is taken ------------------------------------------------------------------------------
 
