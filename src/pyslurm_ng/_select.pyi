@@ -8,11 +8,16 @@ _Item = TypeVar("_Item")
 NEVER: int
 
 def untracked(items: list[_Item]) -> list[_Item]: ...
+def taken_over(
+    waiting: list[Any],
+    before: list[Any],
+    known: list[_Item | None],
+    prepare: Callable[[Any], _Item],
+) -> list[_Item]: ...
 def rank(
     waiting: list[Any],
     moving: list[float],
-    known: dict[int, Any],
-    prepare: Callable[[Any], Any],
+    prepared: list[Any],
     priorities: dict[int, int],
 ) -> tuple[list[Any], list[Any], list[Any]]: ...
 def unit_counts(fits: bytes, unit_of: bytes, units: int) -> list[int]: ...

@@ -70,7 +70,35 @@ cdef int put_in_order(list entries, const Place *places) except -1:
     return 0
 
 
-def rank(list waiting, list moving, dict known, prepare, dict priorities):
+def taken_over(list waiting, list before, list known, prepare):
+    """Return what was prepared for each job: what is known from before, else what `prepare` says.
+
+    Jobs keep their order and new ones come last, so a mark that moves through those of before
+    finds most of them: a dict of a hundred thousand jobs would take ten times the memory.
+
+    Args:
+        before, known: the jobs of the last time and what was prepared for each, None: it is void.
+    """
+    cdef Py_ssize_t index, place = 0, count = len(before)
+    cdef list found = untracked([])
+    for index in range(len(waiting)):
+        if index % 256 == 255:
+            with nogil:
+                pass  # who waits for the interpreter gets it now, not after the whole queue
+        job = waiting[index]
+        if place < count and before[place] is not job:
+            job_id = job.job_id
+            while place < count and before[place].job_id < job_id:
+                place += 1
+        prepared = None
+        if place < count and before[place] is job:
+            prepared = known[place]
+            place += 1
+        found.append(prepare(job) if prepared is None else prepared)
+    return found
+
+
+def rank(list waiting, list moving, list prepared, dict priorities):
     """Return what makes the queue of a pass: entries in order, demands, jobs without any.
 
     An entry is what leads it in the queue, the job and its demand; entries that are led by the
@@ -78,14 +106,12 @@ def rank(list waiting, list moving, dict known, prepare, dict priorities):
 
     Args:
         moving: what time and use add to the priority of each job.
-        known: (job, prepared) of each job id, the latter with (tier, fixed priority, is that all,
-            demand) for each of its entries; brought up to date.
-        prepare: returns the latter for a job that is not known.
+        prepared: (tier, fixed priority, is that all, demand) for each of a job's entries.
         priorities: each job's is entered, as in the first of its entries.
     """
     cdef Py_ssize_t index, count, room = len(waiting) + 16
     cdef int64_t priority, submit_us, job_number
-    cdef tuple found, each, entry
+    cdef tuple each, entry
     cdef list entries = untracked([]), without = []
     cdef dict demands = {}
     cdef Place *grown
@@ -99,13 +125,10 @@ def rank(list waiting, list moving, dict known, prepare, dict priorities):
                     pass  # who waits for the interpreter gets it now, not after the whole queue
             job = waiting[index]
             job_id = job.job_id
-            found = known.get(job_id)
-            if found is None or found[0] is not job:
-                found = known[job_id] = job, prepare(job)
             submit_us, job_number = job.submit_us, job_id
-            if not <tuple>found[1]:
+            if not <tuple>prepared[index]:
                 without.append(job)
-            for each in <tuple>found[1]:
+            for each in <tuple>prepared[index]:
                 if each[2]:
                     priority = each[1]
                 else:

@@ -9,7 +9,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence, Set
 from operator import itemgetter
 
-from pyslurm_ng._select import rank, untracked
+from pyslurm_ng._select import rank, taken_over, untracked
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import Waiting
@@ -48,7 +48,8 @@ class Queue:
         self._qos_ranks: dict[str, int] = {}
         self._assocs: Mapping[int, int] = {}
         self._generation = 0
-        self._jobs: dict[int, tuple[Waiting, tuple[Prepared, ...]]] = {}
+        self._jobs: list[Waiting] = []  # of the last pass, and what was prepared for each
+        self._prepared: list[tuple[Prepared, ...] | None] = []
         self._alike: dict[tuple[Prepared, ...], tuple[Prepared, ...]] = {}  # jobs share them
         self._pass = 0
         self._best: dict[tuple[int, str], int] = {}
@@ -60,23 +61,30 @@ class Queue:
         is_stale = self._demands.generation != self._generation
         if is_stale:
             self._generation = self._demands.generation
-            self._jobs = {}
+            self._forget_jobs()
         elif self._demands.rehosted:
             self._forget_jobs_of(self._demands.rehosted)
         ranks = qos_ranks(snapshot.qos) if policy.preempt_by == "qos" else {}
         if ranks != self._qos_ranks:
-            self._qos_ranks, self._jobs = ranks, {}
+            self._qos_ranks = ranks
+            self._forget_jobs()
         if snapshot.assoc_priority is not self._assocs:
-            self._assocs, self._jobs = snapshot.assoc_priority, {}
-        if snapshot.qos_priority != self._qos or len(self._jobs) > 2 * len(snapshot.waiting) + 1000:
-            self._qos, self._jobs = snapshot.qos_priority, {}
+            self._assocs = snapshot.assoc_priority
+            self._forget_jobs()
+        if snapshot.qos_priority != self._qos or len(self._alike) > 2 * len(self._jobs) + 1000:
+            self._qos = snapshot.qos_priority
+            self._forget_jobs()
         return is_stale
+
+    def _forget_jobs(self) -> None:
+        """Forget what was prepared for any job."""
+        self._jobs, self._prepared, self._alike = [], [], {}
 
     def _forget_jobs_of(self, owners: Set[int | str]) -> None:
         """Forget what was made of jobs of some users, by uid, or of some labels."""
-        for job_id, (job, _) in [*self._jobs.items()]:
+        for place, job in enumerate(self._jobs):
             if job.uid in owners or job.request.mcs_label in owners:
-                del self._jobs[job_id]
+                self._prepared[place] = None
 
     def entries(
         self, snapshot: Snapshot, ranking: Ranking, outcome: Plan
@@ -84,19 +92,19 @@ class Queue:
         """Return an entry per job and partition in the order of the queue, and all demands."""
         self.parts = {}
         self._pass += 1
-        if not self._jobs:
-            self._alike = {}
 
         def prepare(job: Waiting) -> tuple[Prepared, ...]:
             # Components of heterogeneous jobs enter the queue together.
             prepared = () if job.het_job_id else self._prepare(job, snapshot, ranking)
             return self._alike.setdefault(prepared, prepared)
 
-        moving = untracked(ranking.moving_parts(snapshot.waiting))
+        waiting = snapshot.waiting
+        prepared: list[tuple[Prepared, ...] | None]
+        prepared = taken_over(waiting, self._jobs, self._prepared, prepare)
+        self._jobs, self._prepared = waiting, prepared
+        moving = untracked(ranking.moving_parts(waiting))
         entries: list[Entry]
-        entries, demands, without = rank(
-            snapshot.waiting, moving, self._jobs, prepare, outcome.priorities
-        )
+        entries, demands, without = rank(waiting, moving, prepared, outcome.priorities)
         wanted: list[Demand] = []
         for demand in demands:
             self._want(demand, wanted)
