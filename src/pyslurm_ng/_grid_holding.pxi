@@ -170,29 +170,41 @@ cdef class Grid(GridSpread):
                 self._add(one.row, start, end, -one.amount, &one.least, &one.most)
                 self._fetch_cut(one, start, end)
             for index in range(cuts):
+                self._fetch_words(&cut[index], start, end)
+            for index in range(cuts):
                 self._clear(&cut[index], start, end)
             first = last
         return 0
 
     cdef void _fetch_cut(self, const Cut *cut, int start, int end) noexcept nogil:
         """Let the planes come into the cache that follow a row."""
-        cdef int index, plane, slot
+        cdef int index, plane, block
         cdef size_t word = cut.node >> 6
         cdef int32_t threshold
         cdef int32_t *thresholds = (
             self._thresholds_of[cut.resource] + self._node_kind[cut.node])
-        end = min(end, start + MOST_FETCHED)
         for index in range(self._plane_count[cut.resource]):
             threshold = thresholds[index * self._kinds]
             if cut.least < threshold <= cut.most + cut.amount:
                 plane = self._planes_of[cut.resource][index]
-                grid_fetch(self._summary[plane] + word * self._blocks + start // BLOCK)
-                slot = start
-                while slot < end:
-                    grid_fetch(self._plane[plane] + word * self._stride + slot)
-                    slot += BLOCK
+                block = start // BLOCK
+                while block * BLOCK < end:
+                    grid_fetch(self._plane[plane] + word * self._blocks + block)
+                    block += BLOCKS_FETCHED
 
-    cdef void _clear(self, const Cut *cut, int start, int end) noexcept nogil:
+    cdef void _fetch_words(self, const Cut *cut, int start, int end) noexcept nogil:
+        """Let the words of slots come into the cache once the blocks of planes have."""
+        cdef int index
+        cdef int32_t threshold
+        cdef int32_t *thresholds = (
+            self._thresholds_of[cut.resource] + self._node_kind[cut.node])
+        cdef size_t at = <size_t>(cut.node >> 6) * self._blocks
+        for index in range(self._plane_count[cut.resource]):
+            threshold = thresholds[index * self._kinds]
+            if cut.least < threshold <= cut.most + cut.amount:
+                grid_clear_ahead(self._plane[self._planes_of[cut.resource][index]] + at, start, end)
+
+    cdef int _clear(self, const Cut *cut, int start, int end) except -1 nogil:
         """Clear a node's bits in planes whose threshold it has fallen below."""
         cdef int index, plane
         cdef size_t word = cut.node >> 6
@@ -203,9 +215,13 @@ cdef class Grid(GridSpread):
             threshold = thresholds[index * self._kinds]
             if cut.least < threshold <= cut.most + cut.amount:
                 plane = self._planes_of[cut.resource][index]
-                grid_clear_below(cut.row, self._plane[plane] + word * self._stride,
-                                 self._summary[plane] + word * self._blocks, start, end,
-                                 threshold, cut.amount, <uint64_t>1 << (cut.node & 63))
+                if grid_clear_below(
+                        cut.row, self._plane[plane] + word * self._blocks, start, end, self._slots,
+                        threshold, cut.amount, <uint64_t>1 << (cut.node & 63), &self._memory_taken,
+                        &self._words_taken):
+                    with gil:
+                        raise MemoryError
+        return 0
 
     def placed(self, Py_ssize_t number):
         """Return the nodes of a placing."""

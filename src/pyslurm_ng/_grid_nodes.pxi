@@ -4,9 +4,9 @@ cdef class GridNodes:
     """Free resources of single nodes over time slots, and where requests first fit.
 
     Per node and resource a row has the amounts of the slots. Per threshold that requests ask for a
-    plane has a bit per node and slot, 64 nodes to a word, the slots of a word side by side: a set of
-    nodes free over a window is an AND over consecutive words. Amounts only shrink once planes have
-    been built, so each kind of job goes on looking where its predecessor found room.
+    plane has a bit per node and slot, 64 nodes to a word, the slots of a word side by side in blocks:
+    a set of nodes free over a window is an AND over consecutive words. Amounts only shrink once
+    planes have been built, so each kind of job goes on looking where its predecessor found room.
     """
 
     cdef int _slots, _nodes, _words, _resources, _kinds, _planes, _shapes, _jobs
@@ -15,14 +15,14 @@ cdef class GridNodes:
     cdef list _instants  # the same as Python's numbers: a hundred thousand starts share them
     cdef int32_t *_node_kind
     cdef grid_row *_free  # [node * resources + resource]: a job takes of all that a node has
-    cdef grid_memory *_memory_taken  # rows, planes and summaries
+    cdef grid_memory *_memory_taken  # rows and planes
     cdef grid_spare _spare
+    cdef grid_words _words_taken
     cdef int *_planes_of[MOST_RESOURCES]
     cdef int32_t *_thresholds_of[MOST_RESOURCES]  # [number of the plane * kinds + kind]
     cdef int _plane_count[MOST_RESOURCES]
-    cdef uint64_t **_plane  # [plane][word * stride + slot]
-    cdef uint64_t **_summary  # [plane][word * blocks + block]: AND of the block's slots
-    cdef int _blocks, _stride  # of a word: whole blocks, each of them a cache line
+    cdef grid_block **_plane  # [plane][word * blocks + block]
+    cdef int _blocks  # of a word
     cdef int _whole_words  # as long as lists of words are whose least is looked for
     cdef uint64_t **_mask
     cdef int _masks, _room_masks
@@ -60,7 +60,6 @@ cdef class GridNodes:
         self._words = (self._nodes + 63) // 64
         self._whole_words = grid_whole(self._words + 1)
         self._blocks = (self._slots + BLOCK - 1) // BLOCK
-        self._stride = self._blocks * BLOCK
         self._kinds = kinds
         self._resources = resources
         self._most_climbs = MOST_CLIMBS
@@ -97,7 +96,6 @@ cdef class GridNodes:
         free(self._mask)
         free(self._placed)
         free(self._plane)
-        free(self._summary)
         free(self._durations)
         free(self._ends)
         free(self._shape)
@@ -256,10 +254,8 @@ cdef class GridNodes:
             raise ValueError("a threshold per kind is needed")
         if plane == self._room_planes:
             self._room_planes = max(16, 2 * plane)
-            self._plane = <uint64_t **>realloc(self._plane, self._room_planes * sizeof(void *))
-            self._summary = <uint64_t **>realloc(
-                self._summary, self._room_planes * sizeof(void *))
-            if self._plane == NULL or self._summary == NULL:
+            self._plane = <grid_block **>realloc(self._plane, self._room_planes * sizeof(void *))
+            if self._plane == NULL:
                 raise MemoryError
         number = self._plane_count[resource]
         self._planes_of[resource] = <int *>realloc(
@@ -268,10 +264,8 @@ cdef class GridNodes:
             self._thresholds_of[resource], (number + 1) * self._kinds * sizeof(int32_t))
         if self._planes_of[resource] == NULL or self._thresholds_of[resource] == NULL:
             raise MemoryError
-        self._plane[plane] = <uint64_t *>self._take_memory(
-            (<size_t>self._words * self._stride + 1) * sizeof(uint64_t))
-        self._summary[plane] = <uint64_t *>self._take_memory(
-            (<size_t>self._words * self._blocks + 1) * sizeof(uint64_t))
+        self._plane[plane] = <grid_block *>self._take_memory(
+            (<size_t>self._words * self._blocks + 1) * sizeof(grid_block))
         self._planes_of[resource][number] = plane
         for kind in range(self._kinds):
             self._thresholds_of[resource][number * self._kinds + kind] = thresholds[kind]
@@ -281,15 +275,17 @@ cdef class GridNodes:
             self._fill_plane(plane, resource, self._thresholds_of[resource] + number * self._kinds)
         return plane
 
-    cdef void _fill_plane(self, int plane, int resource, int32_t *thresholds) noexcept nogil:
+    cdef int _fill_plane(self, int plane, int resource, int32_t *thresholds) except -1 nogil:
         """Set a bit from the slot on in which a node has enough."""
-        cdef int word, node, slot, bit
+        cdef int word, node, slot, bit, block
         cdef int32_t threshold
         cdef grid_row *row
-        cdef uint64_t *bits
+        cdef grid_block *blocks
+        cdef uint64_t[MOST_SLOTS] bits
         cdef uint64_t seen
         for word in range(self._words):
-            bits = self._plane[plane] + <size_t>word * self._stride
+            blocks = self._plane[plane] + <size_t>word * self._blocks
+            memset(bits, 0, self._blocks * BLOCK * sizeof(uint64_t))
             for bit in range(64):
                 node = word * 64 + bit
                 if node >= self._nodes:
@@ -303,12 +299,15 @@ cdef class GridNodes:
                 if slot < self._slots:
                     bits[slot] |= <uint64_t>1 << bit
             seen = 0
-            for slot in range(self._slots):
+            for slot in range(self._blocks * BLOCK):
                 seen |= bits[slot]
                 bits[slot] = seen
-                # Bits only come in with time here: the first slot of a block has fewest.
-                if slot % BLOCK == 0:
-                    self._summary[plane][<size_t>word * self._blocks + slot // BLOCK] = seen
+            for block in range(self._blocks):
+                if grid_block_fill(blocks + block, bits + block * BLOCK, &self._memory_taken,
+                                   &self._words_taken):
+                    with gil:
+                        raise MemoryError
+        return 0
 
     def add_shape(self, resources, planes, amounts, int inexact):
         """Return a new shape: what one node must give.

@@ -6,8 +6,7 @@
 #ifndef PYSLURM_GRID_ROWS_H
 #define PYSLURM_GRID_ROWS_H
 
-#include "_grid.h"
-#include <string.h>
+#include "_grid_planes.h"
 
 /* Amounts and the slots from which on there is so much lie in one block, amounts first.
  *
@@ -178,47 +177,43 @@ static inline int grid_row_reaches(const struct grid_row *row, int32_t amount, i
 
 /* Clear a node's bit in the slots that an amount just taken has brought below a threshold.
  *
- * bits has a word per slot, summary one per block of slots.
+ * slots: how many there are. Returns 0, or -1 if there is no memory.
  */
-static inline void grid_clear_below(const struct grid_row *row, uint64_t *restrict bits,
-                                    uint64_t *restrict summary, int start, int end,
-                                    int32_t threshold, int32_t amount, uint64_t bit)
+static inline int grid_clear_below(const struct grid_row *row, struct grid_block *blocks, int start,
+                                   int end, int slots, int32_t threshold, int32_t amount,
+                                   uint64_t bit, struct grid_memory **memory,
+                                   struct grid_words *words)
 {
-    const int16_t *slots = grid_slots(row);
-    for (int at = grid_row_at(row, start); at < row->count && slots[at] < end; at++) {
-        int from = slots[at], to = at + 1 < row->count ? slots[at + 1] : end;
-        if ((uint32_t)(threshold - 1 - row->amounts[at]) >= (uint32_t)amount)
-            continue;
-        from = from < start ? start : from;
-        to = to > end ? end : to;
-        for (int slot = from; slot < to; slot++)
-            bits[slot] &= ~bit;
-        for (int block = from / GRID_BLOCK; block <= (to - 1) / GRID_BLOCK; block++)
-            summary[block] &= ~bit;
+    const int16_t *begins = grid_slots(row);
+    int from = -1; /* of the stretch below it that goes on */
+    for (int at = grid_row_at(row, start); at < row->count && begins[at] < end; at++) {
+        int is_below = (uint32_t)(threshold - 1 - row->amounts[at]) < (uint32_t)amount;
+        int begin = begins[at] < start ? start : begins[at];
+        if (is_below && from < 0)
+            from = begin;
+        if (!is_below && from >= 0) {
+            if (grid_clear(blocks, from, begin, bit, memory, words))
+                return -1;
+            from = -1;
+        }
     }
+    return from < 0 ? 0 : grid_clear(blocks, from, grid_block_end(end, slots), bit, memory, words);
 }
 
-/* Set a node's bit in the slots of some that have a threshold again. */
-static inline void grid_set_above(const struct grid_row *row, uint64_t *restrict bits,
-                                  uint64_t *restrict summary, int start, int end, int slots,
-                                  int32_t threshold, uint64_t bit)
+/* Set a node's bit in the slots of some that have a threshold again; see grid_clear_below. */
+static inline int grid_set_above(const struct grid_row *row, struct grid_block *blocks, int start,
+                                 int end, int slots, int32_t threshold, uint64_t bit,
+                                 struct grid_memory **memory, struct grid_words *words)
 {
     const int16_t *begins = grid_slots(row);
     for (int at = grid_row_at(row, start); at < row->count && begins[at] < end; at++) {
-        int from = begins[at], to = at + 1 < row->count ? begins[at + 1] : end;
-        from = from < start ? start : from;
-        to = to > end ? end : to;
-        if (row->amounts[at] >= threshold)
-            for (int slot = from; slot < to; slot++)
-                bits[slot] |= bit;
+        int from = begins[at] < start ? start : begins[at];
+        int to = at + 1 < row->count && begins[at + 1] < end ? begins[at + 1] : end;
+        if (row->amounts[at] >= threshold
+            && grid_set(blocks, from, grid_block_end(to, slots), bit, memory, words))
+            return -1;
     }
-    for (int block = start / GRID_BLOCK; block <= (end - 1) / GRID_BLOCK; block++) {
-        int last = (block + 1) * GRID_BLOCK;
-        uint64_t in_all = bit;
-        for (int slot = block * GRID_BLOCK; slot < last && slot < slots; slot++)
-            in_all &= bits[slot];
-        summary[block] |= in_all;
-    }
+    return 0;
 }
 
 #endif

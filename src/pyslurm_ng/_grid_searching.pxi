@@ -86,7 +86,7 @@ cdef class GridSearch(GridChoice):
     cdef inline void _look(self, const Kind *job, int word, grid_view *view) noexcept nogil:
         """See what the planes of a kind say of a word."""
         cdef Shape *shape = self._shape + job.shape
-        grid_look(view, self._plane, self._summary, shape.plane, shape.planes, word, self._blocks)
+        grid_look(view, self._plane, shape.plane, shape.planes, word, self._blocks)
 
     cdef uint64_t _scan(self, Kind *job, int word, int start, int end) noexcept nogil:
         """Return which nodes of a word are free over a window; note when more may be."""

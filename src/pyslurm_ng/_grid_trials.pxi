@@ -73,8 +73,10 @@ cdef class GridTrials(GridNodes):
             threshold = self._thresholds_of[resource][
                 index * self._kinds + self._node_kind[node]]
             if least - amount < threshold <= most:
-                grid_set_above(
-                    row, self._plane[plane] + <size_t>(node >> 6) * self._stride,
-                    self._summary[plane] + <size_t>(node >> 6) * self._blocks, start, end,
-                    self._slots, threshold, <uint64_t>1 << (node & 63))
+                if grid_set_above(
+                        row, self._plane[plane] + <size_t>(node >> 6) * self._blocks, start, end,
+                        self._slots, threshold, <uint64_t>1 << (node & 63), &self._memory_taken,
+                        &self._words_taken):
+                    with gil:
+                        raise MemoryError
         return 0

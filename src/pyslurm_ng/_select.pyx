@@ -251,8 +251,17 @@ cdef extern from *:
     cdef struct grid_edge:
         int last
 
-    void grid_look(grid_view *view, uint64_t **planes, uint64_t **summaries, const int *numbers,
-                   int count, int word, int blocks) noexcept nogil
+    cdef struct grid_block:
+        pass
+
+    cdef struct grid_words:
+        pass
+
+    int grid_block_fill(grid_block *block, const uint64_t *each, grid_memory **memory,
+                        grid_words *words) noexcept nogil
+    void grid_clear_ahead(const grid_block *blocks, int start, int end) noexcept nogil
+    void grid_look(grid_view *view, grid_block **planes, const int *numbers, int count, int word,
+                   int blocks) noexcept nogil
     uint64_t grid_sweep(const grid_view *view, uint64_t fits, int start, int end,
                         grid_edge *edge) noexcept nogil
     int grid_edge_slot(const grid_view *view, const grid_edge *edge) noexcept nogil
@@ -278,10 +287,12 @@ cdef extern from *:
                      int32_t *most) noexcept nogil
     int32_t grid_row_least(const grid_row *row, int start, int end) noexcept nogil
     int grid_row_reaches(const grid_row *row, int32_t amount, int slots) noexcept nogil
-    void grid_clear_below(const grid_row *row, uint64_t *bits, uint64_t *summary, int start,
-                          int end, int32_t threshold, int32_t amount, uint64_t bit) noexcept nogil
-    void grid_set_above(const grid_row *row, uint64_t *bits, uint64_t *summary, int start, int end,
-                        int slots, int32_t threshold, uint64_t bit) noexcept nogil
+    int grid_clear_below(const grid_row *row, grid_block *blocks, int start, int end, int slots,
+                         int32_t threshold, int32_t amount, uint64_t bit, grid_memory **memory,
+                         grid_words *words) noexcept nogil
+    int grid_set_above(const grid_row *row, grid_block *blocks, int start, int end, int slots,
+                       int32_t threshold, uint64_t bit, grid_memory **memory,
+                       grid_words *words) noexcept nogil
 
 include "_units.pxi"
 
@@ -297,7 +308,7 @@ cdef enum:
     FIRST_BATCH = 8
     HELD_RESOURCE_BIT = 32  # of a holding: the amount is below it, the node from the next on
     HELD_NODE_BIT = 40
-    MOST_FETCHED = 64  # slots of a plane to have in the cache ahead
+    BLOCKS_FETCHED = 4  # of a plane that a cache line has
 
 
 def holding(int node, int resource, int32_t amount):
