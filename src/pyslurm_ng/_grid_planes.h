@@ -243,6 +243,8 @@ static inline uint64_t grid_sweep(const struct grid_view *view, uint64_t fits, i
     while (slot >= start && fits) {
         int block = slot / GRID_BLOCK, bottom = block * GRID_BLOCK;
         uint64_t now = fits & grid_free_block(view, block);
+        if (bottom > start)
+            grid_read_ahead(view, block - 1);
         /* The block may reach beyond the window, where less may be free. */
         if (now == fits) {
             slot = bottom - 1;
