@@ -1,4 +1,4 @@
-"""What was worked out for waiting jobs is kept from pass to pass, whoever comes, goes or changes."""
+"""What is worked out for a waiting job is kept from pass to pass, whoever comes and goes."""
 
 from __future__ import annotations
 

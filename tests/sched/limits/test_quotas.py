@@ -9,6 +9,7 @@ from hypothesis import given as given_by, settings, strategies as st
 
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import Waiting
@@ -73,7 +74,12 @@ def limits_of(
 
 def ask(limit_min: int = 60, nodes: tuple[int, ...] = (), qos: str = "") -> Ask:
     """Return what a job wants."""
-    return Ask(AMOUNTS, replace_qos(qos), limit_min, nodes)
+    return Ask(AMOUNTS, replace_qos(qos), limit_min, on(*nodes))
+
+
+def on(*node_ids: int) -> tuple[NodeAlloc, ...]:
+    """Return what a job has of some nodes."""
+    return tuple(NodeAlloc(node_id, 1, b"\1", 0, 1) for node_id in node_ids)
 
 
 def replace_qos(name: str) -> Partition:
@@ -376,8 +382,8 @@ def test_no_limit_is_ever_exceeded(
 
 def test_forked_limits_count_on_their_own() -> None:
     """Whichever counts more, or takes back what it counted."""
-    quotas = limits_of(own=Limits(max_jobs=2))
-    ask = Ask({"cpu": 1, "node": 1}, None, 60, (7,))
+    quotas = limits_of(own=Limits(max_jobs=2, grp_tres={"node": 9}))
+    ask = Ask({"cpu": 1, "node": 1}, None, 60, on(7))
     before = quotas.took(ANN, ask)
     fork = quotas.fork()
     fork.took(ANN, ask)
@@ -390,3 +396,15 @@ def test_forked_limits_count_on_their_own() -> None:
     assert quotas.used()[counter].jobs == 0
     assert quotas.used()[counter].node_ids == {}
     assert fork.used()[counter].node_ids == {7: 2}
+
+
+def test_which_nodes_jobs_have_is_counted_where_a_limit_is_on_them() -> None:
+    """Elsewhere a table of the nodes of a large cluster for each counter would be for nothing."""
+    found = limits_of(own=Limits(grp_tres={"node": 2}), parent=Limits(grp_tres={"cpu": 900}))
+    found.took(ANN, ask(nodes=(4, 5)))
+    known = {counter: used.node_ids for counter, used in found.used().items()}
+    assert known["assoc", 11] == {4: 1, 5: 1}
+    assert not any(nodes for counter, nodes in known.items() if counter != ("assoc", 11))
+    every = Quotas({11: Association(11, "physics", "ann")}, {}, counts_nodes=True)
+    every.took(ANN, ask(nodes=(4, 5)))
+    assert [used.node_ids for used in every.used().values()] == [{4: 1, 5: 1}]

@@ -155,7 +155,7 @@ class UsageIndex:
     ) -> tuple[Mapping[tuple[str | int, ...], Used], Callable[[OwnerKey], Spent]]:
         """Return what runs now by counter, and what owners have used, limits or not."""
         cluster = self._cluster
-        found = quotas.Quotas(cluster.assocs, cluster.qos)
+        found = quotas.Quotas(cluster.assocs, cluster.qos, counts_nodes=True)
         for job in map(cluster.jobs.__getitem__, cluster.active):
             found.took(job, self._ask(job, now_us))
         return found.used(), self._spending(now_us)

@@ -20,7 +20,7 @@ _MILLION = 1_000_000
 class Used:
     """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes.
 
-    `node_ids` has how many of the jobs are on each node.
+    `node_ids` has how many of the jobs are on each node; where nobody asks for it, nothing.
     """
 
     jobs: int = 0
@@ -28,13 +28,13 @@ class Used:
     run_min: dict[str, int] = field(default_factory=dict)
     node_ids: dict[int, int] = field(default_factory=dict)
 
-    def add(self, ask: Ask, run_min: int, jobs: int = 1) -> None:
+    def add(self, ask: Ask, run_min: int, jobs: int = 1, *, with_nodes: bool = True) -> None:
         """Count one more job, which is to run `run_min` minutes; or with -1 for `jobs` one less."""
         self.jobs += jobs
         for name, count in ask.amounts.items():
             self.tres[name] = self.tres.get(name, 0) + count * jobs
             self.run_min[name] = self.run_min.get(name, 0) + count * run_min * jobs
-        for node_id in ask.node_ids:
+        for node_id in ask.node_ids() if with_nodes else ():
             left = self.node_ids.get(node_id, 0) + jobs
             if left:
                 self.node_ids[node_id] = left

@@ -6,7 +6,7 @@ themselves are in `quotas`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,14 +48,18 @@ class Owner(Protocol):
 class Ask:
     """What a job takes or would take: amounts, where, and for how long.
 
-    `node_ids` is empty as long as nobody has chosen nodes: `amounts` is the least then.
+    `nodes` is empty as long as nobody has chosen any: `amounts` is the least then.
     `limit_min` INFINITE: it may run for ever.
     """
 
     amounts: Amounts
     partition: Partition | None = None
     limit_min: int = INFINITE
-    node_ids: tuple[int, ...] = ()
+    nodes: tuple[NodeAlloc, ...] = ()
+
+    def node_ids(self) -> Iterator[int]:
+        """Yield the nodes that were chosen."""
+        return (alloc.node_id for alloc in self.nodes)
 
 
 class Limits(Protocol):
@@ -99,10 +103,21 @@ def least(need: Need, licenses: str = "", partition: Partition | None = None) ->
     return _completed(amounts, licenses, partition)
 
 
+_MOST_SHARED = 10_000
+_shared: dict[tuple[tuple[str, int], ...], Amounts] = {}
+
+
 def held(
     nodes: Sequence[NodeAlloc], licenses: str = "", partition: Partition | None = None
-) -> dict[str, int]:
-    """Return what an allocation takes."""
+) -> Amounts:
+    """Return what an allocation takes; jobs that take the same share it."""
+    amounts = _held(nodes, licenses, partition)
+    if len(_shared) >= _MOST_SHARED:
+        _shared.clear()
+    return _shared.setdefault(tuple(amounts.items()), amounts)
+
+
+def _held(nodes: Sequence[NodeAlloc], licenses: str, partition: Partition | None) -> dict[str, int]:
     amounts = {
         "cpu": sum(alloc.charged_cpus for alloc in nodes),
         "mem": sum(alloc.mem_mib for alloc in nodes),
@@ -115,12 +130,11 @@ def held(
 
 
 def given(
-    nodes: Sequence[NodeAlloc], licenses: str, partition: Partition | None, limit_min: int
+    nodes: tuple[NodeAlloc, ...], licenses: str, partition: Partition | None, limit_min: int
 ) -> Ask:
     """Return an allocation as limits measure it."""
     limit_min = INFINITE if limit_min >= NO_VAL else limit_min
-    node_ids = tuple(alloc.node_id for alloc in nodes)
-    return Ask(held(nodes, licenses, partition), partition, limit_min, node_ids)
+    return Ask(held(nodes, licenses, partition), partition, limit_min, nodes)
 
 
 def _add_gres(amounts: dict[str, int], name: str, kind: str, count: int) -> None:

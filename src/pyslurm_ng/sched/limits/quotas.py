@@ -41,14 +41,15 @@ class _Standing:
     user_name: str
     account: str
 
-    def counters(self) -> Iterator[Counter]:
-        """Yield the counters of its jobs."""
+    def counters(self) -> Iterator[tuple[Counter, bool]]:
+        """Yield the counters of its jobs, and whether a limit is on how many nodes these have."""
         for one in self.qos:
-            yield "qos", one.name
-            yield "qos", one.name, "user", self.uid
-            yield "qos", one.name, "account", self.account
+            limits = one.limits
+            yield ("qos", one.name), "node" in limits.grp_tres
+            yield ("qos", one.name, "user", self.uid), "node" in limits.max_tres_per_user
+            yield ("qos", one.name, "account", self.account), "node" in limits.max_tres_per_account
         for item in self.chain:
-            yield "assoc", item.assoc_id
+            yield ("assoc", item.assoc_id), "node" in item.limits.grp_tres
 
     def run_min(self, limit_min: int) -> int:
         """Return for how long a run is charged."""
@@ -72,13 +73,16 @@ class Quotas:
         spent: Callable[[OwnerKey], Spent] | None = None,
         *,
         is_safe: bool = False,
+        counts_nodes: bool = False,
     ) -> None:
         """Begin with nothing running.
 
         Args:
             spent: what associations and QOS have used so far; None: nothing.
             is_safe: AccountingStorageEnforce=safe: nobody starts who could not run to the end.
+            counts_nodes: which nodes jobs have is counted also where there is no limit on it.
         """
+        self._counts_nodes = counts_nodes
         self._associations = associations
         self._qos = qos
         self._spent = spent
@@ -86,7 +90,8 @@ class Quotas:
         self._used: dict[Counter, Used] = {}
         self._own: set[Counter] = set()  # those that nobody else has
         self._standings: dict[_Key, _Standing] = {}
-        self._answers: dict[tuple[int, int], tuple[Ask, Wait | None]] = {}
+        self._answers: dict[int, dict[int, Wait | None]] = {}  # by identity: standing, ask
+        self._asked: dict[int, Ask] = {}  # so that an identity stays its own
         self._headrooms: dict[int, Headroom] = {}  # by identity of the standing
         self._handed: dict[int, assoc.Limits] = {}  # likewise: those handed down to it
         self._rooms: dict[_Key, Room] = {}  # until somebody starts
@@ -104,13 +109,18 @@ class Quotas:
     def _count(self, counted: Counted, jobs: int) -> None:
         standing, ask = counted
         run_min = standing.run_min(ask.limit_min)
-        for key in standing.counters():
+        for key, minds_nodes in standing.counters():
             if key not in self._own:
                 self._own.add(key)
                 self._used[key] = self._used.get(key, NOTHING).copied()
-            self._used[key].add(ask, run_min, jobs)
-        self._answers.clear()
+            with_nodes = minds_nodes or self._counts_nodes
+            self._used[key].add(ask, run_min, jobs, with_nodes=with_nodes)
+        self._forget_answers()
         self._rooms.clear()
+
+    def _forget_answers(self) -> None:
+        self._answers.clear()
+        self._asked.clear()
 
     def fork(
         self, spent: Callable[[OwnerKey], Spent] | None = None, *, is_safe: bool | None = None
@@ -127,6 +137,7 @@ class Quotas:
             self._qos,
             spent or self._spent,
             is_safe=self._is_safe if is_safe is None else is_safe,
+            counts_nodes=self._counts_nodes,
         )
         other._used = dict(self._used)
         self._own = set()
@@ -182,24 +193,24 @@ class Quotas:
         return found
 
     def _first_in_the_way(self, standing: _Standing, ask: Ask) -> Wait | None:
-        key = id(standing), id(ask)
-        known = self._answers.get(key)
-        if known is None:
-            # The ask is kept beside the answer, so that its identity stays its own.
-            known = self._answers[key] = ask, next(self._in_the_way(standing, ask), None)
-        return known[1]
+        answers = self._answers.setdefault(id(standing), {})
+        key = id(ask)
+        if key not in answers:
+            self._asked[key] = ask
+            answers[key] = next(self._in_the_way(standing, ask), None)
+        return answers[key]
 
     def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
         """Return the first limit in the way of several starts at once; nothing is counted."""
         used, own = self._used, self._own
         self._used, self._own = dict(used), set()
-        self._answers.clear()
+        self._forget_answers()
         wait: Wait | None = None
         for job, ask in asked:
             wait = wait or self._first_in_the_way(self._standing(job, ask.partition), ask)
             self.took(job, ask)
         self._used, self._own = used, own
-        self._answers.clear()
+        self._forget_answers()
         self._rooms.clear()
         return wait
 
@@ -530,7 +541,7 @@ def _tres(kind: str, who: str, most: Amounts, used: Used, ask: Ask, name: str) -
         held, wanted = used.tres.get(tres, 0), ask.amounts.get(tres, 0)
         if tres == "node" and used.node_ids:
             held = len(used.node_ids)
-            shared = sum(one in used.node_ids for one in ask.node_ids) if ask.node_ids else held
+            shared = sum(one in used.node_ids for one in ask.node_ids()) if ask.nodes else held
             wanted = max(0, wanted - shared)
         if limit != INFINITE and wanted and held + wanted > limit:
             need = f"it needs {wanted}" if kind == "job" else f"{held} held, {wanted} more needed"
