@@ -21,7 +21,8 @@ from pyslurm_ng.model.job import (
     JobRequest,
     NodeAlloc,
 )
-from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
+from pyslurm_ng.model.task_counts import usable_cpus
+from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
 from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution
 from pyslurm_ng.wire.node_messages import JobCredential
 
@@ -295,9 +296,7 @@ def batch_environment(
         "SLURMD_NODENAME": place.node_name,
         "SLURM_NNODES": str(len(credential.nodes)),
         "SLURM_CPUS_ON_NODE": str(usable_cpus(credential.request, alloc)),
-        "SLURM_TASKS_PER_NODE": counts_text(
-            tasks_to_start(credential.request, item) for item in credential.allocs
-        ),
+        "SLURM_TASKS_PER_NODE": counts_text(tasks_on_nodes(credential.request, credential.allocs)),
         "SLURM_NODEID": "0",
         "SLURM_PROCID": "0",
         "SLURM_LOCALID": "0",
@@ -353,7 +352,7 @@ def _het_variables(credential: JobCredential, place: NodePlace) -> dict[str, str
         found |= request_variables(component.request, component.allocs)
         found |= _memory(own, place)
         found["SLURM_TASKS_PER_NODE"] = counts_text(
-            tasks_to_start(component.request, item) for item in component.allocs
+            tasks_on_nodes(component.request, component.allocs)
         )
         for name, value in found.items():
             variables[f"{name}_HET_GROUP_{offset}"] = value

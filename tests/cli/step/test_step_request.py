@@ -76,6 +76,8 @@ def test_step_inherits_the_jobs_size() -> None:
         (["--gres=none"], {"gres": "none"}),
         (["--gpus=0"], {"gres": "none", "gpus": None}),
         (["-I"], {"no_wait": True}),
+        (["-m", "block,Pack"], {"ntasks": 8, "nodes_min": None}),
+        (["-m", "block,Pack", "-N3"], {"nodes_min": 3}),
     ],
 )
 def test_command_line_wins(words: list[str], wanted: dict[str, Any]) -> None:
@@ -118,6 +120,8 @@ def test_what_a_step_does_without(
     [
         (["-r4", "-n1"], r"count of allocated nodes \(4\+1>4\)"),
         (["-r2", "-N3"], r"count of allocated nodes \(2\+3>4\)"),
+        (["-N5"], "^Only allocated 4 nodes asked for 5"),
+        (["-N3", "-x", "n[2-4,9]"], r"explicitly excluded\?\nOnly allocated 1 nodes asked for 3"),
         (["-r1", "-w", "n3"], "--relative not allowed with -w,--nodelist"),
         (["-r1", "-x", "n3"], "--relative not allowed with -w,--nodelist"),
     ],
@@ -127,6 +131,7 @@ def test_nodes_counted_from_one_of_the_jobs(
 ) -> None:
     """There have to be enough of them from there on, and nothing else says which."""
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "4")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
     with pytest.raises(OptionError, match=text):
         fields_of(*words)
 

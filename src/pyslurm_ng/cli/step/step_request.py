@@ -124,6 +124,8 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
     _settle_sizes(options, fields)
     if "relative" in options.settings:
         fields["relative"] = _relative(options, fields)
+    elif "nodes_min" in fields:
+        _check_enough(options, fields["nodes_min"])
     if "immediate" in options.settings:
         fields["no_wait"] = True
     if request.get("distribution", "").lower().startswith("arbitrary"):
@@ -152,7 +154,10 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
     from_job = ENVIRONMENT
     nodes_from, tasks_from = _came_from(options, "nodes"), _came_from(options, "ntasks")
     chosen_place = "relative" in options.settings or _chose_nodes(options)
-    if nodes_from == from_job and chosen_place:
+    # As many nodes as the job has are not what a packed step wants, unless it says so.
+    is_packed = fields.get("distribution", "").lower().endswith(",pack")
+    is_packed = is_packed and _came_from(options, "distribution") == COMMAND_LINE
+    if nodes_from == from_job and (chosen_place or is_packed):
         fields.pop("nodes_min", None)
         fields.pop("nodes_max", None)
     per_node = _came_from(options, "ntasks-per-node")
@@ -181,6 +186,26 @@ def _relative(options: "Options", fields: "dict[str, Any]") -> int:
             1,
         )
     return first
+
+
+def _check_enough(options: "Options", wanted: int) -> None:
+    """Refuse a step of more nodes than its job has, without those that are excluded."""
+    count = os.environ.get("SLURM_JOB_NUM_NODES", "")
+    if not count.isdigit():
+        return
+    left, excluded = int(count), 0
+    if _came_from(options, "exclude") == COMMAND_LINE:
+        from pyslurm_ng.base.hostlist import HostlistError, expand
+
+        try:
+            own = set(expand(os.environ.get("SLURM_JOB_NODELIST", "")))
+            excluded = len(own.intersection(expand(options.request["exclude"])))
+        except HostlistError:
+            return  # refused later
+    if wanted > left - excluded:
+        text = f"Only allocated {left - excluded} nodes asked for {wanted}"
+        why = "Are required nodes explicitly excluded?\n" if excluded else ""
+        raise OptionError(why + text, 1)
 
 
 def _arbitrary(fields: "dict[str, Any]") -> None:

@@ -25,7 +25,8 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
-from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
+from pyslurm_ng.model.task_counts import usable_cpus
+from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
 from pyslurm_ng.sched.cons_tres.layout import counts_text
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
@@ -249,7 +250,7 @@ def describe(cluster: Cluster, job: Job) -> AllocationGranted:
         nodes=fold(names),
         node_count=len(job.nodes),
         cpus_per_node=counts_text(usable_cpus(job.request, alloc) for alloc in job.nodes),
-        tasks_per_node=counts_text(tasks_to_start(job.request, alloc) for alloc in job.nodes),
+        tasks_per_node=counts_text(tasks_on_nodes(job.request, job.nodes)),
         ntasks=job.total_tasks,
         start_us=job.start_us,
         end_us=job.start_us + job.suspended_us + limit_us if limited else 0,

@@ -136,9 +136,10 @@ def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | 
             return _NOT_IN_JOB
         rest = list(range(message.relative, count))
     else:
-        # Small steps one after the other go to one node after the other.
+        # Small steps one after the other go to one node after the other, but for packed ones.
         width = max(1, message.nodes_min)
-        start = job.next_step_id * width % count if width < count else 0
+        is_packed = message.distribution.lower().endswith(",pack")
+        start = job.next_step_id * width % count if width < count and not is_packed else 0
         rest = [(start + offset) % count for offset in range(count)]
     taken = set(first)
     names = {position: name for name, position in position_of.items()}
@@ -155,7 +156,8 @@ def _need(
     try:
         distribution = parse_distribution(message.distribution, message.plane_size)
         packs = any(word.upper() == "CR_PACK_NODES" for word in context.conf.select_type_parameters)
-        if packs and distribution.pack is None:
+        packs = packs and distribution.pack is None
+        if packs:
             distribution = replace(distribution, pack=True)
         gres = _gres(message)
     except LayoutError:
@@ -178,6 +180,8 @@ def _need(
         return Reject(Errno.ESLURM_BAD_DIST)
     nodes_min = min(message.nodes_min, ntasks) if ntasks else message.nodes_min
     nodes_max = message.nodes_max or (nodes_min if message.nodes_min else 0)
+    if packs:
+        nodes_min = min(nodes_min, 1)  # no more nodes than its tasks fill
     wanted = len(set(expand(message.node_list)))
     if wanted and not message.nodes_min:
         nodes_min = min(wanted, ntasks) if ntasks else wanted

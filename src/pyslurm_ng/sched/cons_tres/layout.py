@@ -90,8 +90,8 @@ def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> l
     """Return the task ids of each node, ascending.
 
     Block: consecutive tasks share a node, and nodes get as many as each other as far as they hold
-    them (Slurm 22.05); Pack fills node after node instead. What exceeds the capacities, under
-    overcommit, goes round the nodes evenly.
+    them (Slurm 22.05); Pack, whatever the word, fills node after node once each has a task. What
+    exceeds the capacities, under overcommit, goes round the nodes evenly.
 
     Args:
         tasks: how many tasks, at least 1.
@@ -99,8 +99,10 @@ def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> l
         distribution: not "arbitrary": see `spread_by_list`.
     """
     word = distribution.node or default_node_word(tasks, len(capacity))
+    if distribution.pack and word != "plane":
+        return _in_order(_packed_counts(tasks, capacity))
     if word == "block":
-        return _in_order(_block_counts(tasks, capacity, is_packed=distribution.pack is True))
+        return _in_order(_even_counts(tasks, capacity))
     size = distribution.plane_size if word == "plane" else 1
     return _rounds(tasks, capacity, size)
 
@@ -113,18 +115,32 @@ def spread_by_list(node_of_task: Sequence[int], nodes: int) -> list[list[int]]:
     return of_node
 
 
-def _block_counts(tasks: int, capacity: Sequence[int], *, is_packed: bool) -> list[int]:
-    nodes = len(capacity)
-    counts = [0] * nodes
+def _even_counts(tasks: int, capacity: Sequence[int]) -> list[int]:
+    counts = [0] * len(capacity)
     left = tasks
-    while left and (room := [node for node in range(nodes) if counts[node] < capacity[node]]):
+    while left and (room := [node for node, most in enumerate(capacity) if counts[node] < most]):
         # As many rounds at once as there are tasks for, each with one for every node with room.
-        each = left if is_packed else max(1, left // len(room))
+        each = max(1, left // len(room))
         for node in room:
             more = min(each, left, capacity[node] - counts[node])
             counts[node] += more
             left -= more
-    each, rest = divmod(left, nodes)
+    return _with_more(counts, left)
+
+
+def _packed_counts(tasks: int, capacity: Sequence[int]) -> list[int]:
+    counts = [int(node < tasks) for node in range(len(capacity))]
+    left = tasks - sum(counts)
+    for node, most in enumerate(capacity):
+        more = min(left, max(0, most - counts[node]))
+        counts[node] += more
+        left -= more
+    return _with_more(counts, left)
+
+
+def _with_more(counts: Sequence[int], tasks: int) -> list[int]:
+    """Return the counts with tasks that no node has room for, round by round."""
+    each, rest = divmod(tasks, len(counts))
     return [count + each + (node < rest) for node, count in enumerate(counts)]
 
 

@@ -1,0 +1,39 @@
+"""SLURM_TASKS_PER_NODE of jobs: every case was asked of Slurm 22.05."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
+from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
+from pyslurm_ng.sched.cons_tres.layout import counts_text
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpus", "tasks"),
+    [
+        ({"ntasks": 8}, [6, 2], "6,2"),
+        ({"ntasks": 11}, [8, 2, 2, 2], "5,2(x3)"),
+        ({"ntasks": 6}, [16, 16], "3(x2)"),
+        ({"ntasks": 7, "cpus_per_task": 3}, [16, 16], "4,3"),
+        ({"ntasks": 7, "distribution": "plane=4", "plane_size": 4}, [16, 16], "4,3"),
+        ({"ntasks": 40}, [1, 1], "20(x2)"),
+        ({"ntasks": 8, "distribution": "block,Pack"}, [16, 16, 16], "6,1(x2)"),
+        ({"ntasks": 17}, [16, 2], "15,2"),
+        ({"ntasks": 9, "cpus_per_task": 2}, [16, 2], "8,1"),
+        ({"ntasks": 3}, [4, 2], "2,1"),
+        ({"ntasks": 5}, [16, 4], "3,2"),
+        ({"ntasks": 1}, [1, 1], "1,0"),
+        ({"ntasks_per_node": 3}, [4, 4], "3(x2)"),
+    ],
+)
+def test_tasks_are_even_as_far_as_cpus_go(
+    fields: dict[str, int | str], cpus: list[int], tasks: str
+) -> None:
+    """A list of hosts and tasks per node count by themselves."""
+    request = JobRequest(**fields)  # type: ignore[arg-type]
+    allocs = [
+        NodeAlloc(place, count, ((1 << count) - 1).to_bytes(2, "little"), 0, 3)
+        for place, count in enumerate(cpus)
+    ]
+    assert counts_text(tasks_on_nodes(request, allocs)) == tasks
