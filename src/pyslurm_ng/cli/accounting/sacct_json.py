@@ -172,7 +172,6 @@ def _job(
 ) -> "dict[str, Any]":
     is_array = bool(job["array_job_id"])
     task = job["array_task_id"]
-    total_us = job["total_user_cpu_us"] + job["total_system_cpu_us"]
     killer = user_name(job["kill_uid"]) if job["kill_uid"] >= 0 else ""
     per_cpu = bool(job["mem_is_per_cpu"])
     return {
@@ -202,19 +201,7 @@ def _job(
         "container": job["container"],
         "sluid": sluid_text(job["sluid"]),
         "derived_exit_code": exit_code(job["derived_exit_code"]),
-        "time": {
-            "elapsed": elapsed_s(job, context),
-            "eligible": seconds(job["eligible_us"]),
-            "end": seconds(job["end_us"]),
-            "planned": number(max(0, planned_s(job, context))),
-            "start": seconds(job["start_us"]),
-            "submission": seconds(job["submit_us"]),
-            "suspended": seconds(job["suspended_us"]),
-            "system": cpu(job["total_system_cpu_us"]),
-            "limit": limit(job["time_limit_min"]),
-            "total": cpu(total_us),
-            "user": cpu(job["total_user_cpu_us"]),
-        },
+        "time": _times(job, context),
         "exclusive": job["exclusive"],
         "exit_code": exit_code(job["exit_code"]),
         "extra": job["extra"],
@@ -263,6 +250,23 @@ def _job(
         "user": job["user"],
         "wckey": {"wckey": job["wckey"], "flags": []},
         "working_directory": job["work_dir"],
+    }
+
+
+def _times(job: "Row", context: Context) -> "dict[str, Any]":
+    user_us, system_us = job["total_user_cpu_us"], job["total_system_cpu_us"]
+    return {
+        "elapsed": elapsed_s(job, context),
+        "eligible": seconds(job["eligible_us"]),
+        "end": seconds(job["end_us"]),
+        "planned": number(max(0, planned_s(job, context))),
+        "start": seconds(job["start_us"]),
+        "submission": seconds(job["submit_us"]),
+        "suspended": seconds(job["suspended_us"]),
+        "system": cpu(system_us),
+        "limit": limit(job["time_limit_min"]),
+        "total": cpu(user_us + system_us),
+        "user": cpu(user_us),
     }
 
 

@@ -65,29 +65,12 @@ def explained(
         asked: the id as typed, of a task that is still in its array's record.
         sees: whether the caller may see a job; others are named nobody's.
     """
-    is_pending = job.state == JobState.PENDING
-    reason = job.reason
-    text = job.reason_text
-    if is_pending and not reason:
-        found = soft.reason.get(job.job_id)
-        if found is not None:
-            reason, text = int(found.reason), found.text
-    waits_for = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
-    if job.state == JobState.SUSPENDED:
-        waits_for.append(_suspended(cluster, job, sees))
-    is_said = bool(waits_for) and reason in _SAID_ALREADY
-    if reason == Reason.ReqNodeNotAvail:
-        is_said = bool(is_pending and _nodes_away(cluster, job))
-    if is_pending and text and not is_said:
-        waits_for.append(_of_others(cluster, text, sees))
-    if is_pending and job.het_job_id:
-        count = len(het_components(cluster, job))
-        every = "both" if count == 2 else f"all {count}"
-        waits_for.append(f"{every} components of job {job.het_job_id} start together")
+    reason, text = _reason(soft, job)
+    waits_for = _sentences(cluster, soft, job, (reason, text), now_us, sees)
     if outlook is not None and outlook.note:
         waits_for.append(outlook.note)
     holders = list(outlook.holders) if outlook is not None else []
-    if is_pending and reason:
+    if job.state == JobState.PENDING and reason:
         holders += limit_holders(cluster, job, Reason(reason), text)
     partition = first_partition(cluster, job)
     return JobExplained(
@@ -116,6 +99,35 @@ def explained(
         is_late=outlook is not None and outlook.is_late,
         untried=outlook.untried if outlook is not None else 0,
     )
+
+
+def _reason(soft: Soft, job: Job) -> tuple[int, str]:
+    """Return a job's reason and its text: a fact, else what the last pass found."""
+    found = soft.reason.get(job.job_id)
+    if job.state != JobState.PENDING or job.reason or found is None:
+        return job.reason, job.reason_text
+    return int(found.reason), found.text
+
+
+def _sentences(
+    cluster: Cluster, soft: Soft, job: Job, why: tuple[int, str], now_us: int, sees: Sees
+) -> list[str]:
+    """Return what a job waits for; `why` is its reason with its text."""
+    reason, text = why
+    is_pending = job.state == JobState.PENDING
+    found = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
+    if job.state == JobState.SUSPENDED:
+        found.append(_suspended(cluster, job, sees))
+    is_said = bool(found) and reason in _SAID_ALREADY
+    if reason == Reason.ReqNodeNotAvail:
+        is_said = bool(is_pending and _nodes_away(cluster, job))
+    if is_pending and text and not is_said:
+        found.append(_of_others(cluster, text, sees))
+    if is_pending and job.het_job_id:
+        count = len(het_components(cluster, job))
+        every = "both" if count == 2 else f"all {count}"
+        found.append(f"{every} components of job {job.het_job_id} start together")
+    return found
 
 
 def _sooner(cluster: Cluster, outlook: Outlook, sees: Sees) -> list[SoonerShown]:
