@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
-from pyslurm_ng.dbd.ingest import decode_frames, ingest
+from pyslurm_ng.dbd.ingest.batches import decode_frames, ingest
 from pyslurm_ng.model.events import encode_batch
 from tests.dbd.accounting_room import (
     JOURNAL,

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.dbd import registration, schema
-from pyslurm_ng.dbd.admin import change
+from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.ingest import Frame, ingest
+from pyslurm_ng.dbd.ingest.batches import Frame, ingest
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import actor_of
+from pyslurm_ng.dbd.admin.verbs import actor_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.tree import Tree

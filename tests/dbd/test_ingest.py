@@ -7,9 +7,10 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pyslurm_ng.dbd import ingest_jobs, schema
+from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.ingest import Frame, GapError, ingest
+from pyslurm_ng.dbd.ingest import job_rows
+from pyslurm_ng.dbd.ingest.batches import Frame, GapError, ingest
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Step, Usage
@@ -342,9 +343,9 @@ def test_how_the_journal_is_cut_does_not_matter(
 
 def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None:
     """A new kind must be thought of here."""
-    from pyslurm_ng.dbd import ingest_nodes
+    from pyslurm_ng.dbd.ingest import node_rows
 
-    kept = set(ingest_jobs._HANDLERS) | set(ingest_nodes._HANDLERS)
+    kept = set(job_rows._HANDLERS) | set(node_rows._HANDLERS)
     of_no_interest = {
         "DependencyChanged", "JobSignalled", "JobPurged", "NodesSilent", "DutiesDone",
         "DutiesDropped", "PartitionDeleted", "LicensesUpdated", "ReservationCreated",

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, mysql_url, with_retries
-from pyslurm_ng.dbd.ingest import Frame, ingest
+from pyslurm_ng.dbd.ingest.batches import Frame, ingest
 from tests.dbd.accounting_room import (
     JOURNAL,
     at,

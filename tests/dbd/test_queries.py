@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pyslurm_ng._records import project
-from pyslurm_ng.dbd.change import Actor, RefusedError
+from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.queries import list_job_records
 from pyslurm_ng.model import events as ev

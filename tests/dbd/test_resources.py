@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.dbd import migrations, schema
-from pyslurm_ng.dbd.admin import actor_of
+from pyslurm_ng.dbd.admin.verbs import actor_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.updates import association_update, store_value

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.change import Actor, RefusedError
+from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.updates import find_cluster
 from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
 

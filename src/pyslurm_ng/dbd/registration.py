@@ -6,10 +6,11 @@ import time
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd import admin_clusters, schema
-from pyslurm_ng.dbd.change import Change, actor_of
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import clusters
+from pyslurm_ng.dbd.admin.change import Change, actor_of
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.ingest import read_cursor
+from pyslurm_ng.dbd.ingest.batches import read_cursor
 from pyslurm_ng.dbd.updates import find_cluster, next_version, store_value
 from pyslurm_ng.wire.dbd_messages import ClusterRegistered, RegisterCluster
 
@@ -26,7 +27,7 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
         if cluster_id is None:
             service = actor_of(connection, 0, "slurm", True)
             change = Change(database, connection, service, next_version(connection), now_us)
-            cluster_id = admin_clusters.register(change, request.cluster)
+            cluster_id = clusters.register(change, request.cluster)
         _track(connection, request.tres)
         connection.execute(
             schema.clusters.update()

@@ -24,12 +24,12 @@ from pyslurm_ng import __version__
 from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.dbd import queries, registration, show
-from pyslurm_ng.dbd.admin import change
-from pyslurm_ng.dbd.change import Actor, RefusedError, actor_of
+from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of
+from pyslurm_ng.dbd.admin.verbs import change
+from pyslurm_ng.dbd.admin.words import UnknownWordError
 from pyslurm_ng.dbd.database import Database, is_retryable, with_retries
-from pyslurm_ng.dbd.ingest import GapError, decode_frames, ingest
+from pyslurm_ng.dbd.ingest.batches import GapError, decode_frames, ingest
 from pyslurm_ng.dbd.updates import association_update, find_cluster
-from pyslurm_ng.dbd.words import UnknownWordError
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
 from pyslurm_ng.wire.stream import Call

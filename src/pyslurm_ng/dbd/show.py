@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from pyslurm_ng.base.dates import parse_date
 from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.change import Actor, RefusedError
+from pyslurm_ng.dbd.admin.change import Actor, RefusedError
+from pyslurm_ng.dbd.admin.words import Words, read_where
 from pyslurm_ng.dbd.tree import Row, Tree, user_records
-from pyslurm_ng.dbd.words import Words, read_where
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
 
 _encode = msgspec.msgpack.Encoder().encode

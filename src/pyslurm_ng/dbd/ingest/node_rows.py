@@ -7,8 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import fold_sorted
-from pyslurm_ng.dbd import amounts, schema
-from pyslurm_ng.dbd.ingest_session import Session
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.ingest import amounts
+from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.change import Change, RefusedError, Row
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row
+from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.tree import Tree
-from pyslurm_ng.dbd.words import Words
 
 _SPECS = {spec.name: spec for spec in limits.ASSOCIATION_LIMITS}
 _CLEAR = ("''", '""', "-1", "")

@@ -9,37 +9,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pyslurm_ng.dbd import (
-    admin_accounts,
-    admin_clusters,
-    admin_qos,
-    admin_resources,
-    admin_users,
-)
-from pyslurm_ng.dbd.change import Change, RefusedError, actor_of
+from pyslurm_ng.dbd.admin import accounts, clusters, qos, resources, users
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
+from pyslurm_ng.dbd.admin.words import UnknownWordError, Words, read_set, read_where
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.updates import next_version
-from pyslurm_ng.dbd.words import UnknownWordError, Words, read_set, read_where
 from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult
 
 _HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
-    ("add", "account"): admin_accounts.add,
-    ("modify", "account"): admin_accounts.modify,
-    ("delete", "account"): admin_accounts.delete,
-    ("add", "user"): admin_users.add,
-    ("modify", "user"): admin_users.modify,
-    ("delete", "user"): admin_users.delete,
-    ("add", "coordinator"): admin_users.add_coordinators,
-    ("delete", "coordinator"): admin_users.delete_coordinators,
-    ("add", "cluster"): admin_clusters.add,
-    ("modify", "cluster"): admin_clusters.modify,
-    ("delete", "cluster"): admin_clusters.delete,
-    ("add", "qos"): admin_qos.add,
-    ("modify", "qos"): admin_qos.modify,
-    ("delete", "qos"): admin_qos.delete,
-    ("add", "resource"): admin_resources.add,
-    ("modify", "resource"): admin_resources.modify,
-    ("delete", "resource"): admin_resources.delete,
+    ("add", "account"): accounts.add,
+    ("modify", "account"): accounts.modify,
+    ("delete", "account"): accounts.delete,
+    ("add", "user"): users.add,
+    ("modify", "user"): users.modify,
+    ("delete", "user"): users.delete,
+    ("add", "coordinator"): users.add_coordinators,
+    ("delete", "coordinator"): users.delete_coordinators,
+    ("add", "cluster"): clusters.add,
+    ("modify", "cluster"): clusters.modify,
+    ("delete", "cluster"): clusters.delete,
+    ("add", "qos"): qos.add,
+    ("modify", "qos"): qos.modify,
+    ("delete", "qos"): qos.delete,
+    ("add", "resource"): resources.add,
+    ("modify", "resource"): resources.modify,
+    ("delete", "resource"): resources.delete,
 }
 
 

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.units import INFINITE, UnitError, parse_time_limit_s
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.change import Change, RefusedError, Row, require_operator
-from pyslurm_ng.dbd.settings import qos_id_list
-from pyslurm_ng.dbd.words import Words
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
+from pyslurm_ng.dbd.admin.settings import qos_id_list
+from pyslurm_ng.dbd.admin.words import Words
 
 FLAGS = (
     "DenyOnLimit",

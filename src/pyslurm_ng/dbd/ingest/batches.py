@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd import ingest_jobs, ingest_nodes, schema
+from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.ingest_session import Session
+from pyslurm_ng.dbd.ingest import job_rows, node_rows
+from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.model.events import AnyEvent, decode_batch
 
 
@@ -67,16 +68,16 @@ def ingest(
         step_jobs: dict[int, None] = {}
         for frame in fresh:
             for event in frame.events:
-                ingest_jobs.collect_ids(event, job_ids, step_jobs)
+                job_rows.collect_ids(event, job_ids, step_jobs)
         session.load(job_ids, step_jobs)
         count = 0
         for frame in fresh:
             for event in frame.events:
-                if not ingest_jobs.apply(session, event):
-                    ingest_nodes.apply(session, event)
+                if not job_rows.apply(session, event):
+                    node_rows.apply(session, event)
                 count += 1
         for row in session.dirty_jobs.values():
-            ingest_jobs.finish(row)
+            job_rows.finish(row)
         session.save()
         last = fresh[-1]
         database.upsert(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.change import Change, RefusedError, Row, refuse_denied, require_idle
-from pyslurm_ng.dbd.settings import Settings, apply_settings, read_settings
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, refuse_denied, require_idle
+from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_settings
+from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.tree import Tree
-from pyslurm_ng.dbd.words import Words
 
 
 def add(change: Change, words: Words, _: Words) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.change import Change, RefusedError, Row, require_operator
-from pyslurm_ng.dbd.words import Words
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
+from pyslurm_ng.dbd.admin.words import Words
 
 _SERVER = "slurmdb"
 _MOST = (1 << 32) - 3

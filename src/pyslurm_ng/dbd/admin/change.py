@@ -9,9 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.tree import Tree
-from pyslurm_ng.dbd.words import Words
 
 NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
 

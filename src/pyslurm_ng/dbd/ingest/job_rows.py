@@ -6,8 +6,8 @@ from typing import Any
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.sluid import sluid_number
-from pyslurm_ng.dbd import amounts
-from pyslurm_ng.dbd.ingest_session import Row, Session
+from pyslurm_ng.dbd.ingest import amounts
+from pyslurm_ng.dbd.ingest.session import Row, Session
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.amounts import allocated_tres

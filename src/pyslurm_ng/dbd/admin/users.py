@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin_accounts import (
+from pyslurm_ng.dbd.admin.accounts import (
     check_defaults,
     describe,
     insert_association,
     remove_associations,
     update_association,
 )
-from pyslurm_ng.dbd.change import (
+from pyslurm_ng.dbd.admin.change import (
     ADMINISTRATOR,
     NONE,
     OPERATOR,
@@ -22,9 +22,9 @@ from pyslurm_ng.dbd.change import (
     refuse_denied,
     require_idle,
 )
-from pyslurm_ng.dbd.settings import read_settings
+from pyslurm_ng.dbd.admin.settings import read_settings
+from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.tree import Tree
-from pyslurm_ng.dbd.words import Words
 
 _LEVELS = {
     "none": NONE,

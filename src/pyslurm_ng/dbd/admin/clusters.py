@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin_accounts import remove_associations, update_association
-from pyslurm_ng.dbd.change import Change, RefusedError, require_idle, require_operator
-from pyslurm_ng.dbd.settings import apply_settings, read_settings
-from pyslurm_ng.dbd.words import Words
+from pyslurm_ng.dbd.admin.accounts import remove_associations, update_association
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, require_idle, require_operator
+from pyslurm_ng.dbd.admin.settings import apply_settings, read_settings
+from pyslurm_ng.dbd.admin.words import Words
 
 
 def register(change: Change, name: str) -> int:

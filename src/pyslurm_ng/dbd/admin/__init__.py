@@ -1,0 +1,1 @@
+"""What sacctmgr changes: accounts, users, associations, QOS, clusters, resources."""

@@ -1,0 +1,1 @@
+"""From the events of journals to the rows of accounting."""
