@@ -40,6 +40,7 @@ from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.scheduling.explainer import Explainer
 from pyslurm_ng.ctld.scheduling.loop_edges import LoopEdges
 from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
+from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
@@ -183,7 +184,7 @@ class Parts:
             slices=Slices(self.loop.call_soon),
         )
         self.service.more["ShowAssociations"] = self._show_associations
-        self.service.more["ExplainJob"] = Explainer(
+        explainer = Explainer(
             self.writer,
             self.soft,
             self.scheduler,
@@ -191,6 +192,16 @@ class Parts:
             self.service.context,
             self._edges.answer,
             self.failures.bug,
+        )
+        self.service.more["ExplainJob"] = explainer.handle
+        self.service.more["TestJob"] = StartEstimates(
+            self.writer,
+            self.soft,
+            self.scheduler,
+            self.service.context,
+            self._edges.answer,
+            self.failures.bug,
+            explainer.planner,
         ).handle
 
     def _show_associations(self, call: Call, caller: Caller) -> None:

@@ -64,7 +64,7 @@ class Explainer:
         self._run = run
         self._bug = bug
         self._open = 0
-        self._planner = Planner()  # the questions' own; one is worked on at a time
+        self.planner = Planner()  # the questions' own; one is worked on at a time
 
     def handle(self, call: Call, caller: Caller) -> None:
         """Find the job and begin to look; the answer follows."""
@@ -143,7 +143,7 @@ class Explainer:
                 partitions,
                 view.fairshare,
                 lambda: monotonic_ns() > due_ns,
-                self._planner,
+                self.planner,
                 qos,
                 places,
             )

@@ -414,6 +414,18 @@ def _may_requeue(request: JobRequest, context: Context) -> bool:
     return context.conf.job_requeue
 
 
+def as_pending(cluster: Cluster, found: Accepted, context: Context) -> Job:
+    """Return the job that an accepted request would be, eligible at once unless it has to wait."""
+    begin_us = found.request.begin_us if found.request.begin_us > context.now_us else 0
+    job = _probe(found, context, free_job_id(cluster), begin_us)
+    job.partition = ",".join(partition.name for partition in found.partitions)
+    job.priority, job.nice = found.request.priority, found.request.nice
+    job.array_limit = found.array.limit if found.array is not None else 0
+    if not (begin_us or found.dependencies):
+        job.eligible_us = job.accrue_us = context.now_us
+    return job
+
+
 def _probe(found: Accepted, context: Context, job_id: int, begin_us: int) -> Job:
     """Return the job as far as what its dependencies mean for it needs that."""
     array = found.array
@@ -438,4 +450,12 @@ def _probe(found: Accepted, context: Context, job_id: int, begin_us: int) -> Job
     )
 
 
-__all__ = ["Accepted", "allocate_job", "check", "digest_of", "script_limit", "submit_job"]
+__all__ = [
+    "Accepted",
+    "allocate_job",
+    "as_pending",
+    "check",
+    "digest_of",
+    "script_limit",
+    "submit_job",
+]

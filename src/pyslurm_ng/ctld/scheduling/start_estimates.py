@@ -1,0 +1,146 @@
+"""Answers TestJob: where `--test-only` would start behind all that waits already.
+
+The loop checks the request and finds where it would start were it next; a thread plans the jobs
+that would go before it, as for `scontrol explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic_ns
+
+import msgspec
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.ctld.queries.will_run import test_job
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.submission import submit
+from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import REQ_HOLD
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.cons_tres.allot import allot
+from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.job_views import may_be_considered, waiting_record
+from pyslurm_ng.sched.reasons.obstacle import empty_nodes
+from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, probe
+from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.wire.job_messages import TestJob, WillRun
+from pyslurm_ng.wire.stream import Call
+
+Work = Callable[[], "Probe | None"]
+Done = Callable[["Probe | None"], None]
+
+_MOST_AT_ONCE = 16
+_LONGEST_NS = 1_800_000_000  # then the answer is as if the request were next
+
+
+class StartEstimates:
+    """Answers about jobs that are not submitted.
+
+    `run` does the work in a thread, then calls `done`, or `failed`, on the loop.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        soft: Soft,
+        scheduler: Scheduler,
+        context: Callable[[Caller], Context],
+        run: Callable[[Work, Done, Callable[[BaseException], None]], None],
+        bug: Callable[[str, BaseException], None],
+        planner: Planner,
+    ) -> None:
+        """Begin; `planner` is the one for questions, of which the thread works on one at a time."""
+        self._writer = writer
+        self._soft = soft
+        self._scheduler = scheduler
+        self._context = context
+        self._run = run
+        self._bug = bug
+        self._planner = planner
+        self._open = 0
+
+    def handle(self, call: Call, caller: Caller) -> None:
+        """Check the request, and look for its place in the queue."""
+        request = call.request
+        assert isinstance(request, TestJob)
+        context, cluster = self._context(caller), self._writer.cluster
+        now_us = context.now_us
+        if request.request.reservation or request.request.flags & REQ_HOLD:
+            job = None  # reservations are clusters of their own; nobody waits for who is held
+        else:
+            job = _in_the_queue(cluster, request, context)
+        first = test_job(cluster, self._soft, context.conf, request, caller, now_us)
+        if isinstance(first, Reject):
+            self._writer.refuse(call, first)
+            return
+        if job is None or not cluster.pending or self._open >= _MOST_AT_ONCE:
+            self._writer.when_durable(lambda: call.reply(first))
+            return
+        self._open += 1
+        view = self._scheduler.look()
+        view = replace(view, waiting=[*view.waiting, job])
+
+        def done(found: Probe | None) -> None:
+            self._open -= 1
+            answer = first if found is None else _answer(view, found, first)
+            self._writer.when_durable(lambda: call.reply(answer))
+
+        def failed(error: BaseException) -> None:
+            self._bug("bug while estimating a start", error)
+            done(None)
+
+        self._run(self._work(view, job), done, failed)
+
+    def _work(self, view: Snapshot, job: Waiting) -> Work:
+        policy, planner, places = self._scheduler.policy, self._planner, self._scheduler.places
+        due_ns = monotonic_ns() + _LONGEST_NS
+
+        def work() -> Probe | None:
+            try:
+                return probe(
+                    view,
+                    policy,
+                    job,
+                    (),
+                    view.fairshare,
+                    lambda: monotonic_ns() > due_ns,
+                    planner,
+                    places,
+                )
+            except OutOfTimeError:
+                return None
+
+        return work
+
+
+def _in_the_queue(cluster: Cluster, request: TestJob, context: Context) -> Waiting | None:
+    """Return the job as passes would see it; None where none would consider it yet."""
+    found = submit.check(cluster, request.request, context)
+    if isinstance(found, Reject):
+        return None
+    job = submit.as_pending(cluster, found, context)
+    return waiting_record(cluster, job) if may_be_considered(job) else None
+
+
+def _answer(view: Snapshot, found: Probe, first: WillRun) -> WillRun:
+    """Return the planned start; `first` where a limit or the window keeps it from having one."""
+    if found.limit is not None or found.start_us >= NO_END_US or not found.nodes:
+        return first
+    need = found.demand.need
+    chosen = choose(need, empty_nodes(view, found.nodes))
+    allocs = allot(need, chosen) if chosen is not None else ()
+    names = [spec.name for node in found.nodes if (spec := view.specs[node]) is not None]
+    return msgspec.structs.replace(
+        first,
+        start_us=max(found.start_us, view.now_us),
+        cpus=sum(alloc.charged_cpus for alloc in allocs) or first.cpus,
+        nodes=hostlist.fold_sorted(names),
+        partition=found.demand.partition.name,
+    )

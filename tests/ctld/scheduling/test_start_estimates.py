@@ -1,0 +1,145 @@
+"""`--test-only` says what `squeue --start` will say: the jobs that wait already go first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import cast
+
+import pytest
+
+from pyslurm_ng.ctld.routes import RULES
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates, Work
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, JobRequest
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.reasons.probe import Probe
+from pyslurm_ng.sim.controller import SimController
+from pyslurm_ng.sim.world import World
+from pyslurm_ng.wire.job_messages import SubmitJob, TestJob, WillRun
+from pyslurm_ng.wire.stream import Call
+from tests.ctld.rules.reservation_room import ALICE, BOB
+from tests.model.clusters import FOUR_NODES, START_US, conf_of
+
+MINUTE_US = 60_000_000
+
+
+class Asked:
+    """A question and what was answered."""
+
+    def __init__(self, request: object = None) -> None:
+        self.request = request
+        self.answer: object = None
+
+    def reply(self, answer: object) -> None:
+        self.answer = answer
+
+    def error(self, code: int, text: str) -> None:
+        self.answer = (code, text)
+
+
+class Site:
+    """A controller whose passes run, and its estimates."""
+
+    def __init__(self, more: str = "") -> None:
+        self.world = World(1, START_US)
+        self.conf = conf_of(f"{FOUR_NODES}\nPriorityType=priority/basic\n{more}")
+        self.controller = SimController(self.world, self.conf, Planner())
+        self.estimates = StartEstimates(
+            self.controller.writer,
+            self.controller.soft,
+            self.controller.scheduler,
+            self.context,
+            _at_once,
+            _bug,
+            Planner(),
+        )
+
+    def context(self, caller: Caller) -> Context:
+        return Context(self.conf, self.world.now_us, caller)
+
+    def estimate(self, request: JobRequest, caller: Caller = BOB) -> WillRun:
+        asked = Asked(TestJob(request=request))
+        self.estimates.handle(cast(Call, asked), caller)
+        self.pass_by()
+        assert isinstance(asked.answer, WillRun), asked.answer
+        return asked.answer
+
+    def submit(self, request: JobRequest, caller: Caller = BOB) -> int:
+        """Submit a job and let a pass look at it; return its id."""
+        number = self.world.random.randbytes(16)
+        message = SubmitJob(number, request, b"#!/bin/sh\n")
+        self.controller.writer.change(RULES["SubmitJob"], message, self.context(caller), Asked())
+        self.pass_by()
+        return max(self.controller.cluster.jobs)
+
+    def pass_by(self) -> None:
+        self.world.run(until_us=self.world.now_us + 1_000_000)
+
+
+def _at_once(
+    work: Work, done: Callable[[Probe | None], None], failed: Callable[[BaseException], None]
+) -> None:
+    done(work())
+
+
+def _bug(text: str, error: BaseException) -> None:
+    raise AssertionError(text) from error
+
+
+def request_of(chance: Random) -> JobRequest:
+    width = chance.choice((1, 1, 2, 4))
+    return JobRequest(
+        nodes_min=width,
+        nodes_max=width,
+        ntasks=width * chance.choice((1, 3, 16)),
+        flags=chance.choice((0, 0, REQ_EXCLUSIVE)),
+        time_limit_min=chance.choice((5, 20, 60)),
+        node_list=chance.choice(("", "", "", "n2")),
+        gpus=chance.choice(("", "", "", "1")) if width == 1 else "",
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_estimate_is_what_the_next_pass_plans(seed: int) -> None:
+    """Of ten jobs in a row, each asked for first by the one and submitted after."""
+    site, chance = Site(), Random(seed)
+    for _ in range(10):
+        request = request_of(chance)
+        told = site.estimate(request)
+        job_id = site.submit(request)
+        job = site.controller.cluster.jobs[job_id]
+        if job.state == JobState.RUNNING:
+            assert told.start_us <= job.start_us
+            continue
+        shown_us = site.controller.soft.expected_start_us[job_id]
+        assert abs(shown_us - told.start_us) <= MINUTE_US, (told, shown_us - START_US)
+    assert site.controller.cluster.pending
+
+
+def test_who_is_held_or_is_alone_is_judged_by_what_runs() -> None:
+    """As nobody waits for a held job, and a held job waits for nobody in particular."""
+    site = Site()
+    whole = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    running = site.submit(whole)
+    end_us = site.controller.cluster.jobs[running].start_us + 60 * MINUTE_US
+    assert abs(site.estimate(whole).start_us - end_us) <= MINUTE_US
+    site.submit(whole, ALICE)
+    assert site.estimate(whole).start_us >= end_us + 60 * MINUTE_US
+    held = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE | REQ_HOLD, time_limit_min=60)
+    assert abs(site.estimate(held).start_us - end_us) <= MINUTE_US
+
+
+def test_the_cpus_are_those_that_it_would_hold() -> None:
+    site = Site()
+    whole = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    site.submit(whole)
+    site.submit(whole)
+    told = site.estimate(JobRequest(nodes_min=2, nodes_max=2, ntasks=6, time_limit_min=60))
+    assert told.cpus == 6
+    exclusive = JobRequest(nodes_min=2, nodes_max=2, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    told = site.estimate(exclusive)
+    specs = [node.spec for node in site.controller.cluster.living_nodes()]
+    sizes = {spec.name: spec.cpus for spec in specs}
+    assert len(told.nodes.split("[")) == 2 and told.cpus >= 2 * min(sizes.values())
