@@ -179,6 +179,23 @@ def test_what_can_never_be_is_refused(fields: dict[str, Any], code: Errno) -> No
     assert ask(cluster, job, **fields) == Reject(code)
 
 
+@pytest.mark.parametrize(
+    ("fields", "tasks"),
+    [
+        ({"ntasks": 6, "nodes_min": 1, "nodes_max": 3}, [2, 2, 2]),
+        ({"ntasks": 2, "nodes_min": 1, "nodes_max": 3}, [1, 1]),
+        ({"ntasks": 3, "nodes_min": 1, "nodes_max": 3, "distribution": "block,Pack"}, [3]),
+        ({"ntasks": 3, "nodes_min": 1, "nodes_max": 1}, [3]),
+        ({"ntasks": 6, "nodes_min": 2, "nodes_max": 4}, [2, 2, 1, 1]),
+    ],
+)
+def test_of_a_range_of_nodes_steps_have_the_most(fields: dict[str, Any], tasks: list[int]) -> None:
+    """One for each task at most; seen with Slurm 22.05."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE)
+    assert [len(ids) for ids in granted(cluster, job, **fields).tasks] == tasks
+
+
 def test_relative_and_named_nodes() -> None:
     """-r counts from the job's first node, -w and -x name them."""
     cluster = cluster_of()

@@ -197,9 +197,12 @@ def _chosen(
         chosen = [pair for pair in room if pair[0].position in wanted]
         return chosen if len(chosen) == len(wanted) else None
     ntasks = need.ntasks or nodes_min * max(1, need.tasks_per_node)
-    chosen = room[:nodes_min]
+    first = nodes_min
+    if nodes_max > need.nodes_min > 0 and not need.distribution.pack:
+        first = max(first, min(nodes_max, ntasks))  # of a range as many as there are, as in Slurm
+    chosen = room[:first]
     capacity = sum(fit for _, fit in chosen)
-    for pair in room[nodes_min:]:
+    for pair in room[first:]:
         if capacity >= ntasks or len(chosen) >= nodes_max:
             break
         chosen.append(pair)
