@@ -328,6 +328,41 @@ def test_exempt_time_holds_off_exactly() -> None:
     assert site.states(*low).count("PREEMPTED") == 1
 
 
+def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
+    """With their grace; who comes behind counts on what is left."""
+    conf = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=60")
+    site = Site(conf + "PreemptExemptTime=00:05:00\n")
+    for _ in range(4):
+        site.job("low", 4)
+    site.run()
+    high = site.job("high", 4, nodes=3)
+    wide = site.job("low", 1, nodes=4)
+    plan = site.run()
+    assert plan.expected_start_us[high] == START_US + 6 * MINUTE_US
+    assert plan.expected_start_us[wide] >= START_US + 66 * MINUTE_US
+    assert len(plan.planned_nodes[high]) == 3
+    site.now_us = plan.retry_us
+    site.run()
+    assert site.cluster.jobs[high].claim
+    site.wait(60)
+    site.clean_up()
+    site.run()
+    assert site.state(high) == JobState.RUNNING
+
+
+def test_nobody_is_awaited_by_two() -> None:
+    """The second counts on another who is exempt for longer, or on none."""
+    site = Site((TIERS % "REQUEUE") + "PreemptExemptTime=00:05:00\n")
+    for _ in range(4):
+        site.job("low", 4)
+        site.run()
+        site.now_us += MINUTE_US
+    high = [site.job("high", 4) for _ in range(2)]
+    plan = site.run()
+    starts_min = [(plan.expected_start_us[job_id] - START_US) // MINUTE_US for job_id in high]
+    assert starts_min == [5, 6]
+
+
 def test_youngest_first() -> None:
     site = Site((TIERS % "CANCEL") + "PreemptParameters=youngest_first\n")
     low = []
@@ -524,6 +559,49 @@ def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], 
             site.run()
             for item in plan.preemptions:
                 assert site.state(item.start.job_id) == JobState.RUNNING
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    low=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 9), st.booleans()), min_size=2, max_size=7
+    ),
+    high=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9)), min_size=1, max_size=3
+    ),
+    mode=st.sampled_from(["CANCEL", "REQUEUE"]),
+)
+def test_starts_planned_ahead_of_exempt_jobs_are_kept(
+    low: list[tuple[int, int, bool]], high: list[tuple[int, int, int]], mode: str
+) -> None:
+    """Jobs of the highest tier start when the first pass has said, or before."""
+    site = Site((TIERS % mode) + "PreemptExemptTime=00:05:00\n")
+    site.now_us = 60 * MINUTE_US * (START_US // MINUTE_US // 60)
+    for cpus, minutes, comes_later in low:
+        site.job("low", cpus, minutes=minutes, requeue=comes_later)
+        if comes_later:
+            site.run()
+            site.now_us += MINUTE_US
+    site.run()
+    ids = [site.job("high", cpus, nodes=nodes, minutes=long) for cpus, nodes, long in high]
+    promised = dict(site.run().expected_start_us)
+    for _ in range(40):
+        _pass_on(site)
+        for job_id in ids:
+            if job_id in site.cluster.pending:
+                assert site.now_us <= promised.get(job_id, site.now_us)
+        if not site.cluster.pending.keys() & set(ids):
+            break
+
+
+def _pass_on(site: Site) -> None:
+    """Let a minute pass, at the end of which nodes have cleaned up and a pass follows."""
+    site.now_us += MINUTE_US
+    site.apply(timers.due(site.cluster, site.conf, {}, site.now_us))
+    site.clean_up()
+    site.run()
+    site.clean_up()
+    site.run()
 
 
 def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:

@@ -530,7 +530,7 @@ def test_who_is_behind_a_limit_is_not_ahead() -> None:
 
 
 def test_jobs_that_are_exempt_for_now_are_named() -> None:
-    """The planned start is that without preemption; that others may leave before is said."""
+    """They are to leave when that is over: the start is planned then."""
     site = Site(TIERS % "CANCEL" + "PreemptExemptTime=00:10:00\n")
     site.job("low", 4, nodes=4)
     site.run()
@@ -538,5 +538,7 @@ def test_jobs_that_are_exempt_for_now_are_named() -> None:
     waiting = site.job("high", 2, nodes=4)
     found = outlook(snapshot(site.cluster, site.now_us), site.policy, waiting)
     assert found is not None
-    assert found.start_us == START_US + 60 * MINUTE_US
-    assert found.note == "jobs that it may preempt are exempt for 6 min more; it may start then"
+    assert found.start_us == START_US + 10 * MINUTE_US
+    assert found.note == (
+        "jobs that it may preempt are exempt for 6 min more; they are to leave for it then"
+    )

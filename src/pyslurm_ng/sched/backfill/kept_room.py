@@ -8,10 +8,11 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.smart import Smart
-from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.reasons.obstacle import Obstacles
 from pyslurm_ng.sched.request import elastic
@@ -48,6 +49,7 @@ class KeptRoom:
         self.hopeless: dict[int, Wait] = {}
         self.licenses = dict(snapshot.licenses_free)
         self.smart: Smart | None = None
+        self.preempting: Preempting | None = None
         self._snapshot = snapshot
         self._policy = policy
         self._planner = planner
@@ -64,6 +66,9 @@ class KeptRoom:
         plan, name = self._plan, demand.partition.name
         asked, lies_badly = demand.need, self._planner.lies_badly
         demand, start_us = self.soonest(job, demand, start_us)
+        vacated = self.vacated(job, demand, start_us)
+        if vacated is not None:
+            start_us = vacated.start_us
         if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
         if start_us == NEVER:
@@ -81,7 +86,7 @@ class KeptRoom:
             if is_sooner:
                 self.promises.supersede(job.job_id)
                 plan.expected_start_us[job.job_id] = start_us
-            self._planner.take(demand, start_us, job.job_id)
+            self.take(job, demand, start_us, vacated)
             self.promise(job.job_id, demand, start_us)
         plan.expected_start_us.setdefault(job.job_id, start_us)
         if self.lacks_licenses(demand):
@@ -109,6 +114,26 @@ class KeptRoom:
         if demand.is_elastic:
             demand, start_us = self._cut(job, demand, start_us)
         return demand, start_us
+
+    def vacated(self, job: Waiting, demand: Demand, before_us: int) -> Vacated | None:
+        """Return where a job may start before a time once others are exempt from it no more."""
+        if self.preempting is None or job.het_job_id:
+            return None
+        return self.preempting.find_later(
+            job,
+            demand,
+            NO_END_US if before_us == NEVER else before_us,
+            self.licenses,
+            lambda at_us: self.promised_nodes(demand, at_us),
+        )
+
+    def take(self, job: Waiting, demand: Demand, start_us: int, vacated: Vacated | None) -> None:
+        """Keep the room found last, or what others are to leave for a job."""
+        if vacated is None:
+            self._planner.take(demand, start_us, job.job_id)
+        else:
+            assert isinstance(self._planner, NodePlan)
+            self._planner.promise(demand, vacated.nodes, start_us)
 
     def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
         """Keep room for a task that may not start before a time; return its end, or NEVER."""
@@ -160,8 +185,12 @@ class KeptRoom:
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
 
-    def promised_nodes(self, demand: Demand) -> frozenset[int]:
-        """Return the nodes promised to others for a time in which such a job would run now."""
+    def promised_nodes(self, demand: Demand, from_us: int = 0) -> frozenset[int]:
+        """Return the nodes promised to others for a time in which such a job would run from now.
+
+        Args:
+            from_us: it would run from then; 0: now.
+        """
         if not self.promises:
             return frozenset()
         if self._promised[0] != len(self.promises):
@@ -169,7 +198,7 @@ class KeptRoom:
             found = self._planner.planned_nodes(self.promises)
             self._promised = len(self.promises), found
         nodes = self._promised[1]
-        until_us = self._snapshot.now_us + demand.duration_us
+        until_us = demand.end_us(from_us or self._snapshot.now_us)
         return frozenset(
             node_id
             for job_id, _, start_us in self.promises

@@ -162,7 +162,7 @@ class Planner:
         if any_shares(snapshot):
             walk.sharing = Sharing(snapshot, outcome)
         if policy.preempt_by:
-            walk.preempting = Preempting(snapshot, policy, outcome, ranking)
+            walk.preempting = walk.room.preempting = Preempting(snapshot, policy, outcome, ranking)
         return walk
 
     def _planner(

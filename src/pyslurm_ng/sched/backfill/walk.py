@@ -189,7 +189,7 @@ class Walk(Giving):
     def look(self, job: Waiting, demand: Demand) -> tuple[Demand, int]:
         """Return as what a job would start after those of the walk, and when, or NO_END_US.
 
-        Nobody else has to leave for it. Its room was found last.
+        On what is free by then: nobody has to leave for it. Its room was found last.
         """
         now_us = self.snapshot.now_us
         if demand.verdict is not None:

@@ -24,7 +24,7 @@ from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.job_records import Running, Waiting
 from pyslurm_ng.sched.plan import Plan, Preemption, Start
 from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.preemption.modes import exempt_s, mode_of, mode_words, words_of
+from pyslurm_ng.sched.preemption.modes import exempt_s, grace_s, mode_of, mode_words, words_of
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import NOBODY, Neighbours, Tenant, Units
@@ -36,6 +36,7 @@ from pyslurm_ng.sched.starting import start_of
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
 _MOST_WORK = 1_000_000  # node tests of one pass
+_MOST_MOMENTS = 4  # at which others are exempt no more, tried for one job
 _MOST_STARTS = 1 << 40  # of one pass
 
 
@@ -50,6 +51,21 @@ class _Unit(NamedTuple):
     is_gone: bool  # suspended already: taking it costs nothing
 
 
+class _Known(NamedTuple):
+    """Whom a job may preempt now, and when whom else: in order of what they are worth, of time."""
+
+    now: list[_Unit]
+    later: list[tuple[int, _Unit]]
+
+
+class Vacated(NamedTuple):
+    """Where and when a job may start once others are exempt no more and have left for it."""
+
+    start_us: int
+    nodes: tuple[NodeAlloc, ...]
+    victims: tuple[int, ...]
+
+
 class Preempting:
     """The search for victims in one pass."""
 
@@ -61,16 +77,15 @@ class Preempting:
         self._seen_starts = 0
         self._nodes: dict[int, FreeNode] = {}  # free as things are, by node
         self._modes_of_try: Mapping[int, str] = {}
-        self._running = {item.job_id: item for item in snapshot.running}
+        self.running = {item.job_id: item for item in snapshot.running}
         self._holders: dict[int, dict[int, NodeAlloc]] = {}  # by node, then job
         self._neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
         for item in snapshot.running:
             self._hold(item.job_id, item.nodes, item.tenant)
         self._taken: set[int] = set()  # victims of this pass
         self._claims = 0  # made in this pass
-        self._known_units: dict[
-            tuple[str, str, int, str, int], tuple[list[_Unit], list[tuple[int, frozenset[int]]]]
-        ] = {}
+        self._awaited: set[int] = set()  # those that jobs wait for which they may not preempt yet
+        self._known_units: dict[tuple[str, str, int, str, int], _Known] = {}
         modes = [
             policy.preempt_mode,
             *(words_of(own.preempt_mode) for own in snapshot.qos.values()),
@@ -79,7 +94,7 @@ class Preempting:
         self._goes_by_priority = any(words & {"PRIORITY", "WITHIN"} for words in modes)
         self.work = 0  # node tests done
         self._failed: set[tuple[int, str, int]] = set()
-        self._tries = 0
+        self._tries = self._later_tries = 0
         self._layouts: dict[str, Layout] | None = None
         tiers = {partition.priority_tier for partition in snapshot.partitions.values()}
         self._lowest_tier = min(tiers, default=0)
@@ -167,16 +182,15 @@ class Preempting:
         """Return when the first that the job may preempt has run for long enough; 0 for nobody."""
         if not self.is_able(job, demand):
             return 0
-        _, later = self._known(job, demand)
-        mask = demand.mask
-        ends = [at_us for at_us, nodes in later if any(mask[node_id] for node_id in nodes)]
-        return min(ends, default=0)
+        return min((at_us for at_us, _ in self._later(job, demand)), default=0)
 
-    def _known(
-        self, job: Waiting, demand: Demand
-    ) -> tuple[list[_Unit], list[tuple[int, frozenset[int]]]]:
-        """Return whom jobs like this may preempt now, and when and where others will be exempt no
-        more."""
+    def _later(self, job: Waiting, demand: Demand) -> list[tuple[int, _Unit]]:
+        """Return who on the job's nodes will be exempt no more, and when."""
+        mask, known = demand.mask, self._known(job, demand)
+        return [one for one in known.later if any(mask[node_id] for node_id in one[1].nodes)]
+
+    def _known(self, job: Waiting, demand: Demand) -> _Known:
+        """Return whom jobs like this may preempt now, and when others will be exempt no more."""
         # By priority each job has victims of its own; else jobs of a kind have the same.
         own_id = job.job_id if self._goes_by_priority else 0
         key = (job.qos, demand.partition.name, job.uid, job.request.mcs_label, own_id)
@@ -189,26 +203,26 @@ class Preempting:
 
     def _units(self, job: Waiting, demand: Demand) -> list[_Unit]:
         """Return whom the job may preempt now on its nodes, the least valuable first."""
-        units, later = self._known(job, demand)
-        mask, taken = demand.mask, self._taken
-        for at_us, nodes in later:
-            if any(mask[node_id] for node_id in nodes):
-                plan = self._plan
-                plan.retry_us = min(plan.retry_us, at_us) if plan.retry_us else at_us
+        plan = self._plan
+        for at_us, _ in self._later(job, demand):
+            plan.retry_us = min(plan.retry_us, at_us) if plan.retry_us else at_us
+        return self._left(self._known(job, demand).now, demand)
+
+    def _left(self, units: Iterable[_Unit], demand: Demand) -> list[_Unit]:
+        """Return those on the nodes of a job whom nobody has preempted or waits for."""
+        mask, taken = demand.mask, self._taken | self._awaited
         return [
             unit
             for unit in units
             if taken.isdisjoint(unit.job_ids) and any(mask[node_id] for node_id in unit.nodes)
         ]
 
-    def _all_units(
-        self, job: Waiting, demand: Demand
-    ) -> tuple[list[_Unit], list[tuple[int, frozenset[int]]]]:
-        """Return whom such jobs may preempt, and when and where others will be old enough."""
+    def _all_units(self, job: Waiting, demand: Demand) -> _Known:
+        """Return whom such jobs may preempt, and when others will be old enough."""
         snapshot, policy = self._snapshot, self._policy
         found: dict[int, list[tuple[Running, str]]] = {}
         barred: set[int] = set()
-        later: list[tuple[int, frozenset[int]]] = []
+        exempt_us: dict[int, int] = {}
         for item in snapshot.running:
             victim = item.victim
             if victim is None:
@@ -224,15 +238,20 @@ class Preempting:
                 policy.preempt_exempt_s, snapshot.qos, partition, victim.job.qos
             )
             if mode and ends_us > snapshot.now_us and not self._gives_way(job, victim.job):
-                later.append((ends_us, frozenset(alloc.node_id for alloc in item.nodes)))
-                mode = ""
+                exempt_us[group] = max(ends_us, exempt_us.get(group, 0))
             if mode:
                 found.setdefault(group, []).append((item, mode))
             else:
                 barred.add(group)
-        units = [self._unit(members) for group, members in found.items() if group not in barred]
-        units.sort(key=lambda unit: (not unit.is_gone, unit.value, unit.job_ids))
-        return units, later
+        known = _Known([], [])
+        for group, members in found.items():
+            if group in exempt_us and group not in barred:
+                known.later.append((exempt_us[group], self._unit(members)))
+            elif group not in barred:
+                known.now.append(self._unit(members))
+        known.now.sort(key=_order)
+        known.later.sort(key=lambda pair: (pair[0], _order(pair[1])))
+        return known
 
     def _unit(self, members: Sequence[tuple[Running, str]]) -> _Unit:
         """Return the jobs of one unit with what they are worth together."""
@@ -289,7 +308,7 @@ class Preempting:
             features=self._snapshot.features[node_id],
         )
         for job_id, alloc in self._holders.get(node_id, {}).items():
-            item = self._running.get(job_id)
+            item = self.running.get(job_id)
             is_gone = job_id in gone
             is_suspended = item is not None and item.is_suspended
             if is_gone and not self._keeps_memory(job_id):
@@ -310,7 +329,7 @@ class Preempting:
         return self._modes_of_try.get(job_id) == "SUSPEND"
 
     def _was_preempted(self, job_id: int) -> bool:
-        item = self._running.get(job_id)
+        item = self.running.get(job_id)
         return item is not None and item.victim is not None and bool(item.victim.preemptor)
 
     def _layout(self, name: str) -> Layout | None:
@@ -361,6 +380,59 @@ class Preempting:
         )
         self._plan.preemptions.append(found)
         return found
+
+    def find_later(
+        self,
+        job: Waiting,
+        demand: Demand,
+        before_us: int,
+        licenses_free: Mapping[str, int],
+        closed: Callable[[int], frozenset[int]],
+    ) -> Vacated | None:
+        """Return where a job may start before a time as soon as others are exempt no more.
+
+        As things are now but for jobs that will have ended by then. Whoever is to leave for it is
+        nobody else's victim in the rest of the pass.
+
+        Args:
+            closed: nodes that others were promised for the time that the job would run from then.
+        """
+        is_over = self._later_tries >= _MOST_TRIES or self.work >= _MOST_WORK
+        if is_over or not self.is_able(job, demand):
+            return None
+        later = self._later(job, demand)
+        moments = sorted({at_us for at_us, _ in later})
+        self._catch_up()
+        for at_us in moments[:_MOST_MOMENTS]:
+            if at_us >= before_us:
+                break
+            units = [*self._known(job, demand).now, *(unit for us, unit in later if us <= at_us)]
+            units = sorted(self._left(units, demand), key=_order)
+            over = frozenset(item.job_id for item in self._snapshot.running if item.end_us <= at_us)
+            best = self._search(demand, units, licenses_free, closed(at_us), at_us=at_us, over=over)
+            if best is None:
+                self._later_tries += 1
+                continue
+            victims = [job_id for unit in best[0] for job_id in unit.job_ids]
+            start_us = at_us + _SECOND_US * max(map(self._grace_s, victims), default=0)
+            if start_us >= before_us:
+                break
+            gone = over.union(victims)
+            fresh = [(self._node(node.node_id, gone), tasks) for node, tasks in best[1]]
+            self._awaited.update(victims)
+            return Vacated(start_us, allot(demand.need, fresh), tuple(victims))
+        return None
+
+    def give_up(self, vacated: Vacated) -> None:
+        """Let others have whom a job was to wait for."""
+        self._awaited.difference_update(vacated.victims)
+
+    def _grace_s(self, job_id: int) -> int:
+        victim = self.running[job_id].victim
+        if victim is None or self._modes_of_try.get(job_id) == "SUSPEND":
+            return 0
+        partition = self._snapshot.partitions.get(victim.partition)
+        return grace_s(self._snapshot.qos, partition, victim.job.qos)
 
     def find_together(
         self,
@@ -426,7 +498,7 @@ class Preempting:
             for job_id, mode in zip(unit.job_ids, unit.modes, strict=True):
                 self._taken.add(job_id)
                 if mode != "SUSPEND":
-                    self._release(job_id, self._running[job_id].nodes)
+                    self._release(job_id, self.running[job_id].nodes)
 
     def _stay(self, units: Iterable[_Unit], claims: Iterable[int]) -> None:
         """Take back that victims leave and what was held in their place."""
@@ -435,7 +507,7 @@ class Preempting:
         for unit in units:
             for job_id in unit.job_ids:
                 self._taken.discard(job_id)
-                self._hold(job_id, self._running[job_id].nodes)
+                self._hold(job_id, self.running[job_id].nodes)
 
     def _release(self, holder: int, nodes: Iterable[NodeAlloc]) -> None:
         for alloc in nodes:
@@ -450,19 +522,21 @@ class Preempting:
         closed: frozenset[int],
         *,
         spares: bool = False,
+        at_us: int = 0,
+        over: frozenset[int] = frozenset(),
     ) -> tuple[list[_Unit], list[tuple[FreeNode, int]]] | None:
         """Return the best set of victims found and where the job then fits.
 
         Args:
             spares: what fits without victims takes none; else it waits for somebody's promised
                 time, not for room, and nothing is found.
+            at_us: when they are to leave; 0: now.
+            over: jobs that have ended by then.
         """
         snapshot = self._snapshot
+        start_us = at_us or snapshot.now_us
         blocked = closed | reserved.blocked_nodes(
-            snapshot.reservations,
-            reserved.OUTSIDE,
-            snapshot.now_us,
-            snapshot.now_us + demand.duration_us,
+            snapshot.reservations, reserved.OUTSIDE, start_us, start_us + demand.duration_us
         )
         self._modes_of_try = {
             job_id: mode
@@ -475,7 +549,7 @@ class Preempting:
             if demand.mask[node_id] and node_id not in blocked
         ]
         layout = self._layout(demand.partition.name)
-        attempt = _Attempt(self, demand, node_ids, licenses_free, layout)
+        attempt = _Attempt(self, demand, node_ids, licenses_free, layout, over)
         fits = attempt.fits(())
         if fits:
             return ([], fits) if spares else None
@@ -505,7 +579,7 @@ class Preempting:
 
     def licenses_of(self, job_id: int) -> list[tuple[str, int]]:
         """Return the licences that come back when a job has left, where that may be waited for."""
-        item = self._running[job_id]
+        item = self.running[job_id]
         if not self._policy.reclaims_licenses or self._keeps_memory(job_id):
             return []
         return license_counts(item.licenses)
@@ -515,6 +589,11 @@ def _victims(units: Iterable[_Unit]) -> tuple[tuple[int, str], ...]:
     return tuple(pair for unit in units for pair in zip(unit.job_ids, unit.modes, strict=True))
 
 
+def _order(unit: _Unit) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+    """Return the key by which units are taken."""
+    return not unit.is_gone, unit.value, unit.job_ids
+
+
 def _cost(units: Sequence[_Unit]) -> tuple[tuple[int, ...], int, int]:
     paid = [unit for unit in units if not unit.is_gone]
     return (
@@ -522,6 +601,11 @@ def _cost(units: Sequence[_Unit]) -> tuple[tuple[int, ...], int, int]:
         sum(len(unit.job_ids) for unit in paid),
         sum(unit.cpus for unit in paid),
     )
+
+
+def _add(free: dict[str, int], licenses: Iterable[tuple[str, int]]) -> None:
+    for name, count in licenses:
+        free[name] = free.get(name, 0) + count
 
 
 class _Attempt:
@@ -534,29 +618,31 @@ class _Attempt:
         node_ids: list[int],
         licenses_free: Mapping[str, int],
         layout: Layout | None,
+        over: frozenset[int],
     ) -> None:
         self._state = state
+        self._over = over
         self._demand = demand
         self._node_ids = frozenset(node_ids)
         need = demand.need
-        nothing: frozenset[int] = frozenset()
         self._open = {
-            node_id for node_id in node_ids if tasks_that_fit(need, state.free_of(node_id, nothing))
+            node_id for node_id in node_ids if tasks_that_fit(need, state.free_of(node_id, over))
         }
         state.work += len(node_ids)
-        self._licenses_free = licenses_free
+        self._licenses_free = dict(licenses_free)
+        for job_id in over:
+            _add(self._licenses_free, license_counts(state.running[job_id].licenses))
         self._layout = layout
 
     def fits(self, units: Sequence[_Unit]) -> list[tuple[FreeNode, int]] | None:
         """Return where the job fits when these have gone, None if nowhere."""
         free = dict(self._licenses_free)
-        for unit in units:
-            for job_id in unit.job_ids:
-                for name, count in self._state.licenses_of(job_id):
-                    free[name] = free.get(name, 0) + count
+        leaving = [job_id for unit in units for job_id in unit.job_ids]
+        for job_id in leaving:
+            _add(free, self._state.licenses_of(job_id))
         if any(free.get(name, 0) < count for name, count in self._demand.licenses):
             return None
-        gone = frozenset(job_id for unit in units for job_id in unit.job_ids)
+        gone = self._over.union(leaving)
         # Nodes that hold none of these and have no room now will not have any then.
         touched = {node_id for unit in units for node_id in unit.nodes} & self._node_ids
         node_ids = sorted(touched | self._open)

@@ -180,11 +180,13 @@ def outlook(
 
 
 def _exempt_note(found: Probe, now_us: int) -> str:
-    """Return that others may have to make room before the planned start; a pass plans no such."""
-    if not now_us < found.exempt_us < found.start_us:
+    """Return that others make room for a job, or may do so, when they are exempt no more."""
+    is_sooner = now_us < found.exempt_us < found.start_us
+    if not is_sooner and not found.is_vacated:
         return ""
     left = minutes(found.exempt_us - now_us)
-    return f"jobs that it may preempt are exempt for {left} more; it may start then"
+    then = "they are to leave for it" if found.is_vacated else "it may start"
+    return f"jobs that it may preempt are exempt for {left} more; {then} then"
 
 
 def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:

@@ -33,7 +33,8 @@ class Probe:
     victims: for each of the others who would be preempted for that start. before: jobs ahead of
     it, each with its demand. plan: what becomes of those. limit: what keeps it from any promise.
     exempt_us: when the first that it may preempt has run for long enough, 0 if nobody has to.
-    parts: all components of a heterogeneous job.
+    parts: all components of a heterogeneous job. is_vacated: others are to leave for that start,
+    once they are exempt no more.
     """
 
     demand: Demand
@@ -46,6 +47,7 @@ class Probe:
     victims: dict[int, tuple[int, ...]] = field(default_factory=dict)
     exempt_us: int = 0
     parts: Sequence[het.Part] = ()
+    is_vacated: bool = False
 
 
 class OutOfTimeError(Exception):
@@ -100,6 +102,7 @@ class _Prober:
         self._snapshot, self._job, self._others = snapshot, job, others
         self._is_late = is_late
         self._done = 0  # entries of the queue planned
+        self._is_vacated = False
 
     def run(self) -> Probe | None:
         """Look for the job and then for all others, those further back last."""
@@ -133,6 +136,7 @@ class _Prober:
             victims,
             exempt_us,
             parts,
+            self._is_vacated,
         )
         self._preempt(order, starts, start_us, victims, set(behind))
         for at in sorted(behind, key=lambda at: max(places[at])):
@@ -201,12 +205,19 @@ class _Prober:
                 demand, start_us = walk.room.soonest(job, demand, start_us)
                 start_us = NO_END_US if start_us == NEVER else start_us
             nodes = tuple(alloc.node_id for alloc in allocs or ())
+        vacated = None
+        if start_us > self._snapshot.now_us:
+            vacated = walk.room.vacated(job, demand, start_us)
+            start_us = vacated.start_us if vacated is not None else start_us
         if self._snapshot.now_us < start_us < NO_END_US:
-            planner.take(demand, start_us)
+            walk.room.take(job, demand, start_us, vacated)
             walk.room.promises.append(job.job_id, demand, start_us)
             nodes = planner.planned_nodes(walk.room.promises).get(job.job_id, ())
             walk.room.promises.pop()
         planner.roll_back()
+        if vacated is not None and walk.preempting is not None:
+            walk.preempting.give_up(vacated)
+            self._is_vacated = True
         return demand, start_us, nodes, None
 
     def _look_for_components(

@@ -434,6 +434,17 @@ class NodePlan:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
 
+    def promise(self, demand: Demand, allocs: tuple[NodeAlloc, ...], start_us: int) -> None:
+        """Keep room for a job that others are to leave for; until they do it counts as theirs."""
+        end_us = demand.end_us(start_us)
+        tenant = demand.tenant._replace(partition=demand.partition.name)
+        self._reserved.append(self._timeline.promise_allocs(tenant, allocs, start_us, end_us))
+        self._licenses.take(demand, start_us)
+        if self._has_hosts:
+            self._company.promise(tenant, allocs, start_us, end_us)
+        if self._timeline.bookings.is_kept:
+            self._inside.promise(demand, allocs, start_us, end_us)
+
     def _settle(self, job_id: int, demand: Demand, start_us: int, dealt: Dealt | None) -> None:
         """Say what exactly the job found last is to have, and remember it for the next pass."""
         allocs = self._allocs

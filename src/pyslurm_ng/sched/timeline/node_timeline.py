@@ -168,6 +168,17 @@ class Timeline:
                 self.grid.take(place, resource, amount, start_us, end_us)
         return self.grid.note_placing(places)
 
+    def promise_allocs(
+        self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], start_us: int, end_us: int
+    ) -> int:
+        """Take for a time what a job is to have; return the number of the placing."""
+        self.deepen()
+        position = self._hardware.position
+        amounts = [
+            (position[alloc.node_id], tuple(self._amounts(alloc, tenant))) for alloc in allocs
+        ]
+        return self.promise(amounts, start_us, end_us)
+
     def hold(self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int) -> None:
         """Take from now on what a job gets that starts in this pass."""
         now_us, take = self._snapshot.now_us, self.grid.take
