@@ -45,7 +45,7 @@ class Victim(NamedTuple):
     """What decides whether a running job may be preempted; `job` is it as if it waited.
 
     `is_leaving`: it has been preempted already. `preemptor` is the job that suspended it, 0 for
-    none, negative while others have their turn. So many as `rows` may have each of its cores.
+    none, negative while others have their turn.
     """
 
     job: Waiting
@@ -54,7 +54,6 @@ class Victim(NamedTuple):
     het_job_id: int
     is_leaving: bool
     preemptor: int
-    rows: int
 
 
 class Claim(NamedTuple):
@@ -82,4 +81,5 @@ class Running(NamedTuple):
     victim: Victim | None = None  # None: nobody can preempt it
     foreseen_us: int = 0  # when it will probably end; 0: not known
     tenant: Tenant = NOBODY
+    rows: int = 1  # so many jobs of its partition may have each of its cores
     array_job_id: int = 0  # the array whose task it is

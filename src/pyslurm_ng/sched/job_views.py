@@ -155,7 +155,6 @@ def _victim(cluster: Cluster, job: Job) -> Victim:
         het_job_id=job.het_job_id,
         is_leaving=bool(job.preempt_end_us),
         preemptor=job.suspended_by,
-        rows=job.rows,
     )
 
 
@@ -163,7 +162,7 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
     """Return what an active job holds; a suspended one goes on as long as it has left.
 
     Args:
-        preempts: any job may be a victim; else those only that share cores or were one already.
+        preempts: any job may be a victim; else those only that were one already.
     """
     nodes = job.nodes
     tenant = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
@@ -171,10 +170,16 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
         held = frozenset(job.nodes_pending)
         nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
         return Running(
-            job.job_id, 0, nodes, job.licenses_alloc, tenant=tenant, array_job_id=job.array_job_id
+            job_id=job.job_id,
+            end_us=0,
+            nodes=nodes,
+            licenses=job.licenses_alloc,
+            tenant=tenant,
+            rows=job.rows,
+            array_job_id=job.array_job_id,
         )
     is_suspended = job.state == JobState.SUSPENDED
-    is_victim = preempts or job.rows > 1 or bool(job.suspended_by)
+    is_victim = preempts or bool(job.suspended_by)
     victim = _victim(cluster, job) if is_victim else None
     if job.preempt_end_us:
         end_us = job.preempt_end_us
@@ -192,6 +197,7 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
         is_suspended=is_suspended,
         victim=victim,
         tenant=tenant,
+        rows=job.rows,
         array_job_id=job.array_job_id,
     )
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.ctld.rules import gang
+from pyslurm_ng.ctld.rules import gang, job_end
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE, SUSPENDED_BY_GANG
 from pyslurm_ng.model.rows import Load, row_count
 from pyslurm_ng.model.states import JobState
@@ -107,6 +107,64 @@ def test_turns() -> None:
     assert site.state(alone) in (JobState.PENDING, JobState.RUNNING)
     job = next(job for job in site.cluster.jobs.values() if job.state == JobState.SUSPENDED)
     assert job.suspended_by == SUSPENDED_BY_GANG and job.suspended_us >= 30 * SECOND_US
+
+
+def test_turns_are_even_on_every_node() -> None:
+    """Two jobs on one node have half of its time each, though three share another."""
+    site = Site((ROWS % GANG).replace("FORCE:2", "FORCE:3"))
+    pair = [site.job("twice", 4, node_list="n1") for _ in range(2)]
+    three = [site.job("twice", 4, node_list="n2") for _ in range(3)]
+    site.run()
+    assert site.states(*pair, *three) == ["RUNNING"] * 5
+    slices = dict.fromkeys((*pair, *three), 0)
+    for _ in range(12):
+        site.apply(gang.turns(site.cluster, 30, site.now_us))
+        for job_id in slices:
+            slices[job_id] += site.state(job_id) == JobState.RUNNING
+        site.wait(30)
+    assert [slices[job_id] for job_id in pair] == [6, 6]
+    assert [slices[job_id] for job_id in three] == [4, 4, 4]
+
+
+def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
+    """Though that one would share its cores, too: with jobs of its own partition."""
+    conf = (ROWS % "").replace("PartitionName=ask", "PartitionName=ask PriorityTier=9")
+    conf = conf.replace("OverSubscribe=YES:3", "OverSubscribe=FORCE:2")
+    site = Site(
+        conf
+        + "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nSchedulerTimeSlice=30\n"
+    )
+    low = [site.job("twice", 4, nodes=4) for _ in range(2)]
+    site.run()
+    site.apply(gang.turns(site.cluster, 30, site.now_us))
+    high = site.job("ask", 4, nodes=4, minutes=5)
+    site.run()
+    assert site.state(high) == JobState.RUNNING
+    for _ in range(4):
+        site.apply(gang.turns(site.cluster, 30, site.now_us))
+        site.check()
+        assert site.states(*low) == ["SUSPENDED"] * 2
+        site.wait(30)
+    end(site, high)
+    site.run()
+    site.apply(gang.turns(site.cluster, 30, site.now_us))
+    assert sorted(site.states(*low)) == ["RUNNING", "SUSPENDED"]
+
+
+def test_cores_of_who_is_cleaning_up_are_shared_with_as_many_as_before() -> None:
+    """A pass gives them to nobody else as long as that lasts."""
+    site = Site(ROWS % "")
+    for _ in range(2):
+        site.job("twice", 4, nodes=4)
+    site.run()
+    first = next(iter(site.cluster.active))
+    job = site.cluster.jobs[first]
+    site.apply(job_end.complete(site.cluster, job, JobState.COMPLETED, site.now_us))
+    late = site.job("twice", 4)
+    assert site.run().starts == []
+    site.clean_up()
+    site.run()
+    assert site.state(late) == JobState.RUNNING
 
 
 def test_last_one_left_runs_at_once() -> None:

@@ -1,7 +1,8 @@
 """Gang scheduling: jobs that share cores take turns, all nodes of a job together.
 
-The jobs of a partition are sorted into rows in which no two have a core in common. Each time slice
-belongs to one row; who has no core in common with it runs along. Whose turn it is follows from the
+Jobs of a partition that share cores, be it by way of others, are sorted into rows in which no two
+have a core in common. Each time slice belongs to one row; who has no core in common with it runs
+along. Whose turn it is follows from the
 clock alone, so that a restarted controller goes on where the last one was.
 """
 
@@ -38,7 +39,7 @@ def turns(cluster: Cluster, seconds: int, now_us: int) -> list[ev.AnyEvent]:
     turn = now_us // (seconds * _SECOND_US)
     stops: list[Job] = []
     goes: list[Job] = []
-    for jobs in _groups(cluster).values():
+    for jobs in _crowds(cluster):
         if len(jobs) == 1 and jobs[0].state == JobState.RUNNING:
             continue
         runs = {job.job_id for job in having_turn(jobs, turn)}
@@ -57,18 +58,48 @@ def turns(cluster: Cluster, seconds: int, now_us: int) -> list[ev.AnyEvent]:
     return events
 
 
+def _crowds(cluster: Cluster) -> list[list[Job]]:
+    """Return the jobs that take turns with one another, in the order of their ids."""
+    return [crowd for jobs in _groups(cluster).values() for crowd in apart(jobs)]
+
+
+def apart(jobs: Iterable[Job]) -> list[list[Job]]:
+    """Return the jobs of one partition such that those in different lists share no cores.
+
+    Each list has turns of its own: how many there are elsewhere is no matter.
+    """
+    crowds: dict[int, list[Job]] = {}  # by number
+    crowd_of: dict[int, int] = {}  # the number, by job
+    on_node: dict[int, list[tuple[int, int]]] = {}  # cores and job
+    for job in jobs:
+        number = job.job_id
+        crowds[number], crowd_of[number] = [job], number
+        for node_id, cores in _cores(job).items():
+            held = on_node.setdefault(node_id, [])
+            for other in {crowd_of[job_id] for mask, job_id in held if mask & cores} - {number}:
+                crowd_of |= dict.fromkeys((one.job_id for one in crowds[other]), number)
+                crowds[number] = crowds.pop(other) + crowds[number]
+            held.append((cores, job.job_id))
+    for crowd in crowds.values():
+        crowd.sort(key=lambda job: job.job_id)
+    return [*crowds.values()]
+
+
 def _groups(cluster: Cluster) -> dict[str, list[Job]]:
-    """Return the jobs that take turns, by partition, in the order of their ids."""
+    """Return the jobs that take turns by partition, in the order of their ids."""
     groups: dict[str, list[Job]] = {}
     if not any(row_count(partition) > 1 for partition in cluster.partitions.values()):
         sliced = [job_id for job_id in cluster.suspended if _is_sliced(cluster.jobs[job_id])]
         if not sliced:
             return groups
-    others = _others(cluster)
+    others: dict[str, Row] = {}
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
-        if _is_sliced(job) and _collide(others, _cores(job)):
-            continue  # a job of another kind runs there, or is about to
+        if _is_sliced(job):
+            if job.partition not in others:
+                others[job.partition] = _others(cluster, job.partition)
+            if _collide(others[job.partition], _cores(job)):
+                continue  # a job of another kind runs there, or is about to
         if job.rows > 1 and not is_completing(job) and _takes_turns(cluster, job):
             groups.setdefault(job.partition, []).append(job)
     for jobs in groups.values():
@@ -76,12 +107,16 @@ def _groups(cluster: Cluster) -> dict[str, list[Job]]:
     return groups
 
 
-def _others(cluster: Cluster) -> Row:
-    """Return the cores of jobs that share with nobody, and those kept for jobs to come."""
+def _others(cluster: Cluster, partition: str) -> Row:
+    """Return the cores of jobs that share with none of a partition, and those kept for such.
+
+    A job that has preempted others may share cores, too, but with those of its own partition.
+    """
     used: Row = {}
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
-        if job.rows <= 1 and job_id not in cluster.suspended:
+        is_other = job.rows <= 1 or job.partition != partition
+        if is_other and job_id not in cluster.suspended:
             _add(used, _cores(job))
     for job_id in cluster.claims:
         _add(used, {alloc.node_id: int.from_bytes(alloc.cores, "little")
@@ -107,7 +142,7 @@ def having_turn(jobs: Iterable[Job], turn: int) -> list[Job]:
     """Return the jobs that run in a time slice: the row whose turn it is, and who fits beside it.
 
     Args:
-        jobs: of one partition; sorted into rows in this order.
+        jobs: that share cores; sorted into rows in this order.
     """
     rows: list[tuple[Row, list[Job]]] = []
     for job in jobs:

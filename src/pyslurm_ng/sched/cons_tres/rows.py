@@ -61,10 +61,9 @@ class Sharing:
             if item.tenant.sharing:
                 cpus = {alloc.node_id: alloc.cpus for alloc in item.nodes}
                 self._neighbours.add(item.tenant, cpus, 0)
-            victim = item.victim
-            if victim is None or (item.is_suspended and not victim.preemptor):
-                continue
-            self._count(victim.partition, victim.rows, item.nodes)
+            is_an_operators = item.victim is None or not item.victim.preemptor
+            if not (item.is_suspended and is_an_operators):
+                self._count(item.tenant.partition, item.rows, item.nodes)
 
     def _count(self, name: str, rows: int, nodes: tuple[NodeAlloc, ...]) -> None:
         if rows > 1:
