@@ -69,6 +69,23 @@ def test_settings_reach_the_scheduler(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(loose)["max_wait_s"] == 590
 
 
+def test_settings_may_be_in_included_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And are named there when they are wrong; lines of nodes are not looked at."""
+    trace, conf, more = (tmp_path / name for name in ("trace.swf", "slurm.conf", "more.conf"))
+    trace.write_text("\n".join(JOBS) + "\n")
+    conf.write_text("Include more.conf\nClusterName=c\n")
+    more.write_text("NodeName=x CPUs=none\nSchedulerType=sched/builtin\n")
+    words = ("--trace", str(trace), "--procs", "4", "--conf", str(conf), "--json")
+    _, out, _ = run(capsys, *words)
+    assert json.loads(out)["max_wait_s"] == 1180
+    more.write_text("MinJobAge=young\n")
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert f"{more}:1: MinJobAge: 'young' is not a number" in err
+
+
 def test_bad_input_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Broken lines with their numbers, jobs that cannot run, unknown keys: one line each."""
     trace = tmp_path / "trace.swf"

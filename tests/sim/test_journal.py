@@ -113,6 +113,23 @@ def test_a_bad_setting_is_named(
     assert capsys.readouterr().err == f"pyslurm-ng: error: {text}\n"
 
 
+def test_settings_replace_what_included_files_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines of nodes and partitions by name, others by key."""
+    state, conf, parts = (tmp_path / name for name in ("state", "slurm.conf", "parts.conf"))
+    record(state)
+    lines = CONF.splitlines(keepends=True)
+    conf.write_text("".join(lines[:-1]) + "Include parts.conf\n")
+    parts.write_text(lines[-1] + "SchedulerParameters=default_queue_depth=7 MaxArraySize=5\n")
+    words = ["sim", "--journal", str(state), "--conf", str(conf), "--json"]
+    partition = lines[-1].strip().replace("n[1-4]", "n[1-3]")
+    assert main([*words, "--set", partition, "--set", "maxarraysize=100"]) == 0
+    small = json.loads(capsys.readouterr().out)
+    assert main([*words, "--set", "MaxArraySize=100"]) == 0
+    assert small["jobs"] < json.loads(capsys.readouterr().out)["jobs"]
+
+
 def test_where_the_page_cannot_go_is_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.effective import EFFECTIVE_KEYS, NO_EFFECT
-from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
+from pyslurm_ng.conf.lexer import (
+    ConfError,
+    ConfErrors,
+    ConfText,
+    Entry,
+    parse_text,
+    parse_words,
+    read_conf,
+)
 from pyslurm_ng.conf.node_lines import (
     DownNodesConf,
     NodeConf,
@@ -157,7 +165,46 @@ def load_slurm_conf(path: str) -> SlurmConf:
 
 def read_slurm_conf(path: str) -> tuple[SlurmConf | None, list[ConfError]]:
     """Return the configuration, or None with all that is wrong with it."""
-    return _build(read_toml(path) if path.endswith(".toml") else read_conf(path))
+    return _build(read_lines(path))
+
+
+def read_lines(path: str) -> ConfText:
+    """Return the lines of a slurm.conf and what it includes, or of a slurm.toml."""
+    return read_toml(path) if path.endswith(".toml") else read_conf(path)
+
+
+def changed_slurm_conf(path: str, settings: Sequence[str], place: str) -> SlurmConf:
+    """Read a configuration with lines in the place of its own of the same key.
+
+    A line of nodes or partitions replaces the one of the same name, in whichever file.
+
+    Args:
+        place: what errors in `settings` name instead of a file.
+
+    Raises:
+        ConfErrors: with every problem found.
+    """
+    text = read_lines(path)
+    fresh = [parse_words(setting, place) for setting in settings]
+    found = [line for one in fresh for line in one.lines]
+    subjects = {subject for line in found for subject in _subjects(line)}
+    for number, entries in enumerate(text.lines):
+        pairs = zip(entries, _subjects(entries), strict=True)
+        text.lines[number] = [entry for entry, subject in pairs if subject not in subjects]
+    text.lines = [*filter(None, text.lines), *found]
+    text.errors += [error for one in fresh for error in one.errors]
+    conf, errors = _build(text)
+    if conf is None:
+        raise ConfErrors(errors)
+    return conf
+
+
+def _subjects(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """Return what each entry of a line is about: its key; in a line of nodes which nodes."""
+    first = entries[0].key.lower()
+    if first in _LINE_KINDS:
+        return [(first, entries[0].value.lower())] * len(entries)
+    return [(entry.key.lower(), "") for entry in entries]
 
 
 def parse_slurm_conf(text: str, path: str = "slurm.conf") -> SlurmConf:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import sys
 import zlib
 from pathlib import Path
@@ -14,7 +13,7 @@ import click
 
 from pyslurm_ng.conf.check import topologies_of
 from pyslurm_ng.conf.lexer import ConfErrors
-from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.conf.slurm_conf import SlurmConf, changed_slurm_conf, read_lines
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.journal.segment import JournalDamage, JournalError
@@ -28,8 +27,7 @@ from pyslurm_ng.sim.trace_run import TRACE_CONF, Outcome, TraceRun, trace_conf, 
 from pyslurm_ng.sim.workload import Trace, read_swf
 
 # Lines that describe a machine; the simulated one is as large as --procs says.
-_CONTINUED = re.compile(r"(?:[^\n]*\\\n)+[^\n]*")
-_MACHINE = ("nodename", "partitionname", "nodeset", "downnodes", "include")
+_MACHINE = ("nodename", "partitionname", "nodeset", "downnodes", "poweraction")
 _IDENTITY = ("clustername", "slurmctldhost", "authtype", "credtype")
 
 
@@ -193,32 +191,11 @@ def _configuration(
         if not settings:
             found = load_configuration(str(path.absolute()))
             return found.conf, found.topologies
-        wanted = [_of_line(_checked(setting)) for setting in settings]
-        # What they replace is left blank, so that errors name the file's own lines.
-        kept = [line if _of_line(line) not in wanted else "" for line in _lines(path)]
-        conf = parse_slurm_conf("\n".join([*kept, *settings]) + "\n", str(path))
+        conf = changed_slurm_conf(str(path), [_checked(one) for one in settings], "--set")
         return conf, topologies_of(conf, str(path.absolute().parent))
     except (BadConfiguration, ConfErrors) as problem:
         lines = getattr(problem, "lines", None) or [str(problem)]
-        last = len(kept) if settings else 0
-        said = [_said_of_settings(line, f"{path}:", last) for line in lines]
-        raise click.ClickException("\n".join(said)) from None
-    except OSError as problem:
-        raise click.ClickException(f"{path}: {problem.strerror}") from None
-
-
-def _said_of_settings(problem: str, start: str, last: int) -> str:
-    """Return an error text with `--set` in the place of a line behind the file's last."""
-    place, _, rest = problem.removeprefix(start).partition(":")
-    behind = problem.startswith(start) and place.isdigit() and int(place) > last > 0
-    return f"--set:{rest}" if behind else problem
-
-
-def _of_line(line: str) -> tuple[str, str]:
-    """Return what a line is about: its key, and for nodes and partitions which."""
-    key, _, value = line.partition("#")[0].strip().partition("=")
-    key = key.strip().lower()
-    return key, value.split()[0].lower() if key in _MACHINE and value.split() else ""
+        raise click.ClickException("\n".join(lines)) from None
 
 
 def _checked(setting: str) -> str:
@@ -234,29 +211,22 @@ def _settings(conf_path: Path | None, settings: tuple[str, ...]) -> dict[str, st
     Of a key given more than once the last counts.
     """
     lines: dict[str, tuple[str, str]] = {}
-    if conf_path is not None:
-        for number, raw in enumerate(_lines(conf_path), 1):
-            line = raw.partition("#")[0].strip()
-            key = line.partition("=")[0].strip().lower()
-            if line and key.split()[0] not in _MACHINE + _IDENTITY:
-                lines[key] = line, f"{conf_path}:{number}"
+    text = read_lines(str(conf_path)) if conf_path is not None else None
+    if text is not None and text.errors:
+        raise click.ClickException("\n".join(map(str, text.errors)))
+    for entries in text.lines if text is not None else ():
+        if entries[0].key.lower() in _MACHINE:
+            continue
+        for key, value, file, number in entries:
+            if key.lower() not in _IDENTITY:
+                lines[key.lower()] = f'{key}="{value}"', f"{file}:{number}"
     for setting in settings:
         key = _checked(setting).partition("=")[0]
         if key.strip().lower() in _MACHINE:
-            text = f"{key.strip()}: the machine follows from --procs"
-            raise click.BadParameter(text, param_hint="--set")
+            told = f"{key.strip()}: the machine follows from --procs"
+            raise click.BadParameter(told, param_hint="--set")
         lines[key.strip().lower()] = setting, "--set"
     return dict(lines.values())
-
-
-def _lines(path: Path) -> list[str]:
-    """Return a file's lines, those that go on joined; blank ones keep the numbers of the rest."""
-    return _CONTINUED.sub(_joined, path.read_text(errors="replace")).splitlines()
-
-
-def _joined(found: re.Match[str]) -> str:
-    whole = found.group()
-    return whole.replace("\\\n", " ") + "\n" * whole.count("\\\n")
 
 
 def _read(path: str) -> Trace:
