@@ -85,6 +85,7 @@ class Database:
                     )
 
     def close(self) -> None:
+        """Let go of all connections."""
         self.engine.dispose()
 
     @contextlib.contextmanager
@@ -186,6 +187,7 @@ def mysql_url(
 
 
 def sqlite_url(path: str) -> sa.URL:
+    """Return where a file of SQLite is, as SQLAlchemy wants it."""
     return sa.URL.create("sqlite", database=path)
 
 

@@ -25,10 +25,12 @@ DIRECTORY_OPTION = click.option(
 
 
 def host_cpus() -> int:
+    """Return how many CPUs this host has."""
     return os.cpu_count() or 1
 
 
 def host_memory_mib() -> int:
+    """Return how much memory this host has."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 

@@ -47,6 +47,7 @@ def numbers(first: int, count: int) -> str:
 
 
 def node_names(count: int) -> list[str]:
+    """Return the names of a cluster's nodes: n1, n2 and so on."""
     return [f"n{number}" for number in range(1, count + 1)]
 
 

@@ -24,30 +24,37 @@ class Layout:
 
     @property
     def etc(self) -> Path:
+        """Configuration files."""
         return self.directory / "etc"
 
     @property
     def slurm_conf(self) -> Path:
+        """The configuration that all programs read."""
         return self.etc / "slurm.conf"
 
     @property
     def log(self) -> Path:
+        """A log file for each daemon."""
         return self.directory / "log"
 
     @property
     def state(self) -> Path:
+        """StateSaveLocation, and the accounting database."""
         return self.directory / "state"
 
     @property
     def spool(self) -> Path:
+        """A SlurmdSpoolDir for each node."""
         return self.directory / "spool"
 
     @property
     def devices(self) -> Path:
+        """Files that stand for GPUs."""
         return self.directory / "dev"
 
     @property
     def env_file(self) -> Path:
+        """What a shell sources to use the cluster."""
         return self.directory / "env.sh"
 
     @property

@@ -47,6 +47,11 @@ def program_directories() -> list[Path]:
 
 
 def find_program(name: str, directories: Iterable[Path]) -> Path:
+    """Return where a program is.
+
+    Raises:
+        StartFailed: in none of the directories.
+    """
     for directory in directories:
         if os.access(directory / name, os.X_OK):
             return directory / name
@@ -175,6 +180,7 @@ def end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]
 
 
 def kill(processes: list[psutil.Process], limit_s: float = 5.0) -> None:
+    """End processes at once and wait until they are gone, `limit_s` at most."""
     for process in processes:
         try:
             process.kill()

@@ -176,6 +176,7 @@ def _cpus(job: "Row") -> int:
 
 
 def planned_s(job: "Row", context: Context) -> int:
+    """Return how long a job was, or has been, eligible before it started: seconds."""
     if not job["eligible_us"]:
         return 0
     until: int = job["start_us"] or job["end_us"] or context.now_us

@@ -124,6 +124,7 @@ def _moment(text: str, now_s: int) -> int:
 
 
 def jobs_of(text: str) -> "list[list[int]]":
+    """Return what --jobs names: job id, task, component and step of each; -1 for any."""
     from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 
     found: list[list[int]] = []

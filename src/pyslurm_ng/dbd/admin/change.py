@@ -38,10 +38,12 @@ class Actor:
 
     @property
     def is_operator(self) -> bool:
+        """Return whether the user may do what operators may."""
         return self.level >= OPERATOR
 
     @property
     def is_administrator(self) -> bool:
+        """Return whether the user may do everything."""
         return self.level >= ADMINISTRATOR
 
 
@@ -101,9 +103,11 @@ class Change:
         return [(known[name], name) for name in (wanted or known)]
 
     def tree(self, cluster_id: int) -> Tree:
+        """Return the associations of a cluster as they are in this transaction."""
         return Tree(self.connection, cluster_id)
 
     def qos_ids(self) -> dict[str, int]:
+        """Return the QOS there are, by name."""
         table = schema.qos
         rows = self.connection.execute(
             sa.select(table.c.name, table.c.id).where(table.c.is_deleted == 0)

@@ -13,6 +13,7 @@ from pyslurm_ng.sched.request.need import Need
 
 
 def count_free(node: FreeNode, name: str, kind: str) -> int:
+    """Return how many devices of a name, and of a type unless that is empty, are free."""
     return sum(count for _, count, _ in free_devices(node, name, kind))
 
 
