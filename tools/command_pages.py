@@ -1,4 +1,4 @@
-"""The manual pages of commands and daemons."""
+"""The manual pages of commands."""
 
 from __future__ import annotations
 
@@ -138,62 +138,6 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     ),
 }  # fmt: skip
 
-DAEMONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]] = {
-    "slurmctld": (
-        "the controller",
-        "[options]",
-        (
-            "Keeps the cluster's state, schedules jobs, and answers commands. It goes to the "
-            "background and returns to the shell once it can be talked to; an error in the "
-            "configuration ends it with file, line and what is allowed.",
-            "Every change is in a journal in StateSaveLocation, synced, before anybody hears of "
-            "it. SIGTERM ends it in an orderly way, SIGHUP reads the configuration again.",
-        ),
-        (
-            ("-D", "Stay in the foreground and log to standard error, too."),
-            ("-f file", "Configuration file, instead of SLURM_CONF or the built-in place."),
-            ("-c", "Forget the saved state, jobs included."),
-            ("-i", "Start although saved state is damaged, with what can be read of it."),
-            ("-L file", "Log file."),
-            ("-v", "Log more; repeat for still more."),
-            ("--check", "Validate the configuration, print all errors, and end."),
-            ("-V", "Print the version."),
-        ),
-    ),
-    "slurmd": (
-        "the node daemon",
-        "[options]",
-        (
-            "Runs on each node: registers it, launches and ends jobs. Each job step has a "
-            "supervisor of its own that survives a restart of slurmd.",
-        ),
-        (
-            ("-D", "Stay in the foreground."),
-            ("-N name", "Act as this node; several may run on one host."),
-            ("-f file", "Configuration file."),
-            ("-c", "Forget what is in SlurmdSpoolDir."),
-            ("-C", "Print this host's hardware as a line for slurm.conf, and end."),
-            ("-L file", "Log file."),
-            ("-v", "Log more."),
-            ("-V", "Print the version."),
-        ),
-    ),
-    "slurmdbd": (
-        "the accounting daemon",
-        "[options]",
-        (
-            "Turns the controller's journal into rows of a database, each batch with its place in "
-            "the journal in one transaction: stopped for hours, it goes on where it was.",
-        ),
-        (
-            ("-D", "Stay in the foreground."),
-            ("-f file", "slurmdbd.conf to read; without any, records go to an SQLite file."),
-            ("-v", "Log more."),
-            ("-V", "Print the version."),
-        ),
-    ),
-}
-
 
 def option_tag(option: dict[str, Any]) -> str:
     short = f"-{option['short']}, " if option.get("short") else ""
@@ -248,43 +192,6 @@ def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:
         page.item(f"{name}{arguments}{behind}", sentence(entry.get("help", "")))
 
 
-def daemon_page(name: str) -> Page:
-    summary, synopsis, paragraphs, options = DAEMONS[name]
-    page = Page(name, 8, __version__, summary)
-    page.heading("SYNOPSIS")
-    page.synopsis(name, synopsis)
-    page.heading("DESCRIPTION")
-    for paragraph in paragraphs:
-        page.paragraph(paragraph)
-    page.heading("OPTIONS")
-    for tag, text in options:
-        page.item(tag, text)
-    page.heading("SEE ALSO")
-    page.paragraph("slurm.conf(5), scontrol(1), sdiag(1)")
-    return page
-
-
-def management_page() -> Page:
-    """The page of `pyslurm-ng`, from the help texts of its options."""
-    import click
-
-    from pyslurm_ng.up.__main__ import commands
-
-    page = Page("pyslurm-ng", 1, __version__, "run whole clusters on this host")
-    page.heading("SYNOPSIS")
-    page.synopsis("pyslurm-ng", "up|status|down [options]")
-    for name, command in sorted(commands.commands.items()):
-        page.heading(name.upper())
-        page.paragraph(command.help or "")
-        for option in command.params:
-            assert isinstance(option, click.Option)
-            page.item(", ".join(option.opts), option.help or "")
-    return page
-
-
 def pages() -> dict[str, Page]:
     """Return the pages by file name; only of commands that are there."""
-    found = {f"{name}.1": command_page(name) for name in TEXTS if (CLI / f"{name}.py").exists()}
-    found |= {f"{name}.8": daemon_page(name) for name in DAEMONS}
-    found["pyslurm-ng.1"] = management_page()
-    return found
+    return {f"{name}.1": command_page(name) for name in TEXTS if (CLI / f"{name}.py").exists()}

@@ -37,6 +37,7 @@ OVERVIEW = {
     "slurm.conf": "configuration of the cluster",
     "gres.conf": "generic resources of the nodes",
     "topology.conf": "how the nodes are connected",
+    "topology.yaml": "several topologies, of which partitions choose",
     "cgroup.conf": "control groups of jobs",
     "slurmdbd.conf": "configuration of the accounting daemon",
 }
@@ -113,12 +114,46 @@ def plain(name: str, table: Iterable[Key], more: str = "") -> Page:
     return page
 
 
+def topology_yaml() -> Page:
+    """Return the page of topology.yaml; `conf.topology_yaml` reads these keys."""
+    page = Page("topology.yaml", 5, __version__, OVERVIEW["topology.yaml"])
+    page.heading("DESCRIPTION")
+    page.paragraph(
+        "A list of topologies in YAML, beside slurm.conf; where it is there, TopologyPlugin and "
+        "topology.conf do not count. A partition has the topology that its Topology= names, else "
+        "the one with cluster_default. What is unknown or not allowed keeps slurmctld from "
+        "starting, and is named with file and line."
+    )
+    page.heading("KEYS")
+    for tag, text in (
+        ("topology", "Its name."),
+        ("cluster_default", "true for at most one of them: that of partitions that name none."),
+        ("flat", "true: nodes are all alike."),
+        ("tree", "switches: a list of maps with switch (a name) and children (switches) or nodes."),
+        ("block", "block_sizes: node counts, the smallest first; blocks: a list of maps with "
+         "block (a name) and nodes."),
+    ):  # fmt: skip
+        page.item(tag, text)
+    page.heading("EXAMPLE")
+    page.example(
+        "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n"
+        '      - {switch: leaf1, nodes: "n[1-32]"}\n      - {switch: leaf2, nodes: "n[33-64]"}\n'
+        '      - {switch: spine, children: "leaf[1-2]"}\n'
+        "- topology: nvlink\n  block:\n    block_sizes: [16, 32]\n    blocks:\n"
+        '      - {block: rack1, nodes: "n[1-16]"}\n      - {block: rack2, nodes: "n[17-32]"}'
+    )
+    page.heading("SEE ALSO")
+    page.paragraph("topology.conf(5), slurm.conf(5), scontrol(1): scontrol show topoconf")
+    return page
+
+
 def pages() -> dict[str, Page]:
     """Return the pages by file name."""
     return {
         "slurm.conf.5": slurm_conf(),
         "gres.conf.5": plain("gres.conf", keys.GRES, "It lies beside slurm.conf."),
         "topology.conf.5": plain("topology.conf", keys.TOPOLOGY, "It lies beside slurm.conf."),
+        "topology.yaml.5": topology_yaml(),
         "cgroup.conf.5": plain("cgroup.conf", keys.CGROUP, "It lies beside slurm.conf."),
         "slurmdbd.conf.5": plain(
             "slurmdbd.conf",

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import command_pages
 import conf_pages
+import daemon_pages
 
 
 def main(arguments: list[str]) -> None:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_man.py DIRECTORY")
-    for name, page in {**conf_pages.pages(), **command_pages.pages()}.items():
+    pages = {**conf_pages.pages(), **command_pages.pages(), **daemon_pages.pages()}
+    for name, page in pages.items():
         place = Path(arguments[0]) / f"man{name[-1]}" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(page.text())

@@ -15,6 +15,9 @@ import pytest
 from pyslurm_ng.cli.submit import options
 from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
 from pyslurm_ng.conf.tables import keys
+from pyslurm_ng.ctld import __main__ as ctld
+from pyslurm_ng.d import __main__ as d
+from pyslurm_ng.dbd import options as dbd
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = ROOT / "src" / "pyslurm_ng" / "cli"
@@ -54,6 +57,21 @@ def test_each_command_has_a_page(pages: dict[str, str]) -> None:
     facts = json.loads((ROOT / "tools" / "facts" / "commands.json").read_text())
     wanted = {f"{name}.1" for name in facts if (CLI / f"{name}.py").exists()}
     assert wanted | {"pyslurm-ng.1", "slurmctld.8", "slurmd.8", "slurmdbd.8"} <= pages.keys()
+
+
+@pytest.mark.parametrize("usage", [ctld.USAGE, d.USAGE, dbd.USAGE])
+def test_pages_of_daemons_have_all_their_options(pages: dict[str, str], usage: str) -> None:
+    """What `slurmd -h` knows, the manual page knows."""
+    page = plain(pages[f"{usage.split()[1]}.8"])
+    options = re.findall(r"^  (-.*?)  ", usage, re.MULTILINE)
+    assert len(options) > 5
+    assert not [option for option in options if f"\\fB{option}\\fR" not in page]
+
+
+def test_the_management_command_tells_of_all_its_verbs(pages: dict[str, str]) -> None:
+    """The simulator is loaded on demand, and is one of them."""
+    headings = set(re.findall(r"^\.SH (.*)$", pages["pyslurm-ng.1"], re.MULTILINE))
+    assert {"UP", "DOWN", "STATUS", "SIM"} <= headings
 
 
 def test_each_key_is_described(pages: dict[str, str]) -> None:

@@ -21,14 +21,14 @@ from pyslurm_ng.dbd.database import mysql_url, sqlite_url
 
 USAGE = """\
 Usage: slurmdbd [OPTIONS]
-  -D              Run daemon in foreground, with logging copied to stdout.
-  -f FILE         Read configuration from the named slurmdbd.conf.
-  -h              Print this help message and exit.
-  -n VALUE        Run the daemon at the specified nice value.
-  -s              Change working directory to LogFile dirname or /var/tmp/.
-  -u              Print the schema versions of the database and of this slurmdbd, and exit.
-  -v              Verbose mode. Multiple -v's increase verbosity.
-  -V              Print version information and exit.
+  -D              Run in the foreground.
+  -f FILE         Read configuration from FILE instead of slurmdbd.conf beside slurm.conf.
+  -h, --help      Print this help message.
+  -n VALUE        Run at this niceness.
+  -s              Change working directory to that of the log, or to /var/tmp.
+  -u              Print the schema versions of the database and of this slurmdbd, and end.
+  -v              Log more; may be repeated.
+  -V, --version   Print version information and end.
 """
 
 _SLURM_CONF_KEYS = (
