@@ -17,7 +17,7 @@ import msgspec
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
-from pyslurm_ng.ctld.queries.misc import show_diagnostics
+from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.routes import QUERIES, RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision

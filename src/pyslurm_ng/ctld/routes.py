@@ -14,9 +14,10 @@ from msgspec import Struct
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.queries.jobs import show_jobs, show_steps
-from pyslurm_ng.ctld.queries.misc import show_licenses, show_reservations
+from pyslurm_ng.ctld.queries.licenses import show_licenses
 from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.queries.priority import show_priorities
+from pyslurm_ng.ctld.queries.reservations import show_reservations
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision

@@ -16,7 +16,8 @@ from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.queries import jobs, misc
+from pyslurm_ng.ctld.queries import jobs
+from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -214,7 +215,7 @@ class Service:
         names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}
         self._soft.clock_latency_us = latency_us()
         asked = partial(
-            misc.show_diagnostics,
+            show_diagnostics,
             self._writer.cluster,
             self._soft,
             self.configuration.conf,

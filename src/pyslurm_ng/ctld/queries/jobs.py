@@ -11,6 +11,7 @@ from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld import job_filter
+from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.queries.job_fields import (
     BRIEF,
     DETAIL,
@@ -21,7 +22,6 @@ from pyslurm_ng.ctld.queries.job_fields import (
     soft_values,
 )
 from pyslurm_ng.ctld.queries.records import RecordCache, array_head, elements
-from pyslurm_ng.ctld.queries.views import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster

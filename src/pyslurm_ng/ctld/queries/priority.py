@@ -8,7 +8,7 @@ import msgspec
 
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld import job_filter
-from pyslurm_ng.ctld.queries.views import Audience
+from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.job_records import Waiting

@@ -1,0 +1,127 @@
+"""Reservations as records; PrivateData hides those of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
+from pyslurm_ng.ctld.queries.records import array_head, elements
+from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.reservation import Reservation
+from pyslurm_ng.sched.reservation.reserved import may_use
+from pyslurm_ng.wire.query_messages import Records, ShowReservations
+
+if TYPE_CHECKING:
+    from pyslurm_ng.conf.slurm_conf import SlurmConf
+    from pyslurm_ng.ctld.rules.context import Caller
+
+RESERVATION_FIELDS = [
+    "name",
+    "start_us",
+    "end_us",
+    "nodes",
+    "node_count",
+    "core_count",
+    "features",
+    "partition",
+    "flags",
+    "tres",
+    "users",
+    "groups",
+    "accounts",
+    "qos",
+    "licenses",
+    "max_start_delay_s",
+    "comment",
+    "purge_s",
+    "core_ids",  # of nodes held in part: "n1 0-3;n2 5,7"
+    "allowed_partitions",
+    "burst_buffer",
+]
+
+
+def show_reservations(
+    cluster: Cluster,
+    soft: Soft,
+    conf: SlurmConf,
+    request: ShowReservations,
+    caller: Caller,
+    now_us: int,
+) -> Records | Reject:
+    """Return reservations in order of creation; PrivateData hides those of others."""
+    words = {word.lower() for word in conf.private_data}
+    is_private = "reservations" in words and not caller.is_operator
+    packed = []
+    for item in cluster.reservations.values():
+        if request.name and item.name != request.name:
+            continue
+        if is_private and not _concerns(cluster, item, caller):
+            continue
+        nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
+        cores, cpus = cores_and_cpus(cluster, item)
+        values = (
+            item.name,
+            item.start_us,
+            item.end_us,
+            hostlist.fold([node.spec.name for node in nodes]),
+            len(nodes),
+            cores,
+            item.features,
+            item.partition,
+            ",".join(item.flags),
+            item.tres or format_tres({"cpu": cpus, **_devices(item)}),
+            ",".join(item.users),
+            ",".join(item.groups),
+            ",".join(item.accounts),
+            ",".join(item.qos),
+            item.licenses,
+            item.max_start_delay_s,
+            item.comment,
+            item.purge_s,
+            _core_ids(cluster, item),
+            ",".join(item.allowed_partitions),
+            item.burst_buffer,
+        )
+        packed.append(array_head(len(values)) + elements(values))
+    return Records(
+        now_us=now_us,
+        fields=RESERVATION_FIELDS,
+        records=b"".join(packed),
+        cluster_name=cluster.cluster_name,
+        last_update_us=cluster.time_us,
+    )
+
+
+def _core_ids(cluster: Cluster, item: Reservation) -> str:
+    """Return the cores of each node that a reservation holds in part."""
+    return ";".join(
+        f"{node.spec.name} {ids_of_mask(mask)}"
+        for node_id, mask in zip(item.node_ids, item.core_masks, strict=False)
+        if mask and (node := cluster.nodes[node_id]) is not None
+    )
+
+
+def _devices(item: Reservation) -> dict[str, int]:
+    """Return how many devices a reservation holds, by name and by name and type."""
+    found: dict[str, int] = {}
+    for held in (held for of_node in item.gres for held in of_node):
+        keys = [f"gres/{held.name}", f"gres/{held.name}:{held.type}"][: 2 if held.type else 1]
+        for key in keys:
+            found[key] = found.get(key, 0) + held.count
+    return found
+
+
+def _concerns(cluster: Cluster, item: Reservation, caller: Caller) -> bool:
+    """Return whether a user may use a reservation with one of its accounts and QOS."""
+    groups = (*caller.groups, caller.group_name)
+    own = [assoc for assoc in cluster.assocs.values() if assoc.user == caller.user_name]
+    standings = [(assoc.account, qos) for assoc in own for qos in assoc.qos or ("",)]
+    return any(
+        may_use(item, caller.user_name, account, qos, groups)
+        for account, qos in standings or [("", "")]
+    )
