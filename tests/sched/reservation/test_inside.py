@@ -219,3 +219,18 @@ def test_partitions_may_be_denied_and_edited() -> None:
     )
     by_partition = here.make("t", nodes="n2", users="", allowedpartitions="late")
     assert by_partition.users == ()
+
+
+@pytest.mark.parametrize("flags", ["", "OVERLAP"])
+def test_parts_of_a_node_that_several_reservations_keep_count_once(flags: str) -> None:
+    """Inside one of them the other is hidden with all the rest; outside, what both have is one."""
+    here = Room(plan=Planner())
+    begin_us = here.now_us + HOUR_US
+    here.make("r", nodes="n1", corecnt=8, starttime=begin_us, duration=120, flags="OVERLAP")
+    here.make("s", nodes="n1", corecnt=8, starttime=begin_us, duration=120, flags=flags)
+    alone = {"nodes_min": 1, "nodes_max": 1, "node_list": "n1", "time_limit_min": 100}
+    inside = here.job(reservation="r", ntasks=8, **alone)
+    full = here.job(reservation="s", ntasks=8, **alone)
+    plan = here.run_pass()
+    assert plan.expected_start_us[inside.job_id] == begin_us
+    assert plan.expected_start_us[full.job_id] == begin_us

@@ -10,10 +10,12 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import pairwise
 
 from pyslurm_ng._select import NEVER, Grid, holding
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.model.reservation import NodePart, part_of
+from pyslurm_ng.model.reservation import NOTHING, NodePart, part_of
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import TOPO, Tenant
@@ -100,7 +102,7 @@ class Timeline:
             end_us
             for closed in self._closed
             for node_id in closed.parts
-            for end_us, _ in self._holders(closed, node_id)
+            for end_us, _ in self._holders([closed], node_id)
             if end_us < closed.end_us
         }
         ends = {item.end_us for item in self._snapshot.running}
@@ -244,29 +246,35 @@ class Timeline:
     def _close_reserved(self) -> None:
         """Keep the nodes of reservations from jobs outside at their times."""
         hardware = self._hardware
+        in_part: dict[int, list[Closed]] = {}
         for closed in self._closed:
             for node_id in closed.node_ids:
                 place = hardware.position.get(node_id)
                 if place is not None and node_id in closed.parts:
-                    self._close_part(closed, node_id, place)
+                    in_part.setdefault(node_id, []).append(closed)
                 elif place is not None:
                     cpus = hardware.all_cpus(place)
                     self.grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
+        for node_id, several in in_part.items():
+            self._close_parts(several, node_id, hardware.position[node_id])
 
-    def _close_part(self, closed: Closed, node_id: int, place: int) -> None:
-        """Keep some of a node; for as long as jobs hold that it counts already."""
-        at_us = closed.begin_us
-        held = self._holders(closed, node_id)
-        ends = {end_us for end_us, _ in held if at_us < end_us < closed.end_us}
-        for until_us in sorted({*ends, closed.end_us}):
-            left = closed.parts[node_id]
+    def _close_parts(self, several: list[Closed], node_id: int, place: int) -> None:
+        """Keep some of a node; what several reservations or jobs hold at once counts once."""
+        held = self._holders(several, node_id)
+        times = {moment for one in several for moment in (one.begin_us, one.end_us)}
+        first_us, last_us = min(times), max(times)
+        times.update(end_us for end_us, _ in held if first_us < end_us < last_us)
+        for at_us, until_us in pairwise(sorted(times)):
+            left = NOTHING
+            for one in several:
+                if one.begin_us <= at_us and until_us <= one.end_us:
+                    left = left.joined(one.parts[node_id])
             for end_us, part in held:
                 if end_us >= until_us:
                     left = left.without(part)
             for resource, amount in self._amounts_of(left, node_id):
                 if amount:
                     self.grid.take(place, resource, amount, at_us, until_us)
-            at_us = until_us
 
     def _amounts_of(self, part: NodePart, node_id: int) -> list[tuple[int, int]]:
         """Return (resource, amount) of a part of a node."""
@@ -277,9 +285,10 @@ class Timeline:
             amounts += [(resource, mask.bit_count()) for resource in counting]
         return amounts
 
-    def _holders(self, closed: Closed, node_id: int) -> list[tuple[int, NodePart]]:
-        """Return until when jobs hold what of the part that is kept of a node."""
-        kept, soon_us = closed.parts[node_id], self._snapshot.now_us + SOON_US
+    def _holders(self, several: list[Closed], node_id: int) -> list[tuple[int, NodePart]]:
+        """Return until when jobs hold what of the parts that are kept of a node."""
+        kept = reduce(NodePart.joined, (one.parts[node_id] for one in several))
+        soon_us = self._snapshot.now_us + SOON_US
         return [
             (max(item.end_us, soon_us), part)
             for item in self._snapshot.running
