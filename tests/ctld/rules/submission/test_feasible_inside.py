@@ -36,6 +36,15 @@ def test_its_nodes_have_to_do(request_: dict[str, object], is_taken: bool) -> No
     assert taken(room, **request_) is is_taken
 
 
+def test_parts_of_nodes_have_to_do() -> None:
+    """Twelve cores in all, eight of them of one node."""
+    room = Room()
+    room.make(nodes="n[3-4]", corecnt="8,4")
+    assert taken(room, ntasks=12)
+    assert not taken(room, ntasks=13)
+    assert not taken(room, ntasks=9, nodes_min=1, nodes_max=1)
+
+
 @pytest.mark.parametrize("flags", ["FLEX", "ANY_NODES"])
 def test_jobs_of_some_may_run_elsewhere(flags: str) -> None:
     room = Room("Licenses=soft:1")

@@ -7,9 +7,11 @@ from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mi
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import Node, spec_as_found
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.reservation import NOTHING
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.cons_tres.fit import has_shape
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
+from pyslurm_ng.sched.cons_tres.hiding import hide
 from pyslurm_ng.sched.cons_tres.select import choose, place_of
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.request.features import suits
@@ -52,8 +54,7 @@ def feasible_inside(
 ) -> Reject | None:
     """Return why `request` can never run in the reservations it names, None if one would do.
 
-    Whole nodes are counted, however little of them is reserved. Unlike partitions, reservations
-    are not waited for to grow, as in Slurm.
+    Unlike partitions, reservations are not waited for to grow, as in Slurm.
     """
     if not request.reservation:
         return None
@@ -69,6 +70,10 @@ def feasible_inside(
             for node in cluster.nodes_of(sorted(inside - need.excluded_nodes))
             if _suits(request, need, node)
         ]
+        parts = reservation.parts()
+        for node in nodes:
+            if node.node_id in parts:
+                hide(node, parts[node.node_id], NOTHING)
         if need.required_nodes <= inside and choose(need, nodes, layout) is not None:
             return None
     return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
