@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from msgspec import Struct
 
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.journal.checkpoint import write_checkpoint
-from pyslurm_ng.journal.segment import SegmentHeader, SegmentReader, encode_frames, segment_path
+from pyslurm_ng.journal.segment import (
+    JournalError,
+    SegmentHeader,
+    SegmentReader,
+    encode_frames,
+    segment_path,
+)
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
@@ -75,6 +83,16 @@ def test_a_torn_tail_is_said_and_not_cut(tmp_path: Path) -> None:
     assert path.read_bytes() == whole[:-10]
 
 
+def _payloads() -> list[bytes]:
+    with TemporaryDirectory() as place:
+        path = next((record(Path(place) / "state") / "journal").iterdir())
+        with SegmentReader(path) as reader:
+            return [bytes(frame.payload) for frame in reader]
+
+
+PAYLOADS = _payloads()
+
+
 def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No journal, a newer version, contradicting options."""
     conf, empty = tmp_path / "slurm.conf", tmp_path / "empty"
@@ -94,6 +112,39 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["sim", "--journal", str(empty), "--conf", str(conf)]) == 2
     error = capsys.readouterr().err
     assert error.endswith("damaged at offset 0: this is not a journal segment\n")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_story_that_cannot_be_is_one_line(data: st.DataObject) -> None:
+    """Records that are lost, repeated, out of order or spoilt: refused by number, or replayed."""
+    payloads = list(PAYLOADS)
+    places = st.integers(1, len(payloads) - 1)
+    at, other = data.draw(places), data.draw(places)
+    match data.draw(st.sampled_from(["drop", "swap", "repeat", "spoil"])):
+        case "drop":
+            del payloads[at]
+        case "swap":
+            payloads[at], payloads[other] = payloads[other], payloads[at]
+        case "repeat":
+            payloads.insert(at, payloads[other])
+        case _:
+            spoilt = bytearray(payloads[at])
+            spoilt[data.draw(st.integers(0, len(spoilt) - 1))] = data.draw(st.integers(0, 255))
+            payloads[at] = bytes(spoilt)
+    with TemporaryDirectory() as place:
+        directory = Path(place)
+        header = SegmentHeader(b"k" * 16, 1, 1, 0)
+        pieces, _ = encode_frames(header.journal_id, header.position, 0, payloads)
+        segment_path(directory, 1, 1).write_bytes(header.encode() + b"".join(pieces))
+        try:
+            recording = read_recording(directory)
+        except JournalError as error:
+            refusal = str(error)
+        else:
+            refusal = ""
+            JournalRun(recording, parse_slurm_conf(CONF), Planner()).run()
+    assert not refusal or refusal.startswith("record ")
 
 
 @pytest.mark.parametrize(("setting", "text"), [
@@ -180,6 +231,32 @@ def starts(run: JournalRun) -> dict[int, float]:
 
 def simple(minute: int, user: str, nodes: int, limit: int, run: int, **more: str) -> PastJob:
     return (minute, user, nodes, limit, run, dict(more))
+
+
+def test_jobs_that_wait_for_years_cost_no_time(tmp_path: Path) -> None:
+    """One waits for a partition to come up, one for its begin time, one for a node."""
+    year_min = 365 * 1440
+    begin_us = BEGIN_US + 5 * year_min * MINUTE_US
+    jobs = [
+        simple(0, "ann", 1, 30, 20, partition="late"),
+        simple(1, "bob", 1, 30, 20),
+        simple(2, "cay", 4, 30, 20),
+    ]
+    deeds: list[tuple[float, Struct]] = [
+        (0, UpdateNodes(bytes(16), "n2", {"state": "DOWN", "reason": "disk"})),
+        (1, UpdateJob(bytes(16), {"starttime": str(begin_us // 1_000_000)}, ["2"])),
+        (8 * year_min, UpdateNodes(bytes(16), "n2", {"state": "RESUME"})),
+        (9 * year_min, UpdatePartition(bytes(16), "late", {"state": "UP"})),
+    ]
+    conf_text = CONF + "PartitionName=late Nodes=n1 State=DOWN MaxTime=INFINITE\n"
+    conf_text = conf_text.replace("sched/builtin", "sched/backfill")
+    state = record(tmp_path / "state", conf_text=conf_text, jobs=jobs, deeds=deeds)
+    recording = read_recording(state)
+    run = JournalRun(recording, parse_slurm_conf(conf_text), Planner())
+    run.run()
+    assert run.runs == recording.runs and len(run.runs) == 3
+    assert starts(run)[3] >= 8 * year_min and starts(run)[1] == 9 * year_min
+    assert run.world.actions_run < 2000
 
 
 def test_what_administrators_did_is_done_again(tmp_path: Path) -> None:

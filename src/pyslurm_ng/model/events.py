@@ -523,4 +523,7 @@ def decode_batch(payload: bytes) -> list[AnyEvent]:
     Raises:
         msgspec.ValidationError: the payload is of another version or damaged.
     """
-    return _decoder.decode(payload)
+    try:
+        return _decoder.decode(payload)
+    except UnicodeDecodeError as error:
+        raise msgspec.ValidationError(str(error)) from None

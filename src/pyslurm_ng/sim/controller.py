@@ -144,12 +144,21 @@ class SimController:
         self.writer.record(reservation_due.due(self.cluster, self.conf, now_us, UTC))
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no job runs or waits, so that time changes only reservations and nodes."""
-        return not self.cluster.active and not self.cluster.pending
+    def is_still(self) -> bool:
+        """Whether nothing runs, and all that waits does so for something that has its moment."""
+        cluster = self.cluster
+        if cluster.active or cluster.with_deadline:
+            return False
+        if cluster.pending and self.conf.priority_usage_reset_period != "NONE":
+            return False
+        return not any(
+            term.delay_min
+            for job_id in cluster.ineligible
+            for term in cluster.jobs[job_id].dependencies
+        )
 
     def next_change_us(self) -> int:
-        """Return when time changes a reservation or a node next, or FAR_US."""
+        """Return when time changes a reservation, a node or a waiting job next, or FAR_US."""
         cluster = self.cluster
         moments = [FAR_US]
         for item in cluster.reservations.values():
@@ -159,6 +168,7 @@ class SimController:
             if item.idle_since_us:
                 moments.append(item.idle_since_us + item.purge_s * 1_000_000)
         moments += [node.resume_after_us for node in cluster.nodes_of(timers.resuming(cluster))]
+        moments += [cluster.jobs[job_id].begin_us for job_id in cluster.ineligible]
         now_us = self.world.now_us
         return min(moment for moment in moments if moment > now_us)
 

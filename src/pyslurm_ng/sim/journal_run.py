@@ -191,14 +191,14 @@ class JournalRun:
     def _idle_until_us(self) -> int:
         """Return until when nothing will happen, 0 while jobs run or wait."""
         actions, controller = self.recording.actions, self.controller
-        if not controller.is_idle or self._next >= len(actions):
+        if not controller.is_still or self._next >= len(actions):
             return 0
         return min(controller.next_change_us(), actions[self._next].time_us)
 
     def _step(self) -> None:
         """Do all that is due now and wake up for the next."""
         actions = self.recording.actions
-        if self.controller.is_idle:
+        if self.controller.is_still:
             self.controller.tick()  # what has become due in the meantime comes first
         while self._next < len(actions):
             action = actions[self._next]

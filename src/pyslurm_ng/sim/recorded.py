@@ -178,11 +178,11 @@ class _Reader:
         for event in events:
             found.begin_us = found.begin_us or event.time_us
             found.end_us = max(found.end_us, event.time_us)
-            if isinstance(event, ev.JobSubmitted) and event.het_job_id:
-                het.setdefault(event.het_job_id, []).append(event)
-            else:
-                self._before(event)
             try:
+                if isinstance(event, ev.JobSubmitted) and event.het_job_id:
+                    het.setdefault(event.het_job_id, []).append(event)
+                else:
+                    self._before(event)
                 apply(self._cluster, event)
             except (AssertionError, KeyError, IndexError, ValueError) as error:
                 raise JournalError(
