@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.daemons.live import BIN, LiveCluster, missing_programs
 
 USERS = ("nobody", "games")
 
 
-def why_not_as_others() -> str:
+def _why_not() -> str:
     """Return why commands cannot be run as two ordinary users here; "" when they can."""
     missing = missing_programs()
     if missing:
@@ -34,6 +36,15 @@ def why_not_as_others() -> str:
     except OSError as error:
         return f"setpriv: {error.strerror}"
     return f"other users may not enter {BIN}" if done.returncode else ""
+
+
+_REASON = _why_not()
+AS_OTHERS = [
+    pytest.mark.daemons,
+    pytest.mark.root,
+    pytest.mark.skipif(bool(_REASON), reason=_REASON),
+]
+"""Marks of the modules whose tests act as two ordinary users."""
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemons.faults import (
+    AS_OTHERS,
     accounted,
     is_running,
     kill,
@@ -22,16 +23,10 @@ from tests.daemons.faults import (
     start_daemon,
     tracebacks,
     wait_for_text,
-    why_not_as_others,
 )
 from tests.daemons.live import LiveCluster, start
 
-REASON = why_not_as_others()
-pytestmark = [
-    pytest.mark.daemons,
-    pytest.mark.root,
-    pytest.mark.skipif(bool(REASON), reason=REASON),
-]
+pytestmark = AS_OTHERS
 SUBMITTERS = 3
 
 

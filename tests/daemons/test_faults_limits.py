@@ -11,22 +11,17 @@ import pytest
 
 from pyslurm_ng.d.host import cgroup
 from tests.daemons.faults import (
+    AS_OTHERS,
     accounted,
     as_user,
     open_directory,
     submit_as,
     tracebacks,
     wait_for_text,
-    why_not_as_others,
 )
 from tests.daemons.live import LiveCluster, start
 
-REASON = why_not_as_others()
-pytestmark = [
-    pytest.mark.daemons,
-    pytest.mark.root,
-    pytest.mark.skipif(bool(REASON), reason=REASON),
-]
+pytestmark = AS_OTHERS
 HOOK = """#!/bin/bash
 what=$(cat {directory}/{name}.do 2>/dev/null)
 echo {name} $SLURM_JOB_ID >> {directory}/hooks

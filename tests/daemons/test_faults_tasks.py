@@ -12,22 +12,17 @@ from pathlib import Path
 import pytest
 
 from tests.daemons.faults import (
+    AS_OTHERS,
     accounted,
     as_user,
     open_directory,
     submit_as,
     tracebacks,
     wait_for_text,
-    why_not_as_others,
 )
 from tests.daemons.live import LiveCluster, start
 
-REASON = why_not_as_others()
-pytestmark = [
-    pytest.mark.daemons,
-    pytest.mark.root,
-    pytest.mark.skipif(bool(REASON), reason=REASON),
-]
+pytestmark = AS_OTHERS
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.faults import as_user, open_directory, submit_as, tracebacks, why_not_as_others
+from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, tracebacks
 from tests.daemons.live import LiveCluster, start
 
-REASON = why_not_as_others()
-pytestmark = [
-    pytest.mark.daemons,
-    pytest.mark.root,
-    pytest.mark.skipif(bool(REASON), reason=REASON),
-]
+pytestmark = AS_OTHERS
 OWNER, OTHER = "games", "nobody"
 
 SEND = """

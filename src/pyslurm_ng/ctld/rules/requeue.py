@@ -7,6 +7,7 @@ twice as long each time, and after MaxBatchRequeue of them are held for somebody
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int
@@ -45,36 +46,15 @@ def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobR
     # A special exit is a hold of its own kind, and shown as such.
     kept = flags & JobFlag.SPECIAL_EXIT or flags & JobFlag.REQUEUE_HOLD
     failures = job.launch_failures + 1 if flags & JobFlag.LAUNCH_FAILED else 0
+    held = partial(
+        ev.JobRequeued, time_us=now_us, job_id=job.job_id, attempt=attempt, begin_us=0, priority=0
+    )
     if kept and failures:
-        return ev.JobRequeued(
-            time_us=now_us,
-            job_id=job.job_id,
-            attempt=attempt,
-            begin_us=0,
-            reason=Reason.JobHeldAdmin,
-            reason_text="launch failed requeued held",
-            priority=0,
-        )
+        return held(reason=Reason.JobHeldAdmin, reason_text="launch failed requeued held")
     if kept:
-        return ev.JobRequeued(
-            time_us=now_us,
-            job_id=job.job_id,
-            attempt=attempt,
-            begin_us=0,
-            reason=Reason.JobHeldUser,
-            priority=0,
-            flags=kept,
-        )
+        return held(reason=Reason.JobHeldUser, flags=kept)
     if failures > rules.launches:
-        return ev.JobRequeued(
-            time_us=now_us,
-            job_id=job.job_id,
-            attempt=attempt,
-            begin_us=0,
-            reason=Reason.JobHoldMaxRequeue,
-            priority=0,
-            launch_failures=failures,
-        )
+        return held(reason=Reason.JobHoldMaxRequeue, launch_failures=failures)
     # The second more is Slurm's: a run never begins in the second in which the last one ended.
     delay_s = (rules.delay_s << min(max(0, failures - 1), _MOST_DOUBLINGS)) + 1
     begin_us = now_us + delay_s * _SECOND_US
