@@ -14,7 +14,7 @@ from pyslurm_ng.up.ports import free_row
 from pyslurm_ng.wire.client import Client
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Controller:

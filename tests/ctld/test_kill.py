@@ -53,7 +53,7 @@ class Submitter(threading.Thread):
                         },
                     )
                     marks[sequence] = mark
-                sequence, reply, _ = client.receive(20)
+                sequence, reply, _ = client.receive(60)
                 self.promised[int(reply["job_id"])] = marks.pop(sequence)
                 if len(self.promised) >= 20:
                     self.enough.set()
@@ -78,11 +78,11 @@ def one_round(controller: Controller, number: int, promised: dict[int, str]) -> 
     for submitter in submitters:
         submitter.start()
     for submitter in submitters:
-        assert submitter.enough.wait(30)
+        assert submitter.enough.wait(60)
     threading.Event().wait(random.Random(number).random() * 0.05)
     controller.kill()
     for submitter in submitters:
-        submitter.join(30)
+        submitter.join(60)
         reused = promised.keys() & submitter.promised.keys()
         assert not reused, f"job ids given twice: {sorted(reused)[:5]}"
         promised |= submitter.promised
