@@ -37,6 +37,9 @@ def untracked(list items):
     return items
 
 
+include "_numbers.pxi"
+
+
 cdef struct Place:
     # Where an entry belongs in the queue of a pass.
     int64_t leads
@@ -98,7 +101,7 @@ def taken_over(list waiting, list before, list known, prepare):
     return found
 
 
-def rank(list waiting, list moving, list prepared, dict priorities):
+def rank(list waiting, list moving, list prepared, NumbersKept priorities):
     """Return what makes the queue of a pass: entries in order, demands, jobs without any.
 
     An entry is what leads it in the queue, the job and its demand; entries that are led by the
@@ -134,10 +137,9 @@ def rank(list waiting, list moving, list prepared, dict priorities):
                 else:
                     priority = <int64_t>(<double>each[1] + <double>moving[index])
                     priority = min(MOST_PRIORITY, max(1, priority))
-                number = priority
-                if job_id not in priorities:
-                    priorities[job_id] = number
-                leads = each[0] - number
+                if not priorities.has(job_number):
+                    priorities.put(job_number, priority)
+                leads = each[0] - priority
                 count = len(entries)
                 if count == room:
                     room *= 2

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from pyslurm_ng.sched.numbers_by_job import NumbersByJob
 from pyslurm_ng.sched.plan import Plan
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
@@ -34,7 +35,9 @@ def test_passes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs in the queue, those that room was looked for, and stretches of the timeline."""
     reference = queue()
     for tested, waiting, slots in ((3, 4, 100), (1, 2, 300)):
-        plan = Plan(priorities=dict.fromkeys(range(waiting), 1), tested=tested, slots=slots)
+        plan = Plan(
+            priorities=NumbersByJob(dict.fromkeys(range(waiting), 1)), tested=tested, slots=slots
+        )
         reference.soft.planned(plan, {}, queue_length=waiting + 2, took_us=50, now_us=1)
     text = run_command(monkeypatch, reference, "root", ["sdiag"]).stdout
     backfill = text.partition("Backfilling stats")[2]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -15,9 +15,10 @@ from pyslurm_ng._select import first_of_each, places_used
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.numbers_by_job import NumbersByJob
 from pyslurm_ng.sched.request.sharing import NOBODY, Tenant
 
-_Value = TypeVar("_Value")
+_Table = TypeVar("_Table", bound=MutableMapping[int, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +185,8 @@ class Plan:
 
     starts: list[Start] = field(default_factory=list)
     waits: dict[int, Wait] = field(default_factory=dict)
-    priorities: dict[int, int] = field(default_factory=dict)
-    expected_start_us: dict[int, int] = field(default_factory=dict)
+    priorities: NumbersByJob = field(default_factory=NumbersByJob)
+    expected_start_us: NumbersByJob = field(default_factory=NumbersByJob)
     planned_nodes: PlannedNodes = field(default_factory=PlannedNodes)
     preemptions: list[Preemption] = field(default_factory=list)
     lost_claims: list[int] = field(default_factory=list)  # jobs whose claim is of no use any more
@@ -198,7 +199,7 @@ class Plan:
     def add(self, other: Plan) -> None:
         """Take over what another plan says of other jobs, or of the same ones second.
 
-        The other one is of no more use: the larger of two dicts is kept, not copied.
+        The other one is of no more use: the larger of two tables is kept, not copied.
         """
         self.starts += other.starts
         self.waits = _joined(self.waits, other.waits)
@@ -216,7 +217,7 @@ class Plan:
         self.slots += other.slots
 
 
-def _joined(first: dict[int, _Value], second: dict[int, _Value]) -> dict[int, _Value]:
+def _joined(first: _Table, second: _Table) -> _Table:
     """Return what is in either; of what is in both the first."""
     if len(first) < len(second):
         second.update(first)

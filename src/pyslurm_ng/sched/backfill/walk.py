@@ -167,7 +167,7 @@ class Walk(Giving):
             job_ids = [job.job_id for _, job, _ in placed]
             demands = [demand for _, _, demand in placed]
             waits = [behind[demand.partition.name] for demand in demands]
-            self.plan.expected_start_us.update(zip(job_ids, starts_us, strict=True))
+            self.plan.expected_start_us.put_all(job_ids, starts_us)
             self.plan.waits.update(zip(job_ids, waits, strict=True))
             self.room.promises.extend(job_ids, demands, starts_us)
             self.plan.tested += len(starts_us)
