@@ -158,10 +158,6 @@ def policy(conf: SlurmConf) -> Policy:
     )
 
 
-_BLOCK = {"CR_CORE_DEFAULT_DIST_BLOCK", "CR_CPU", "CR_CPU_MEMORY"}
-"""Words under which a node's cores are taken socket after socket; a plain CPU has no socket."""
-
-
 def selection(conf: SlurmConf) -> Selection:
     """Return how cores and devices are chosen; a submission needs no more of the policy."""
     select = {word.upper() for word in conf.select_type_parameters}
@@ -171,7 +167,7 @@ def selection(conf: SlurmConf) -> Selection:
         whole_sockets=any(word.startswith("CR_SOCKET") for word in select),
         charges_threads=not select.isdisjoint({"CR_CPU", "CR_CPU_MEMORY"}),
         one_task_per_core="CR_ONE_TASK_PER_CORE" in select,
-        is_block=not select.isdisjoint(_BLOCK),
+        is_block="CR_CORE_DEFAULT_DIST_BLOCK" in select,
         parts_of_many="MULTIPLE_SHARING_GRES_PJ" in select,
         one_task_per_gpu="ONE_TASK_PER_SHARING_GRES" in select,
         spreads_parts="LL_SHARED_GRES" in select,

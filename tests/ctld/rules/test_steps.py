@@ -376,20 +376,17 @@ PartitionName=main Nodes=n Default=YES
         ({"ntasks": 16}, {"ntasks": 4, "ntasks_per_socket": 2, "cpus_per_task": 2}, 0b0011_0011),
         ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 2, "cpus_per_task": 2}, 0b0001_0011),
         ({"ntasks": 4, "ntasks_per_socket": 2}, {"ntasks": 4, "ntasks_per_socket": 2}, 0b0001_0001),
-        ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 1}, None),
+        ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 1}, 0b0000_0011),
+        ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 1, "overcommit": True}, 0b0000_0001),
     ],
 )
 def test_steps_have_so_many_tasks_in_a_socket(
-    job: dict[str, Any], step: dict[str, Any], cores: int | None
+    job: dict[str, Any], step: dict[str, Any], cores: int
 ) -> None:
-    """--ntasks-per-socket of srun --exact: cores of each socket for no more tasks than that."""
+    """--ntasks-per-socket of srun --exact: no more tasks than that in a socket if they fit so."""
     cluster = cluster_of(conf_of(TWO_SOCKETS))
     one = running(cluster, **job)
-    reply = ask(cluster, one, flags=EXACT, **step)
-    if cores is None:
-        assert isinstance(reply, Reject)
-        return
-    assert isinstance(reply, StepGranted)
+    reply = granted(cluster, one, flags=EXACT, **step)
     assert int.from_bytes(step_of(one, reply).nodes[0].cores, "little") == cores
 
 
@@ -404,6 +401,16 @@ def test_threads_that_steps_do_without_hold_no_tasks(flags: int) -> None:
     )
     more = ask(cluster, job, ntasks=5, threads_per_core=2, flags=flags)
     assert more == Reject(Errno.ESLURM_BAD_THREAD_PER_CORE)
+
+
+def test_tasks_that_share_cpus_share_their_memory() -> None:
+    """srun -O -c2: what a core has of memory is enough for any number of tasks on it."""
+    text = TWO_SOCKETS.replace("CR_Core", "CR_Core_Memory")
+    cluster = cluster_of(conf_of(text.replace("Default=YES", "Default=YES DefMemPerCPU=10")))
+    job = running(cluster, ntasks=2)
+    step = {"ntasks": 4, "cpus_per_task": 2, "mem_per_cpu_mib": 10, "flags": EXACT}
+    assert isinstance(ask(cluster, job, **step), Reject)
+    assert granted(cluster, job, overcommit=True, **step).tasks == [[0, 1, 2, 3]]
 
 
 def test_cpus_may_count_cores() -> None:

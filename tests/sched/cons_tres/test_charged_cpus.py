@@ -82,6 +82,15 @@ def test_what_is_used_is_charged(
     assert job_counts(job, None)[1] == sum(cpus)
 
 
+@pytest.mark.parametrize("words", ["", "block:cyclic", "cyclic:fcyclic", "block:block"])
+def test_cores_are_taken_one_after_another(words: str) -> None:
+    """A plain CPU has no socket, whatever --distribution says."""
+    _, job = _started("CR_CPU", ntasks=5, nodes_min=1, nodes_max=1, distribution=words)
+    assert job.nodes[0].cores == b"\x07"
+    _, job = _started("CR_CPU", ntasks=5, distribution=words, partition="cores")
+    assert (job.nodes[0].cores == b"\x07") is (words == "block:block")
+
+
 def test_no_two_jobs_share_a_core() -> None:
     """Eight jobs of one CPU fill a node of eight cores; it is allocated, and the ninth waits."""
     conf = conf_of(CONF.format(select="CR_CPU"))

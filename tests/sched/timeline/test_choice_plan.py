@@ -168,6 +168,15 @@ def test_a_spread_job_gets_many_nodes_and_even_tasks(conf: str) -> None:
     assert [alloc.tasks for alloc in cluster.jobs[narrow].nodes] == [2, 2]
 
 
+def test_fewest_nodes_count_more_than_a_spread(conf: str) -> None:
+    """--use-min-nodes --spread-job, as in Slurm."""
+    cluster = cluster_of(conf_of(conf))
+    flags = mj.REQ_SPREAD | mj.REQ_USE_MIN_NODES
+    job = _job(cluster, ntasks=8, nodes_min=2, nodes_max=6, flags=flags)
+    _plan(cluster, conf)
+    assert len(cluster.jobs[job].nodes) == 2
+
+
 @pytest.mark.parametrize("how", ["CR_LLN", "LLN=YES"])
 def test_least_loaded_nodes_first(conf: str, how: str) -> None:
     """Jobs go round the nodes before any gets a second one."""

@@ -7,7 +7,7 @@ takes all that the job has on its nodes, so it needs nodes that no other step is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from pyslurm_ng.model.gres_parts import held_parts, mask_bytes, part_alloc
@@ -226,14 +226,15 @@ def _capacity(need: StepNeed, share: NodeShare) -> int | Lack:
         limit = cpus // need.cpus_per_task
     if need.tasks_per_node:
         limit = min(limit, need.tasks_per_node)
-    if need.tasks_per_socket and need.is_exact:
-        limit = min(limit, _tasks_by_socket(need, share))
     if alloc.mem_mib:
         if need.mem_per_node_mib > share.mem_mib or (need.mem_all and share.mem_mib <= 0):
             return Lack.MEMORY
         if need.mem_per_cpu_mib and need.is_exact:
-            limit = min(limit, share.mem_mib // (need.mem_per_cpu_mib * need.cpus_per_task))
-            if not limit and cpus >= need.cpus_per_task:
+            # Tasks that share CPUs share what comes with these.
+            each = 1 if need.overcommit else need.cpus_per_task
+            most = share.mem_mib // (need.mem_per_cpu_mib * each)
+            limit = limit if need.overcommit and most else min(limit, most)
+            if not limit and cpus >= each:
                 return Lack.MEMORY
     for name, kind, count in need.gres_per_node or ():
         if _gres_count(share, name, kind) < count:
@@ -259,10 +260,9 @@ def _tasks_of_cpus(need: StepNeed, share: NodeShare) -> int:
     return _cpus(need, share) // need.cpus_per_task
 
 
-def _tasks_by_socket(need: StepNeed, share: NodeShare) -> int:
-    """Return how many tasks a node could take with at most so many of them in a socket."""
-    parts = by_socket(share.cores, share.spec)
-    return sum(_tasks_of_socket(need, share, part) for part in parts)
+def _tasks_by_socket(need: StepNeed, cores: int, share: NodeShare) -> int:
+    """Return how many tasks some cores could take with at most so many of them in a socket."""
+    return sum(_tasks_of_socket(need, share, part) for part in by_socket(cores, share.spec))
 
 
 def _tasks_of_socket(need: StepNeed, share: NodeShare, cores: int) -> int:
@@ -326,6 +326,8 @@ def _node_cores(
         return held, share.alloc.charged_cpus
     free = held if need.is_overlapping else share.cores
     per_core = min(share.threads, need.threads_per_core or share.threads)
+    if need.tasks_per_socket and tasks > _tasks_by_socket(need, free, share):
+        need = replace(need, tasks_per_socket=0)  # a wish of steps, as in Slurm
     wanted = _cores_wanted(need, share, tasks)
     if need.tasks_per_socket and not need.overcommit:
         free = sum(

@@ -204,6 +204,7 @@ def need_of(
     required, excluded = _named_nodes(request, partition, node_by_name, extras)
     with_memory = selection.with_memory
     here = partition.select_type_parameters.upper().split(",")
+    counts_cpus = selection.charges_threads and {"CR_CORE", "CR_SOCKET"}.isdisjoint(here)
     overcommit = bool(flags & REQ_OVERCOMMIT)
     special_cores = request.core_spec if selection.allows_special else 0
     special_threads = request.thread_spec if selection.allows_special else 0
@@ -237,12 +238,12 @@ def need_of(
         excluded_nodes=excluded,
         listed_tasks=_listed_tasks(request, node_by_name),
         segment=request.segment,
-        is_block=_is_block(request, selection),
+        is_block=counts_cpus or _is_block(request, selection),  # a plain CPU has no socket
         consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
         spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS),
         features=_features(request),
         contiguous=bool(flags & REQ_CONTIGUOUS),
-        spread=bool(flags & REQ_SPREAD),
+        spread=bool(flags & REQ_SPREAD) and not flags & REQ_USE_MIN_NODES,
         least_loaded=selection.least_loaded or partition.lln,
         aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
         sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
@@ -256,11 +257,7 @@ def need_of(
         real_memory_min_mib=0 if with_memory else _memory_of_node(request),
         tasks_per_socket=request.ntasks_per_socket,
         whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
-        charges_threads=(
-            selection.charges_threads
-            and not exclusive
-            and {"CR_CORE", "CR_SOCKET"}.isdisjoint(here)
-        ),
+        charges_threads=counts_cpus and not exclusive,
         special_cores=special_cores,
         special_threads=special_threads,
         gpus_per_socket=_gpus(request.gpus_per_socket),
