@@ -19,6 +19,7 @@ from pyslurm_ng.cli import (
     squeue,
     sstat,
 )
+from pyslurm_ng.cli.control import show
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, UsageError, split_words
 from pyslurm_ng.cli.program import Program
 
@@ -117,6 +118,15 @@ def test_help_says_what_each_option_is_for(program: Program) -> None:
             is_shown
         )
         assert not letter or not is_shown or f"-{letter}, --{other}" in listed
+
+
+def test_scontrols_usage_names_what_it_does() -> None:
+    """Its commands and what it shows, but for second names and burst buffers."""
+    named = {word.strip(":").rstrip("s") for word in scontrol.USAGE.split()}
+    modes = set("all cluster details hide oneliner quiet verbose holdu !!".split())
+    commands = set(scontrol.COMMANDS) - set(scontrol.REFUSED_COMMANDS) - modes
+    shown = set(show.ENTITIES) - set(show.REFUSED_ENTITIES) - {"bbstat", "burstbuffer", "dwstat"}
+    assert not {word for word in commands | shown if word.rstrip("s") not in named}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

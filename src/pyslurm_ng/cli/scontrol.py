@@ -38,8 +38,8 @@ Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
   Commands: check completing create delete errnumstr exit explain help hold listpids notify
             pidinfo ping quit reconfigure release requeue requeuehold resume setdebug show
             shutdown suspend top uhold update version wait_job write
-  show ENTITY: config daemons federation hostlist hostlistsorted hostnames job licenses
-            node partition reservation slurmd step topology"""
+  show ENTITY: assoc_mgr config daemons federation hostlist hostlistsorted hostnames job
+            licenses node partition reservation slurmd step topoconf topology"""
 PROGRAM = Program("scontrol", OPTIONS, USAGE, same={"cluster": "clusters"}, refused=REFUSED)
 # In the order in which an abbreviation finds them.
 COMMANDS = (
