@@ -88,6 +88,12 @@ class Policy:
             )
         )
 
+    @property
+    def promises_all(self) -> bool:
+        """Whether room is kept for every job that has any in the window."""
+        is_deep = min(self.reserve_depth, self.test_depth) >= EVERY_JOB
+        return is_deep and not (self.is_smart or self.limits_backfill)
+
 
 def policy(conf: SlurmConf) -> Policy:
     """Return the policy that `conf` asks for."""

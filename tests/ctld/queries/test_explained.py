@@ -10,7 +10,7 @@ from pyslurm_ng.ctld.queries.explained import explained, limit_holders
 from pyslurm_ng.ctld.queries.job_fields import dependency_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits
-from pyslurm_ng.model.job import REQ_HOLD, Job
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
 from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.policy import policy
@@ -249,3 +249,31 @@ def test_a_whole_array_is_named_as_in_slurm() -> None:
     texts = dependency_text(scene.cluster, job.dependencies, False)
     name = array.job_id
     assert texts == f"afterok:{name}_*(unfulfilled),afterany:{name}_2(unfulfilled)"
+
+
+@pytest.mark.parametrize(
+    ("option", "guessed"),
+    [
+        ("", [False, False]),
+        ("bf_reserve_depth=1", [False, True]),
+        ("bf_max_job_test=1", [False, True]),
+        ("bf_min_prio_reserve=4294967290", [True, True]),
+    ],
+)
+def test_a_start_for_which_no_room_is_kept_is_an_estimate(option: str, guessed: list[bool]) -> None:
+    scene = Scene(f"SchedulerParameters={option}" if option else "")
+    scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    wide = {"nodes_min": 4, "nodes_max": 4, "flags": REQ_EXCLUSIVE, "time_limit_min": 30}
+    jobs = [scene.job(**wide), scene.job(**wide)]
+    scene.run_pass()
+    assert [answer(scene, job).is_estimate for job in jobs] == guessed
+
+
+def test_who_is_beyond_the_window_still_goes_first() -> None:
+    """One that waits for a node that is away does not."""
+    scene = Scene("SchedulerParameters=bf_window=10")
+    scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    wide = {"nodes_min": 4, "nodes_max": 4, "flags": REQ_EXCLUSIVE, "time_limit_min": 30}
+    _, second = scene.job(**wide), scene.job(**wide)
+    scene.run_pass()
+    assert answer(scene, second).ahead == 1

@@ -95,7 +95,12 @@ def explained(
             HistoryLine(time_us, _of_others(cluster, line, sees)) for time_us, line in history
         ],
         history_begin_us=history_begin_us,
-        is_estimate=outlook is not None and outlook.is_estimate,
+        # Where not all are promised room, the last pass says who is.
+        is_estimate=(
+            outlook is not None
+            and outlook.is_estimate
+            and not soft.sched_nodes.nodes_of(job.job_id)
+        ),
         is_late=outlook is not None and outlook.is_late,
         untried=outlook.untried if outlook is not None else 0,
     )

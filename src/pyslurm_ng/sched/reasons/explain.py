@@ -20,11 +20,12 @@ from pyslurm_ng.model.job import (
     JobRequest,
 )
 from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
 from pyslurm_ng.sched.limits.reasons import is_of_one_job
 from pyslurm_ng.sched.plan import Places, Wait
-from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.reasons.obstacle import never_together, unplaceable
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, never_late, probe
@@ -41,6 +42,9 @@ _MOST_LIMITS = 18
 _MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = _MINUTE_US
+
+# Who waits for one of these, and for nothing out of service, has its turn some time.
+_IN_TURN = (Reason.Priority, Reason.Resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,8 @@ class Holder:
 class Outlook:
     """What the timeline says of a waiting job; `start_us` is NO_END_US for not in the window.
 
-    ahead: jobs that go first and may use the same nodes. is_estimate: the start is not kept for
-    the job, others may come before it. limit: a limit because of which it is promised nothing.
+    ahead: jobs that go first and may use the same nodes. is_estimate: the start may not be kept
+    for the job, others may come before it. limit: a limit because of which it is promised nothing.
     untried: changes for which there was no time; is_late: not even for the start.
     """
 
@@ -174,7 +178,7 @@ def outlook(
             key=lambda item: item.start_us,
         ),
         untried=untried,
-        is_estimate=policy.reserve_depth < EVERY_JOB or policy.is_smart,
+        is_estimate=not policy.promises_all,
         note=_exempt_note(found, snapshot.now_us),
     )
 
@@ -229,7 +233,11 @@ def _ahead(found: Probe) -> int:
     """
     plan = found.plan
     never_first = {start.job_id for start in plan.starts}
-    never_first.update(job_id for job_id in plan.waits if job_id not in plan.expected_start_us)
+    never_first.update(
+        job_id
+        for job_id, wait in plan.waits.items()
+        if job_id not in plan.expected_start_us and (wait.reason not in _IN_TURN or wait.shown)
+    )
     own = int.from_bytes(found.demand.mask, "little")
     competes: dict[int, bool] = {}
     ahead: dict[int, None] = {}
