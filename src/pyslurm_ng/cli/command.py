@@ -126,11 +126,6 @@ class Table:
         self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in wanted])
         self.at = {name: index for index, name in enumerate(wanted)}
 
-    def column(self, name: str) -> "list[Any]":
-        """Return one column."""
-        index = self.at[name]
-        return [row[index] for row in self.rows]
-
     def dicts(self) -> "list[dict[str, Any]]":
         """Return the rows by field name."""
         return [dict(zip(self.names, row, strict=False)) for row in self.rows]
