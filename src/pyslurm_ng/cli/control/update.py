@@ -222,6 +222,8 @@ def _update_node(session: "Session", settings: "list[tuple[str, str, str]]") -> 
                     "UNDRAIN\nNot all states are valid given a node's prior state"
                 )
                 return 1
+        if name == "weight" and not value.isdigit():
+            fail(f"scontrol: error: Invalid {key} value: {value}")
         values[name] = value
     if values.get("state") in _NEEDS_REASON and not values.get("reason"):
         say("You must specify a reason when DOWNING or DRAINING a node. Request denied")

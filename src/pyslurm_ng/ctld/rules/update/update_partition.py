@@ -98,7 +98,10 @@ def changed_partition(
     default = fields.get("default_time_min", current.default_time_min)
     if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    qos = cluster.qos.get(fields.get("qos", ""))
+    name = fields.get("qos", "")
+    if name and cluster.qos and name not in cluster.qos:
+        return Reject(Errno.ESLURM_INVALID_QOS)
+    qos = cluster.qos.get(name)
     owner = owner_of(cluster, qos.name) if qos is not None and "Relative" in qos.flags else None
     if owner is not None and owner.name != current.name:
         detail = f"QOS {owner.qos} is relative to partition {owner.name}; no other one can have it"
