@@ -7,18 +7,24 @@ import time
 from pyslurm_ng.ctld.rules.calendar import Calendar
 
 _SECOND_US = 1_000_000
+_NEAR_S = 3 * 3600  # more than clocks are ever put forward by
 
 
 class LocalCalendar(Calendar):
     """Days of the time zone that the controller runs in."""
 
     def after_days(self, when_us: int, days: int) -> int:
-        """Return the same time of day that many days later; one that does not exist moves on."""
+        """Return the same time of day that many days later; in place of one that the clocks leave
+        out, the moment at which they are put forward.
+        """
         seconds, rest_us = divmod(when_us, _SECOND_US)
         day = time.localtime(seconds)
         clock = (day.tm_hour, day.tm_min, day.tm_sec)
-        moved = time.mktime((day.tm_year, day.tm_mon, day.tm_mday + days, *clock, 0, 0, -1))
-        return int(moved) * _SECOND_US + rest_us
+        moved = int(time.mktime((day.tm_year, day.tm_mon, day.tm_mday + days, *clock, 0, 0, -1)))
+        found = time.localtime(moved)
+        if (found.tm_hour, found.tm_min, found.tm_sec) != clock:
+            return _forward_near(moved) * _SECOND_US
+        return moved * _SECOND_US + rest_us
 
     def weekday(self, when_us: int) -> int:
         """Return 0 for Monday to 6 for Sunday."""
@@ -32,6 +38,19 @@ class LocalCalendar(Calendar):
     def midnight_us(self, year: int, month: int, day: int) -> int:
         """Return when a day begins; months and days beyond the last run on."""
         return int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))) * _SECOND_US
+
+
+def _forward_near(seconds: int) -> int:
+    """Return when, within a few hours of a moment, clocks are put forward."""
+    before, after = seconds - _NEAR_S, seconds + _NEAR_S
+    offset = time.localtime(before).tm_gmtoff
+    while after - before > 1:
+        middle = (before + after) // 2
+        if time.localtime(middle).tm_gmtoff == offset:
+            before = middle
+        else:
+            after = middle
+    return after
 
 
 LOCAL = LocalCalendar()

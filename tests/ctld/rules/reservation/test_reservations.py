@@ -183,6 +183,31 @@ def test_repeats_keep_their_local_time(berlin: None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "last", "length_min"),
+    [(120, 180, 60), (150, 210, 30), (90, 150, 30), (130, 170, 40), (60, 120, 60)],
+)
+def test_a_time_that_the_clocks_leave_out(
+    first: int, last: int, length_min: int, berlin: None
+) -> None:
+    """On 29 March 2026 two o'clock is three; what is left of the time is kept, or else all of it.
+
+    Args:
+        first, last: in minutes of the local day.
+    """
+    midnight_us = int(time.mktime((2026, 3, 28, 0, 0, 0, 0, 0, -1))) * 1_000_000
+    start_us, end_us = midnight_us + first * MINUTE_US, midnight_us + last * MINUTE_US
+    item = with_times(Reservation("r", start_us, end_us, (0,), flags=("DAILY",)), LOCAL)
+    usual, short, after = item.occurrences()[:3]
+    assert (short[1] - short[0]) // MINUTE_US == length_min
+    for begin_us, finish_us in (usual, after):
+        assert finish_us - begin_us == end_us - start_us
+        clock = time.localtime(begin_us // 1_000_000)
+        assert clock.tm_hour * 60 + clock.tm_min == first
+    forward_us = midnight_us + (24 + 2) * HOUR_US
+    assert short[0] == forward_us if first >= 120 else short[0] < forward_us
+
+
+@pytest.mark.parametrize(
     ("flag", "days"),
     [
         ("DAILY", [0, 1, 2, 3]),

@@ -48,6 +48,8 @@ def occurrences_after(
         else:
             start = calendar.after_days(start_us, number)
             end = calendar.after_days(end_us, number)
+            if end <= start:  # the clocks leave out all of it
+                end = start + end_us - start_us
         if end <= from_us or start < reservation.start_us:
             continue
         if repeats in ("WEEKDAY", "WEEKEND"):
