@@ -186,6 +186,11 @@ def test_what_can_never_be_is_refused(fields: dict[str, Any], code: Errno) -> No
         ({"ntasks": 2, "nodes_min": 1, "nodes_max": 3}, [1, 1]),
         ({"ntasks": 3, "nodes_min": 1, "nodes_max": 3, "distribution": "block,Pack"}, [3]),
         ({"ntasks": 3, "nodes_min": 1, "nodes_max": 1}, [3]),
+        ({"ntasks": 3, "nodes_min": 1, "nodes_max": 3, "node_list": "n1"}, [3]),
+        (
+            {"ntasks": 6, "nodes_min": 2, "nodes_max": 2, "cpus_per_task": 3, "overcommit": True},
+            [3, 3],
+        ),
         ({"ntasks": 6, "nodes_min": 2, "nodes_max": 4}, [2, 2, 1, 1]),
     ],
 )

@@ -204,6 +204,7 @@ def _need(
         gres_total=gres[2],
         task_positions=positions,
         tasks_per_socket=message.ntasks_per_socket,
+        aims_high=0 < nodes_min < nodes_max and not wanted and not distribution.pack,
     )
 
 

@@ -61,6 +61,7 @@ class StepNeed:
     gres_total: tuple[GresNeed, ...] = ()
     task_positions: tuple[int, ...] = ()
     tasks_per_socket: int = 0  # at most
+    aims_high: bool = False  # as many of its range of nodes as there are, as in Slurm
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ def place(need: StepNeed, candidates: Sequence[NodeShare]) -> StepPlace | Lack:
         tasks = spread_by_list(of_task, len(chosen))
     else:
         ntasks = need.ntasks or len(chosen) * max(1, need.tasks_per_node)
-        capacity = [_tasks_of_cpus(need, share) if fit == MANY else fit for share, fit in chosen]
+        # Any number of tasks goes to a node, but one for each CPU comes first.
+        capacity = [_cpus(need, share) if fit == MANY else fit for share, fit in chosen]
         tasks = spread(ntasks, capacity, need.distribution)
     return _allot(need, [share for share, _ in chosen], tasks)
 
@@ -198,8 +200,8 @@ def _chosen(
         return chosen if len(chosen) == len(wanted) else None
     ntasks = need.ntasks or nodes_min * max(1, need.tasks_per_node)
     first = nodes_min
-    if nodes_max > need.nodes_min > 0 and not need.distribution.pack:
-        first = max(first, min(nodes_max, ntasks))  # of a range as many as there are, as in Slurm
+    if need.aims_high:
+        first = max(first, min(nodes_max, ntasks))
     chosen = room[:first]
     capacity = sum(fit for _, fit in chosen)
     for pair in room[first:]:
@@ -253,11 +255,6 @@ def _cpus(need: StepNeed, share: NodeShare) -> int:
     held = int.from_bytes(share.alloc.cores, "little")
     cores = share.cores if need.is_exact else held
     return cores.bit_count() * need.threads_per_core
-
-
-def _tasks_of_cpus(need: StepNeed, share: NodeShare) -> int:
-    """Return for how many tasks a node has CPUs, before it has to bear more of them."""
-    return _cpus(need, share) // need.cpus_per_task
 
 
 def _tasks_by_socket(need: StepNeed, cores: int, share: NodeShare) -> int:
