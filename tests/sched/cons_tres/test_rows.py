@@ -151,6 +151,33 @@ def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
     assert sorted(site.states(*low)) == ["RUNNING", "SUSPENDED"]
 
 
+def test_who_was_preempted_waits_though_its_preemptor_waits_for_a_turn() -> None:
+    """Nor do others share the cores on which it goes on once it does."""
+    conf = (ROWS % "").replace("PartitionName=twice", "PartitionName=twice PriorityTier=9")
+    site = Site(
+        conf
+        + "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nSchedulerTimeSlice=30\n"
+    )
+    low = site.job("alone", 4, node_list="n1")
+    site.run()
+    wide = site.job("twice", 4, nodes=2, node_list="n1,n2", minutes=5)
+    site.run()
+    other = site.job("twice", 4, node_list="n2", minutes=5)
+    site.run()
+    assert site.states(low, wide, other) == ["SUSPENDED", "RUNNING", "RUNNING"]
+    seen = set()
+    for _ in range(4):
+        site.apply(gang.turns(site.cluster, 30, site.now_us))
+        site.run()
+        assert site.state(low) == JobState.SUSPENDED
+        seen.add((site.state(wide).name, site.state(other).name))
+        site.wait(30)
+    assert seen == {("RUNNING", "SUSPENDED"), ("SUSPENDED", "RUNNING")}
+    end(site, wide)
+    site.run()
+    assert site.state(low) == JobState.RUNNING
+
+
 def test_cores_of_who_is_cleaning_up_are_shared_with_as_many_as_before() -> None:
     """A pass gives them to nobody else as long as that lasts."""
     site = Site(ROWS % "")

@@ -248,15 +248,27 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
 
 
 def _is_covered(cluster: Cluster, job: Job, again: dict[int, int]) -> bool:
-    """Return whether another job runs on a suspended job's cores, or has a claim there."""
+    """Return whether another job runs on a suspended job's cores, or has a claim or turns there."""
     claims = [alloc for other in cluster.claims for alloc in cluster.jobs[other].claim]
     for alloc in job.nodes:
         cores = int.from_bytes(alloc.cores, "little")
         if (cluster.use[alloc.node_id].cores | again.get(alloc.node_id, 0)) & cores:
             return True
+        if any(
+            _has_turns(cluster, job, other) and collide(held, alloc)
+            for other, held in cluster.use[alloc.node_id].allocs.items()
+        ):
+            return True
         if any(claim.node_id == alloc.node_id and collide(claim, alloc) for claim in claims):
             return True
     return False
+
+
+def _has_turns(cluster: Cluster, job: Job, other_id: int) -> bool:
+    """Return whether another job waits for its turn, with those for whom a job was suspended."""
+    other = cluster.jobs[other_id]
+    is_sliced = other_id in cluster.suspended and other.suspended_by == SUSPENDED_BY_GANG
+    return is_sliced and (job.rows <= 1 or other.partition != job.partition)
 
 
 def lost_claims(cluster: Cluster, job_ids: list[int], now_us: int) -> list[ev.AnyEvent]:

@@ -54,6 +54,7 @@ class Sharing:
         self._loads: dict[tuple[int, str], Load] = {}  # of jobs that share, by node and partition
         self._nodes: dict[int, FreeNode] = {}
         self._busy: dict[int, int] = {}  # cores taken in this pass
+        self._alone: dict[int, int] = {}  # cores of jobs that run and share with nobody, by node
         self._layouts = pass_layouts(snapshot)
         self._failed: set[int] = set()
         self._neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
@@ -62,14 +63,16 @@ class Sharing:
                 cpus = {alloc.node_id: alloc.cpus for alloc in item.nodes}
                 self._neighbours.add(item.tenant, cpus, 0)
             is_an_operators = item.victim is None or not item.victim.preemptor
-            if not (item.is_suspended and is_an_operators):
+            if not item.is_suspended or (item.rows > 1 and not is_an_operators):
                 self._count(item.tenant.partition, item.rows, item.nodes)
 
     def _count(self, name: str, rows: int, nodes: tuple[NodeAlloc, ...]) -> None:
-        if rows > 1:
-            for alloc in nodes:
-                load = self._loads.setdefault((alloc.node_id, name), Load())
-                load.add(int.from_bytes(alloc.cores, "little"))
+        for alloc in nodes:
+            node_id, cores = alloc.node_id, int.from_bytes(alloc.cores, "little")
+            if rows > 1:
+                self._loads.setdefault((node_id, name), Load()).add(cores)
+            else:
+                self._alone[node_id] = self._alone.get(node_id, 0) | cores
 
     def _catch_up(self) -> None:
         """Enter what has started in this pass meanwhile, or preempted others for its room."""
@@ -157,7 +160,8 @@ class Sharing:
         usable = usable_cores(node.spec)
         cores = usable & ~self.busy_cores(node_id)
         if load is not None:
-            others = 0
+            # Of who preempted others, which may wait for their turn there.
+            others = self._alone.get(node_id, 0)
             for (other_id, name), other in self._loads.items():
                 if other_id == node_id and name != partition:
                     others |= other.with_jobs(1)
