@@ -75,6 +75,7 @@ class Layout:
         kind: tree or block.
         units: the nodes of each leaf switch or base block; nodes in none of them are one more.
         unit_of: the unit of each position.
+        widest: how many nodes the largest unit has.
         position: of each node id.
         groups: growing sets of nodes by weight.
     """
@@ -101,6 +102,7 @@ class Layout:
         loose = _span_of([place for place, number in enumerate(unit_of) if number < 0])
         self._loose = loose.mask << loose.first
         self.unit_of = [len(self.units) if number < 0 else number for number in unit_of]
+        self.widest = max((unit.mask.bit_count() for unit in self.units), default=0)
         self._unit_of = array("i", self.unit_of).tobytes()
         if self._loose:
             self._switches.append(_Switch(_LOOSE, loose, (len(self.units),)))
@@ -418,6 +420,8 @@ def _below_one_leaf(
     unit_of = layout.unit_of
     if layout.kind != "tree" or len({unit_of[position] for position, _ in shares}) == 1:
         return []
+    if place.nodes > layout.widest or tasks > layout.widest * max(held.values()):
+        return []  # far too large for any, without a look at each node
     named = set(bits(place.required))
     below: dict[int, list[tuple[int, int]]] = {}
     for position, fit in held.items():
