@@ -14,6 +14,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -378,6 +379,18 @@ def test_a_component_that_never_fits_is_named_by_the_others() -> None:
     assert waits[second].reason == Reason.BadConstraints
     assert "has no such nodes" in waits[second].text
     assert f"component {second} of its job cannot run" in waits[first].text
+
+
+def test_a_component_without_room_in_sight_is_named_by_the_others() -> None:
+    """A node that it needs is in use for good."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(node_list="n1", flags=REQ_EXCLUSIVE), time_limit_min=NO_VAL)
+    run_pass(cluster)
+    first, second = submit_het(cluster, JobRequest(), JobRequest(node_list="n1"))
+    waits = run_pass(cluster).waits
+    assert waits[second].text.endswith("no time was found")
+    text = f"component {second} of its job finds no room: {waits[second].text}"
+    assert waits[first].text == text
 
 
 def test_components_that_cannot_be_over_by_a_deadline_do_not_start() -> None:

@@ -266,7 +266,15 @@ class KeptRoom:
         if lasting:
             return lasting
         wait = reason.never_together([part.hopeful[0] for part in parts])
-        return dict.fromkeys((part.job.job_id for part in parts), wait)
+        waits = dict.fromkeys((part.job.job_id for part in parts), wait)
+        now_us, find_from = self._snapshot.now_us, self._planner.find_from
+        for part in parts:
+            if all(find_from(demand, now_us) == NEVER for demand in part.hopeful):
+                why, stuck = self._never(part.job, part.hopeful[0], lies_badly=False), part.job
+                text = f"component {stuck.job_id} of its job finds no room: {why.text}"
+                others = dict.fromkeys(waits, Wait(why.reason, text, why.shown))
+                return others | {stuck.job_id: why}
+        return waits
 
     def _kept_by_reservation(self, demand: Demand) -> Wait | None:
         """Return the reservation but for which a job would start now, if there is one."""
