@@ -56,6 +56,12 @@ class CannotStart(Exception):
     """The node daemon cannot run; the text is Slurm's `fatal:` line."""
 
 
+def _key_of(action: co.StartBatch | co.StartStep) -> StepKey:
+    credential = action.credential
+    step_id = STEP_BATCH if isinstance(action, co.StartBatch) else credential.step_id
+    return credential.job_id, step_id, credential.attempt
+
+
 class Streams(Protocol):
     """What answers srun and commands on this node."""
 
@@ -429,6 +435,8 @@ class Daemon:
     def act(self, actions: list[co.Action]) -> None:
         """Carry out what the core wants; reports go out soon."""
         for action in actions:
+            if isinstance(action, (co.StartBatch, co.StartStep)):
+                self.runner.expect(_key_of(action))
             if isinstance(action, co.StartBatch):
                 self.with_account(action.credential, partial(self._start_batch, action))
             elif isinstance(action, co.StartStep):
@@ -471,9 +479,11 @@ class Daemon:
         except FileExistsError:
             # Begun by a predecessor and adopted or reported already: nothing to start twice.
             self.log.error(f"batch job {job_id} was started before on this node")
+            self.runner.release(_key_of(action))
         except (OSError, SpecError) as error:
             text = str(error) if isinstance(error, SpecError) else f"spool: {error.strerror}"
             self.log.error(f"batch job {job_id}: {text}")
+            self.runner.release(_key_of(action))
             self.act(self.core.step_failed(job_id, attempt, STEP_BATCH, text))
 
     def _check_user(self, credential: nm.JobCredential) -> None:
@@ -502,10 +512,12 @@ class Daemon:
             self.runner.start((job_id, step_id, attempt), path, spec)
         except FileExistsError:
             call.error(co.ESLURMD_CREDENTIAL_REVOKED, f"{name} was started before")
+            self.runner.release(_key_of(action))
         except (OSError, SpecError) as error:
             text = str(error) if isinstance(error, SpecError) else f"spool: {error.strerror}"
             self.log.error(f"{name}: {text}")
             call.error(co.ESLURMD_JOB_NOTRUNNING, text)
+            self.runner.release(_key_of(action))
             self.act(self.core.step_failed(job_id, attempt, step_id, text))
         else:
             call.reply(nm.StepLaunched(self.node.node_name, 0))

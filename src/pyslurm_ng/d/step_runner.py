@@ -59,6 +59,8 @@ class StepRunner:
         self._queue: deque[tuple[str, socket.socket]] = deque()
         self._channels: dict[StepKey, socket.socket] = {}
         self._paths: dict[StepKey, str] = {}
+        # What supervisors are to be told whose start has been ordered, and is being prepared.
+        self._expected: dict[StepKey, list[Mapping[str, object]]] = {}
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._tag = 0
 
@@ -132,6 +134,15 @@ class StepRunner:
 
     # Steps ------------------------------------------------------------------------------------
 
+    def expect(self, key: StepKey) -> None:
+        """Keep commands for a step until it is started, or `release` is called."""
+        self._expected.setdefault(key, [])
+
+    def release(self, key: StepKey) -> None:
+        """Pass on what was kept for a step: to nobody, if it is not to be started after all."""
+        for words in self._expected.pop(key, ()):
+            self.command(key, words)
+
     def start(self, key: StepKey, path: str, spec: Mapping[str, Any]) -> None:
         """Begin a step; what becomes of it is told by the callbacks.
 
@@ -145,6 +156,7 @@ class StepRunner:
         self._attach(key, ours)
         self._queue.append((path, theirs))
         self._send_queue()
+        self.release(key)
 
     def fork_receiver(self, theirs: socket.socket) -> None:
         """Begin a process that writes a file (see `file_receiver`), on its end of a channel."""
@@ -243,7 +255,10 @@ class StepRunner:
         return list(self._paths)
 
     def command(self, key: StepKey, words: Mapping[str, object]) -> bool:
-        """Tell a supervisor something; return whether it could be told."""
+        """Tell a supervisor something; return whether it could be told, or will be."""
+        if key in self._expected:
+            self._expected[key].append(words)
+            return True
         channel = self._channels.get(key)
         if channel is None:
             return False

@@ -1,0 +1,78 @@
+"""slurmd's hold on supervisors: what is ordered while a start is being prepared is not lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.d import step_record
+from pyslurm_ng.d.step_runner import StepRunner
+from pyslurm_ng.model.ids import STEP_BATCH
+from tests.d.stepd.supervised import LIMIT_S, Template
+
+KEY = (1, STEP_BATCH, 0)
+END = {"do": "terminate", "why": "", "wait_s": 10.0}
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Template:
+    """Return what writes specifications of steps; its own process is not used."""
+    found = Template(tmp_path)
+    found.close()
+    return found
+
+
+def ended_with(template: Template, *orders: str) -> Mapping[str, Any]:
+    """Return the records of a script of an hour for which something is done in an order."""
+
+    async def live() -> Mapping[str, Any]:
+        over: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: None,
+            on_ended=lambda key, records: over.set_result(records),
+        )
+        await runner.begin()
+        spec = template.spec("#!/bin/sh\nsleep 3600\n")
+        path = str(template.directory / step_record.file_name(1, STEP_BATCH, 0))
+        for order in orders:
+            if order == "expect":
+                runner.expect(KEY)
+            elif order == "start":
+                runner.start(KEY, path, spec)
+            else:
+                assert runner.command(KEY, END)
+        try:
+            return await asyncio.wait_for(over, LIMIT_S)
+        finally:
+            runner.close()
+
+    return asyncio.run(live())
+
+
+def test_who_is_ended_before_it_has_begun_does_not_run_on(template: Template) -> None:
+    """A user who is not in the node's cache is looked up first; scancel does not wait for that."""
+    records = ended_with(template, "expect", "end", "start")
+    assert records["end"]["status"] & 0x7F in (9, 15)
+
+
+def test_who_is_ended_at_once_ends(template: Template) -> None:
+    assert ended_with(template, "expect", "start", "end")["end"]["status"] & 0x7F in (9, 15)
+
+
+def test_nothing_is_kept_for_who_is_not_started_after_all(template: Template) -> None:
+    async def live() -> None:
+        runner = StepRunner(
+            str(template.directory), on_started=lambda *_: None, on_ended=lambda *_: None
+        )
+        runner.expect(KEY)
+        assert runner.command(KEY, END)
+        runner.release(KEY)
+        assert not runner.command(KEY, END)
+        runner.close()
+
+    asyncio.run(live())
