@@ -177,6 +177,7 @@ class Uneven:
         layout = self._nearness.layout(demand)
         # The kernel does not know how many tasks a node holds that is taken whole.
         is_counted = not (need.is_exclusive or need.sharing or need.is_choosy or need.is_ranged)
+        is_counted = is_counted and not self._looks_inside(need, slot)
         stops_early = is_counted and layout is None and need.nodes_min == 1 and not named
         fits = self._capacity(demand, need, single, slot, need.tasks if stops_early else _ALL)
         if named - {place for place, _ in fits}:
@@ -212,7 +213,22 @@ class Uneven:
             fits = sum(1 << place for place, _ in found)
             free = self._company.in_free_units(fits, demand, start_us)
             found = [pair for pair in found if free >> pair[0] & 1]
-        return [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
+        found = [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
+        return self._inside(demand, need, found, slot) if self._looks_inside(need, slot) else found
+
+    def _looks_inside(self, need: Need, slot: int) -> bool:
+        """Return whether it counts, beyond now, which cores and GPUs nodes have left."""
+        return slot > 0 and self._nearness.looks_into(need) and not need.gres_total
+
+    def _inside(self, demand: Demand, need: Need, fits: Shares, slot: int) -> Shares:
+        """Return how many tasks nodes can hold beside the very cores and GPUs that others have."""
+        start_us, node_at = self._timeline.times_us[slot], self._timeline.bookings.node_at
+        end_us = demand.end_us(start_us)
+        held = (
+            (place, min(tasks, tasks_that_fit(need, node_at(place, start_us, end_us))))
+            for place, tasks in fits
+        )
+        return [(place, tasks) for place, tasks in held if tasks]
 
     def _counted(self, demand: Demand, fits: Shares, slot: int) -> Shares:
         """Try the node counts a job would like, one after another, on what is free."""
