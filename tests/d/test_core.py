@@ -114,6 +114,18 @@ def test_terminate_ends_everything_then_reports() -> None:
     assert node.jobs == {}
 
 
+def test_an_end_that_is_ordered_again_is_told_again() -> None:
+    """A supervisor may not have heard of it; by force it waits no longer."""
+    node = core()
+    started(node)
+    node.obey(nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
+    for force, wait_s in ((False, 30.0), (True, 0.0)):
+        words = {"do": "terminate", "why": "", "wait_s": wait_s}
+        order = nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT, force=force)
+        assert node.obey(order, None) == [Command(1, 0, STEP_BATCH, words)]
+    assert not any(isinstance(report, nm.JobTerminated) for report in node.reports)
+
+
 def test_nothing_starts_in_a_job_that_is_over() -> None:
     """A slow srun's credential must not bring a terminated job back to life."""
     node = core()

@@ -396,7 +396,10 @@ class NodeCore:
         wait_s = 0.0 if order.force else float(self.kill_wait_s)
         if job.is_ending:
             job.terminate_duty = order.duty_id or job.terminate_duty
-            return self._maybe_clean(job)
+            # A supervisor may not have heard it; to one that has, only a shorter wait is news.
+            words = {"do": "terminate", "why": "", "wait_s": wait_s}
+            again = [Command(job.job_id, job.attempt, step_id, words) for step_id in job.steps]
+            return [*again, *self._maybe_clean(job)]
         return self._end(job, order.duty_id, why(order.flags), wait_s)
 
     def _end(self, job: JobHere, duty_id: int, text: str, wait_s: float) -> list[Action]:
