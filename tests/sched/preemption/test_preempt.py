@@ -17,7 +17,7 @@ from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import SIGNAL_PREEMPTED, DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_views import Views
@@ -348,6 +348,20 @@ def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
     site.clean_up()
     site.run()
     assert site.state(high) == JobState.RUNNING
+
+
+def test_jobs_that_keep_others_away_make_room_like_any() -> None:
+    """Of the same user, by --exclusive=user; the others of his stay alone on their nodes."""
+    site = Site(TIERS % "CANCEL")
+    low = [site.job("low", 2, flags=REQ_EXCLUSIVE_USER, node_list=f"n{at}") for at in range(1, 5)]
+    site.run()
+    high = site.job("high", 3)
+    [item] = site.run().preemptions
+    assert len(item.victims) == 1
+    site.clean_up()
+    site.run()
+    assert site.state(high) == JobState.RUNNING
+    assert sorted(site.states(*low)) == ["PREEMPTED", "RUNNING", "RUNNING", "RUNNING"]
 
 
 def test_nobody_is_awaited_by_two() -> None:

@@ -167,6 +167,18 @@ def test_a_job_too_large_for_its_nodes_waits_beside_its_users() -> None:
     assert plan.waits[large].reason == Reason.BadConstraints
 
 
+def test_a_node_asked_for_by_name_is_not_that_of_the_same_user(conf: str) -> None:
+    """Alone, and beside one of the user's own."""
+    cluster = cluster_of(conf_of(conf))
+    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, node_list="n1")
+    _plan(cluster, conf)
+    named = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, node_list="n3")
+    both = _job(cluster, ALICE, nodes_min=2, node_list="n4")
+    _plan(cluster, conf)
+    assert _nodes(cluster, named) == [3]
+    assert 4 in _nodes(cluster, both)
+
+
 def test_exclusive_user_does_not_take_what_was_promised() -> None:
     """A node of its own that another job has been promised later is not kept beyond that."""
     cluster = cluster_of(conf_of(CONF))

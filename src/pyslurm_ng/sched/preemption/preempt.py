@@ -27,7 +27,7 @@ from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.modes import exempt_s, grace_s, mode_of, mode_words, words_of
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.request.sharing import NOBODY, Neighbours, Tenant, Units
+from pyslurm_ng.sched.request.sharing import NOBODY, TOPO, Tenant, Units
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.reserved import gives_way
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -79,7 +79,8 @@ class Preempting:
         self._modes_of_try: Mapping[int, str] = {}
         self.running = {item.job_id: item for item in snapshot.running}
         self._holders: dict[int, dict[int, NodeAlloc]] = {}  # by node, then job
-        self._neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
+        self._network = Units(snapshot.topologies, snapshot.partitions)
+        self._closed_by: dict[int, set[int]] = {}  # jobs that keep all others away, by node
         for item in snapshot.running:
             self._hold(item.job_id, item.nodes, item.tenant)
         self._taken: set[int] = set()  # victims of this pass
@@ -101,7 +102,11 @@ class Preempting:
 
     def _hold(self, job_id: int, nodes: Sequence[NodeAlloc], tenant: Tenant = NOBODY) -> None:
         if tenant.sharing:
-            self._neighbours.add(tenant, {alloc.node_id: alloc.cpus for alloc in nodes}, 0)
+            node_ids: Iterable[int] = [alloc.node_id for alloc in nodes]
+            if tenant.sharing == TOPO:
+                node_ids = self._network.beside(tenant.partition, node_ids)
+            for node_id in node_ids:
+                self._closed_by.setdefault(node_id, set()).add(job_id)
             self._nodes.clear()
         for alloc in nodes:
             self._holders.setdefault(alloc.node_id, {})[job_id] = alloc
@@ -320,7 +325,7 @@ class Preempting:
             # Who was suspended to make room has its cores kept from all but those who may again.
             if not is_gone and (not is_suspended or self._was_preempted(job_id)):
                 node.cores &= ~int.from_bytes(alloc.cores, "little")
-        if any(guest.tenant.sharing for guest in self._neighbours.on(node_id)):
+        if self._closed_by.get(node_id, gone) - gone:
             node.cores = 0  # whose jobs share with their own only are left in peace
         return node
 
@@ -510,6 +515,8 @@ class Preempting:
                 self._hold(job_id, self.running[job_id].nodes)
 
     def _release(self, holder: int, nodes: Iterable[NodeAlloc]) -> None:
+        for holders in self._closed_by.values():
+            holders.discard(holder)
         for alloc in nodes:
             self._holders[alloc.node_id].pop(holder, None)
             self._nodes.pop(alloc.node_id, None)

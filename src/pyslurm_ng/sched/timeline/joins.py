@@ -133,8 +133,11 @@ class Joins:
             return []
         picker = self._nearness.picker(demand)
         most = need.nodes_max if need.is_ranged else max(need.nodes_min, need.tasks)
+        named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
         for is_enough in (True, False):
             fits = own if is_enough else own + self._others(demand, own, start_us)
+            if named - {place for place, _ in fits}:
+                continue
             counts = node_counts(need, need.nodes_min, min(most, need.nodes_max, len(fits)))
             found = choose_counted(picker, fits, need.tasks, counts, place_of(need, picker))
             if found is not None:
