@@ -10,11 +10,15 @@ snapshot and plan; what a pass starts runs in the next. `cold_s` is the first pa
 `memory_mib` is what passes add to the process at their largest: records of waiting and running
 jobs, limits, the grid, and two plans, for the last one is known until the next is made. What is
 there before, the cluster's state and Python itself, is not the pass: `memory_total_mib` has all.
+
+`--digest` says in a few digits what each pass has planned: who changes how plans are made, but not
+which, compares them. Its own memory is in the figures then.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import statistics
@@ -249,6 +253,17 @@ def prepare(
     return cluster, running
 
 
+def digest(plan: Plan) -> str:
+    """Return what tells one plan from another: starts, promises with their nodes, waits, order."""
+    found = hashlib.sha256(repr(plan.starts).encode())
+    for job_id, start_us in sorted(plan.expected_start_us.items()):
+        found.update(f"{job_id} {start_us} {plan.planned_nodes.nodes_of(job_id)}".encode())
+    for job_id, wait in sorted(plan.waits.items()):
+        found.update(f"{job_id} {wait.reason} {wait.text}".encode())
+    found.update(repr(sorted(plan.priorities.items())).encode())
+    return found.hexdigest()[:16]
+
+
 def measure(
     nodes: int,
     jobs: int,
@@ -258,6 +273,7 @@ def measure(
     *,
     has_tree: bool,
     is_limited: bool = False,
+    has_digests: bool = False,
 ) -> dict[str, object]:
     """Return the measures of one run."""
     conf = parse_slurm_conf(conf_text(nodes))
@@ -272,7 +288,7 @@ def measure(
     before_mib = memory_mib("VmRSS")
     planner, views, rules = Planner(), Views(), policy(conf)
     views.heed_preemption(bool(rules.preempt_by))
-    snapshots, plans, cpu, started = [], [], [], []
+    snapshots, plans, cpu, started, digests = [], [], [], [], []
     plan = Plan()
     for _ in range(passes + 1):
         begun = time.perf_counter()
@@ -284,6 +300,8 @@ def measure(
         snapshots.append(taken - begun)
         plans.append(time.perf_counter() - taken)
         cpu.append(time.process_time() - used)
+        if has_digests:
+            digests.append(digest(plan))
         for start in plan.starts:
             events = dispatch(cluster, start, now_us)
             apply_all(cluster, events)
@@ -293,6 +311,7 @@ def measure(
         started.append(len(plan.starts))
         now_us += 1_000_000
     return {
+        **({"digests": digests} if digests else {}),
         "nodes": nodes,
         "jobs": jobs,
         "running": running,
@@ -317,6 +336,7 @@ def main() -> None:
     parser.add_argument("--reservations", type=int, default=20)
     parser.add_argument("--no-tree", action="store_true", help="without a topology")
     parser.add_argument("--limits", action="store_true", help="limits of associations and QOS")
+    parser.add_argument("--digest", action="store_true", help="say what was planned")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--peer-env", help="of no use here: the recorded peer is shown")
     options = parser.parse_args()
@@ -328,6 +348,7 @@ def main() -> None:
         options.reservations,
         has_tree=not options.no_tree,
         is_limited=options.limits,
+        has_digests=options.digest,
     )
     if options.json:
         print(json.dumps(found))
