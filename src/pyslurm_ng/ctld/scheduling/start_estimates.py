@@ -71,16 +71,15 @@ class StartEstimates:
         request = call.request
         assert isinstance(request, TestJob)
         context, cluster = self._context(caller), self._writer.cluster
-        now_us = context.now_us
-        if request.request.reservation or request.request.flags & REQ_HOLD:
-            job = None  # reservations are clusters of their own; nobody waits for who is held
-        else:
-            job = _in_the_queue(cluster, request, context)
-        first = test_job(cluster, self._soft, context.conf, request, caller, now_us)
+        first = test_job(cluster, self._soft, context.conf, request, caller, context.now_us)
         if isinstance(first, Reject):
             self._writer.refuse(call, first)
             return
-        if job is None or not cluster.pending or self._open >= _MOST_AT_ONCE:
+        # Reservations are clusters of their own, and nobody waits for who is held.
+        is_apart = request.request.reservation or request.request.flags & REQ_HOLD
+        is_next = is_apart or not cluster.pending or self._open >= _MOST_AT_ONCE
+        job = None if is_next else _in_the_queue(cluster, request, context)
+        if job is None:
             self._writer.when_durable(lambda: call.reply(first))
             return
         self._open += 1

@@ -215,11 +215,13 @@ class Preempting:
 
     def _left(self, units: Iterable[_Unit], demand: Demand) -> list[_Unit]:
         """Return those on the nodes of a job whom nobody has preempted or waits for."""
-        mask, taken = demand.mask, self._taken | self._awaited
+        mask, taken, awaited = demand.mask, self._taken, self._awaited
         return [
             unit
             for unit in units
-            if taken.isdisjoint(unit.job_ids) and any(mask[node_id] for node_id in unit.nodes)
+            if taken.isdisjoint(unit.job_ids)
+            and awaited.isdisjoint(unit.job_ids)
+            and any(mask[node_id] for node_id in unit.nodes)
         ]
 
     def _all_units(self, job: Waiting, demand: Demand) -> _Known:

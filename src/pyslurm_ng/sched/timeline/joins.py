@@ -134,8 +134,8 @@ class Joins:
         picker = self._nearness.picker(demand)
         most = need.nodes_max if need.is_ranged else max(need.nodes_min, need.tasks)
         named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
-        for is_enough in (True, False):
-            fits = own if is_enough else own + self._others(demand, own, start_us)
+        for alone in (True, False):
+            fits = own if alone else own + self._others(demand, own, start_us)
             if named - {place for place, _ in fits}:
                 continue
             counts = node_counts(need, need.nodes_min, min(most, need.nodes_max, len(fits)))
