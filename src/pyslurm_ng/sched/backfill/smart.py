@@ -37,8 +37,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.outlook import starts_in_us
 from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
@@ -70,6 +72,7 @@ class Smart:
     def __init__(self) -> None:
         self._shadows: dict[str, Shadow] = {}  # by partition
         self._cpus: dict[str, int] = {}  # of partitions
+        self._counted: dict[str, _Counted] = {}  # what these were counted from
         self._outlooks: dict[str, _Outlook] = {}  # by partition
         self._now_us = 0
         self._groups: dict[int, int] = {}  # of the jobs of this pass
@@ -121,7 +124,7 @@ class Smart:
             self._outlooks.pop(name, None)
         for name in self._shadows.keys() | queue.keys():
             partition = snapshot.partitions[name]
-            cpus = self._cpus[name] = _cpus_of(partition, snapshot)
+            cpus = self._cpus[name] = self._cpus_of(partition, snapshot)
             shadow = self._shadows.get(name)
             if shadow is None or shadow.cpus != cpus:
                 longest_us = shadow.longest_us if shadow is not None else 0
@@ -134,6 +137,20 @@ class Smart:
                 if not shadow.knows(job.job_id)
             ]
             shadow.pass_time(now_us, arrived, {job.job_id for _, job, _ in able}, running)
+
+    def _cpus_of(self, partition: Partition, snapshot: Snapshot) -> int:
+        """Return how many CPUs a partition has; they are counted anew only where nodes changed."""
+        known = self._counted.get(partition.name)
+        if (
+            known is not None
+            and known.specs is snapshot.specs
+            and known.node_ids == partition.node_ids
+        ):
+            return known.cpus
+        specs = (snapshot.specs[node_id] for node_id in partition.node_ids)
+        cpus = sum(spec.cpus for spec in specs if spec is not None)
+        self._counted[partition.name] = _Counted(snapshot.specs, partition.node_ids, cpus)
+        return cpus
 
     def _look_ahead(
         self, name: str, snapshot: Snapshot, by_rank: Mapping[int, Sequence[Entry]]
@@ -237,6 +254,14 @@ class _Outlook:
     starts_us: Mapping[int, int]
 
 
+class _Counted(NamedTuple):
+    """The CPUs of a partition, and the nodes that they were counted on."""
+
+    specs: tuple[NodeSpec | None, ...]
+    node_ids: tuple[int, ...]
+    cpus: int
+
+
 def _waits_since_us(job: Waiting) -> int:
     return job.accrue_us or job.submit_us
 
@@ -246,11 +271,6 @@ def _run_us(job: Waiting, demand: Demand) -> int:
     if job.foreseen_us:
         return job.foreseen_us
     return _WITHOUT_LIMIT_US if demand.duration_us >= NO_END_US else demand.duration_us
-
-
-def _cpus_of(partition: Partition, snapshot: Snapshot) -> int:
-    specs = (snapshot.specs[node_id] for node_id in partition.node_ids)
-    return sum(spec.cpus for spec in specs if spec is not None)
 
 
 def _twin(job: Waiting, demand: Demand, cpus: int) -> Twin:
