@@ -122,7 +122,9 @@ class ClusterMachine(RuleBasedStateMachine):
     def script_ends(self, choice: object, status: int) -> None:
         job = self.cluster.jobs[choice.choice(self.running())]  # type: ignore[attr-defined]
         state = JobState.FAILED if status else JobState.COMPLETED
-        self.record(job_end.complete(self.cluster, job, state, self.now_us, exit_code=status))
+        self.record(
+            job_end.complete(self.cluster, job, job_end.End(state, exit_code=status), self.now_us)
+        )
 
     @precondition(lambda self: self.cluster.pending or self.cluster.active)
     @rule(

@@ -114,6 +114,18 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert error.endswith("damaged at offset 0: this is not a journal segment\n")
 
 
+def test_a_time_that_no_calendar_has_is_refused(tmp_path: Path) -> None:
+    """A spoilt time would let the simulation wait for it for ever."""
+    late = ev.encode_batch([ev.LicensesUpdated(1 << 63, ())])
+    header = SegmentHeader(b"k" * 16, 1, 1, 0)
+    pieces, _ = encode_frames(header.journal_id, header.position, 0, [*PAYLOADS, late])
+    segment_path(tmp_path, 1, 1).write_bytes(header.encode() + b"".join(pieces))
+    with pytest.raises(
+        JournalError, match=r"^record \d+: LicensesUpdated is of a time that no calendar"
+    ):
+        read_recording(tmp_path)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_story_that_cannot_be_is_one_line(data: st.DataObject) -> None:
@@ -361,6 +373,36 @@ def test_suspensions_are_made_again(tmp_path: Path) -> None:
     assert starts(run) == {
         key[0]: (one.start_us - BEGIN_US) / MINUTE_US for key, one in recording.runs.items()
     }
+
+
+def test_requeued_jobs_wait_as_this_configuration_says(tmp_path: Path) -> None:
+    """A victim of preemption, and the job of a node that fails, come back after requeue_delay."""
+    preempting = (
+        "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"
+        "PartitionName=urgent Nodes=n[1-2] PriorityTier=9 OverSubscribe=EXCLUSIVE\n"
+    )
+    plain = CONF.replace("sched/builtin", "sched/backfill")
+    slow = plain + preempting + "SchedulerParameters=requeue_delay=1200\n"
+    jobs = [
+        simple(0, "ann", 2, 60, 30, node_list="n[1-2]"),  # leaves at 5
+        simple(0, "bob", 1, 60, 30, node_list="n3"),  # fails at 6
+        simple(5, "cay", 2, 60, 5, partition="urgent"),
+    ]
+    down, back = ({"state": state, "reason": "fan"} for state in ("DOWN", "RESUME"))
+    deeds: list[tuple[float, Struct]] = [
+        (6, UpdateNodes(bytes(16), "n3", down)),
+        (7, UpdateNodes(bytes(16), "n3", back)),
+    ]
+    state = record(tmp_path / "state", conf_text=slow, jobs=jobs, deeds=deeds)
+    recording = read_recording(state)
+    ended = {}
+    for conf in (slow, slow.replace("1200", "0")):
+        run = JournalRun(recording, parse_slurm_conf(conf), Planner())
+        run.run()
+        ends = {key[0]: (one.end_us - BEGIN_US) // MINUTE_US for key, one in run.runs.items()}
+        ended[conf] = ends[1], ends[2]
+    assert ended[slow] == (25 + 30, 26 + 30)
+    assert ended[slow.replace("1200", "0")] == (10 + 30, 7 + 30)
 
 
 def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:

@@ -387,3 +387,10 @@ class Job(Struct, array_like=True, gc=False):
     launch_failures: int = 0  # runs in a row that could not be launched
     rows: int = 1  # so many jobs may have each of its cores; 1: it shares with nobody
     nodes_before: tuple[NodeAlloc, ...] = ()  # of the run that a requeue ended; shown until a start
+
+
+def limit_end_us(job: Job) -> int:
+    """Return when a started job's time limit is used up, suspensions apart; 0 for never."""
+    if job.time_limit_min >= NO_VAL:  # INFINITE, too
+        return 0
+    return job.start_us + job.suspended_us + job.time_limit_min * 60_000_000

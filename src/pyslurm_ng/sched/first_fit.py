@@ -2,8 +2,8 @@
 
 Strict inside a partition: once a job must wait for resources, those behind it in the same
 partition wait for priority, and those behind it in others get none of that partition's nodes. A
-job that waits inside a reservation holds up those of the same reservation only. Backfill replaces
-this one function; the interface stays.
+job that waits inside a reservation holds up those of the same reservation only. The planner hands
+over to it with SchedulerType=sched/builtin.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ from itertools import islice
 from pyslurm_ng._select import untracked
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster, het_components
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.kept_request import shared_part
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.history import History
@@ -21,7 +20,6 @@ from pyslurm_ng.sched.request.sharing import Hosts, tenant_of
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
 )
-_MINUTE = 60_000_000
 _SLICE = 200  # ten microseconds each
 
 
@@ -183,11 +181,9 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
     victim = _victim(cluster, job) if is_victim else None
     if job.preempt_end_us:
         end_us = job.preempt_end_us
-    elif job.time_limit_min >= NO_VAL:
-        end_us = NO_END_US
     else:
-        end_us = max(1, job.start_us + job.suspended_us + job.time_limit_min * _MINUTE)
-        if is_suspended:
+        end_us = limit_end_us(job) or NO_END_US
+        if is_suspended and end_us < NO_END_US:
             end_us += now_us - job.suspend_us
     return Running(
         job_id=job.job_id,

@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.ctld.rules.steer import suspend_jobs
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
@@ -32,7 +33,7 @@ from pyslurm_ng.sim import actions as act
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.recorded import Key, Recording, Run
-from pyslurm_ng.sim.replayed import again, change_jobs, with_members
+from pyslurm_ng.sim.replayed import change_jobs, repeated, with_members
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
@@ -101,7 +102,10 @@ class JournalRun:
         self._next = 0
         self._calm_us = recording.begin_us
         self.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
-        self._nodes = PretendNodes(self.world, self.controller.writer, self._run_time_us)
+        self._again = again(conf)
+        self._nodes = PretendNodes(
+            self.world, self.controller.writer, self._run_time_us, rules=self._again
+        )
         self.controller.writer.observe(self._applied)
 
     def run(self) -> None:
@@ -173,7 +177,11 @@ class JournalRun:
         record([ev.DutiesDone(now_us, pairs)])
         if not job.nodes_pending and job.job_id not in cluster.epilogs:
             state = JobState(job.state)
-            record(job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us))
+            record(
+                job_end.finish(
+                    cluster, job, state, job.exit_code, job.flags, now_us, rules=self._again
+                )
+            )
 
     # Time passes --------------------------------------------------------------------------------
 
@@ -214,7 +222,7 @@ class JournalRun:
         elif isinstance(action, act.Cancelled | act.JobChanged | act.Suspended):
             self._steer(action)
         else:
-            found = again(self.controller.cluster, action, self.world.now_us)
+            found = repeated(self.controller.cluster, action, self.world.now_us, self._again)
             if isinstance(found, str):
                 self.refused[found] += 1
             else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.requeue import USUAL, Again
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import is_completing
@@ -33,7 +34,8 @@ class Behaviour:
 class PretendNodes:
     """All nodes of a simulated cluster.
 
-    `run_time_us(job_id)` says how long a job's script takes; it is asked once per attempt.
+    `run_time_us(job_id)` says how long a job's script takes; it is asked once per attempt. `rules`
+    are the configuration's for jobs that go back into the queue.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class PretendNodes:
         writer: Writer,
         run_time_us: Callable[[int], int],
         behaviour: Behaviour | None = None,
+        rules: Again = USUAL,
     ) -> None:
         self._world = world
         self._writer = writer
         self._run_time_us = run_time_us
         self._behaviour = behaviour or Behaviour()
+        self._rules = rules
         self._needed_us: dict[tuple[int, int], int] = {}  # of running attempts, suspensions apart
         writer.observe(self.applied)
 
@@ -114,9 +118,11 @@ class PretendNodes:
             job_end.complete(
                 cluster,
                 job,
-                JobState.FAILED if failed else JobState.COMPLETED,
+                job_end.End(
+                    JobState.FAILED if failed else JobState.COMPLETED,
+                    exit_code=256 if failed else 0,
+                ),
                 self._world.now_us,
-                exit_code=256 if failed else 0,
                 clean_nodes=frozenset(map(_node_id, job.nodes)),
             )
         )
@@ -142,7 +148,9 @@ class PretendNodes:
             if not job.nodes_pending and job_id not in cluster.epilogs:
                 state = JobState(job.state)
                 self._writer.record(
-                    job_end.finish(cluster, job, state, job.exit_code, job.flags, now_us)
+                    job_end.finish(
+                        cluster, job, state, job.exit_code, job.flags, now_us, rules=self._rules
+                    )
                 )
 
         return clean

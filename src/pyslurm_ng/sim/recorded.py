@@ -31,6 +31,8 @@ from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
 from pyslurm_ng.sched.reasons.reason import plural
 from pyslurm_ng.sim import actions as act
 
+_AFTER_9999_US = 253_402_300_800_000_000
+
 Key = tuple[int, int]
 """Id of a job or its array, and the task's index or NO_VAL."""
 
@@ -176,6 +178,11 @@ class _Reader:
         found.records += 1
         het: dict[int, list[ev.JobSubmitted]] = {}
         for event in events:
+            if not 0 <= event.time_us < _AFTER_9999_US:
+                raise JournalError(
+                    f"record {frame.sequence}: {type(event).__name__} is of a time that "
+                    f"no calendar has ({event.time_us} us)"
+                )
             found.begin_us = found.begin_us or event.time_us
             found.end_us = max(found.end_us, event.time_us)
             try:

@@ -11,6 +11,7 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.requeue import Again
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import choose_nodes
 from pyslurm_ng.ctld.rules.reservation.reservations import deletion
 from pyslurm_ng.ctld.rules.steer import Steering
@@ -37,7 +38,7 @@ Deed = (
 )
 
 
-def again(cluster: Cluster, deed: Deed, now_us: int) -> list[ev.AnyEvent] | str:
+def repeated(cluster: Cluster, deed: Deed, now_us: int, rules: Again) -> list[ev.AnyEvent] | str:
     """Return the events that repeat a deed, none when it is done already, or why it cannot be."""
     if isinstance(deed, act.Told):
         if isinstance(deed.event, ev.LicensesUpdated):
@@ -45,7 +46,9 @@ def again(cluster: Cluster, deed: Deed, now_us: int) -> list[ev.AnyEvent] | str:
         return [deed.event]
     if isinstance(deed, act.NodesDown):
         up = [node for node in _nodes(cluster, deed.names) if node.state != NodeState.DOWN]
-        return node_loss.nodes_down(cluster, _ids(up), "recorded", now_us) if up else []
+        if not up:
+            return []
+        return node_loss.nodes_down(cluster, _ids(up), "recorded", now_us, rules=rules)
     if isinstance(deed, act.NodesBack):
         down = [node for node in _nodes(cluster, deed.names) if node.state == NodeState.DOWN]
         return [ev.NodesReturned(now_us, _ids(down))] if down else []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
@@ -84,7 +85,7 @@ class TraceRun:
         self._last_end_us = _BEGIN_US
         self._next = 0
         self._will_purge = False
-        PretendNodes(self.world, self.controller.writer, self._run_time_us)
+        PretendNodes(self.world, self.controller.writer, self._run_time_us, rules=again(conf))
         self.controller.writer.observe(self._applied)
 
     def run(self) -> Outcome:

@@ -56,12 +56,9 @@ class Scene:
 
     def end(self, job: Job, status: int = 0, flags: int = 0) -> None:
         state = JobState.FAILED if status else JobState.COMPLETED
-        self.record(
-            job_end.complete(
-                self.cluster, job, state, LATER_US, exit_code=status, flags=flags,
-                clean_nodes=frozenset(alloc.node_id for alloc in job.nodes),
-            )
-        )  # fmt: skip
+        end = job_end.End(state, exit_code=status, flags=flags)
+        nodes = frozenset(alloc.node_id for alloc in job.nodes)
+        self.record(job_end.complete(self.cluster, job, end, LATER_US, clean_nodes=nodes))
 
     def lines(self) -> list[dict[str, str]]:
         return [parse_line(line) for line in self.path.read_text().splitlines()]

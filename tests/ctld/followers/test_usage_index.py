@@ -262,7 +262,7 @@ def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
         apply_all(cluster, events)
         index.applied(events)
 
-    happen(*job_end.complete(cluster, one, JobState.COMPLETED, START_US))
+    happen(*job_end.complete(cluster, one, job_end.End(JobState.COMPLETED), START_US))
     assert counted() == 1  # its node cleans up
     happen(ev.DutiesDone(START_US, tuple((0, duty_id) for duty_id in cluster.duties[0])))
     happen(*job_end.finish(cluster, one, JobState.COMPLETED, 0, one.flags, START_US))

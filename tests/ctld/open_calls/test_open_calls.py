@@ -243,7 +243,9 @@ def test_waiting_step_learns_of_its_jobs_end(room: Room) -> None:
     job = room.job(ntasks=1)
     room.step(job)
     waiting = room.step(job)
-    room.writer.record(job_end.complete(room.cluster, job, JobState.CANCELLED, room.at_us))
+    room.writer.record(
+        job_end.complete(room.cluster, job, job_end.End(JobState.CANCELLED), room.at_us)
+    )
     room.settle()
     assert waiting.last[0] == 2021
 
@@ -288,7 +290,9 @@ def test_allocation_is_told_of_every_stage(room: Room) -> None:
     assert (granted.nodes, granted.cpus_per_node, granted.ntasks) == ("n3", "2", 2)
     job = room.cluster.jobs[1]
     room.writer.record(
-        job_end.complete(room.cluster, job, JobState.TIMEOUT, room.at_us, reason=Reason.TimeLimit)
+        job_end.complete(
+            room.cluster, job, job_end.End(JobState.TIMEOUT, reason=Reason.TimeLimit), room.at_us
+        )
     )
     room.settle()
     assert call.last == AllocationOver(1, JobState.TIMEOUT, 0, Reason.TimeLimit)

@@ -283,7 +283,9 @@ def test_a_cancelled_job_takes_its_prolog_along() -> None:
     scene = Scene(PROLOG)
     job = scene.start()
     (run,) = scene.runs
-    scene.record(job_end.complete(scene.cluster, job, JobState.CANCELLED, scene.world.now_us))
+    scene.record(
+        job_end.complete(scene.cluster, job, job_end.End(JobState.CANCELLED), scene.world.now_us)
+    )
     assert run.is_killed
     assert scene.cluster.prologs == {}
     scene.end()

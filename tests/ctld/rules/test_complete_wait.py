@@ -33,7 +33,7 @@ def completing(text: str = FOUR_NODES, partition: str = "main") -> Cluster:
     (start,) = plan(snapshot(cluster, START_US), policy(conf)).starts
     apply_all(cluster, dispatch(cluster, start, START_US))
     job = cluster.jobs[job_id]
-    apply_all(cluster, job_end.complete(cluster, job, JobState.COMPLETED, START_US))
+    apply_all(cluster, job_end.complete(cluster, job, job_end.End(JobState.COMPLETED), START_US))
     return cluster
 
 

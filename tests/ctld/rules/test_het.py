@@ -171,7 +171,9 @@ def test_the_leaders_end_is_the_end_of_all() -> None:
     room.start()
     leader = room.parts[0]
     room.apply(
-        job_end.complete(room.cluster, leader, JobState.FAILED, room.now_us, exit_code=3 << 8)
+        job_end.complete(
+            room.cluster, leader, job_end.End(JobState.FAILED, exit_code=3 << 8), room.now_us
+        )
     )
     room.follow()
     assert {(job.state, job.exit_code) for job in room.parts} == {(JobState.FAILED, 3 << 8)}
@@ -222,7 +224,10 @@ def test_controller_that_stopped_between_two_ends_goes_on_where_it_was() -> None
     leader = room.parts[0]
     room.apply(
         job_end.complete(
-            room.cluster, leader, JobState.CANCELLED, room.now_us, flags=JobFlag.REQUEUED
+            room.cluster,
+            leader,
+            job_end.End(JobState.CANCELLED, flags=JobFlag.REQUEUED),
+            room.now_us,
         )
     )
     room.clean()

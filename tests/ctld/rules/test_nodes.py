@@ -135,6 +135,17 @@ def test_script_that_a_node_does_not_know_is_lost() -> None:
     assert (job.state, job.attempt) == (JobState.PENDING, 1)
 
 
+@pytest.mark.parametrize("delay_s", [0, 600])
+def test_a_lost_job_waits_for_as_long_as_the_site_says(delay_s: int) -> None:
+    """requeue_delay, and the second that Slurm adds to it."""
+    conf = conf_of(FOUR_NODES + f"SchedulerParameters=requeue_delay={delay_s}\n")
+    cluster = cluster_of(conf)
+    registered(cluster, conf=conf)
+    job = launched(cluster)
+    registered(cluster, with_fields(boot_id="two"), conf=conf)
+    assert job.begin_us == LATER_US + (delay_s + 1) * 1_000_000
+
+
 def test_script_not_yet_launched_is_not_lost() -> None:
     """Its order is still open and will be sent again."""
     cluster = cluster_of()

@@ -73,7 +73,7 @@ def test_a_start_names_who_left_its_nodes_and_when(tmp_path: Path) -> None:
     room.record([ev.JobEligible(START_US, second)])
     job = room.cluster.jobs[first]
     over_us = START_US + 90 * SECOND_US
-    room.record(job_end.complete(room.cluster, job, JobState.COMPLETED, over_us))
+    room.record(job_end.complete(room.cluster, job, job_end.End(JobState.COMPLETED), over_us))
     duties = [duty for of_node in room.cluster.duties.values() for duty in of_node.values()]
     room.record([ev.DutiesDone(over_us, tuple((duty.node_id, duty.duty_id) for duty in duties))])
     room.record(job_end.finish(room.cluster, job, JobState.COMPLETED, 0, job.flags, over_us))
@@ -98,7 +98,7 @@ def test_a_start_on_some_of_the_nodes_of_a_job_that_still_ends_names_it(tmp_path
     node_id = job.nodes[0].node_id
     name = room.cluster.node(node_id).spec.name
     over_us = START_US + 90 * SECOND_US
-    room.record(job_end.complete(room.cluster, job, JobState.PREEMPTED, over_us))
+    room.record(job_end.complete(room.cluster, job, job_end.End(JobState.PREEMPTED), over_us))
     duties = room.cluster.duties[node_id]
     room.record([ev.DutiesDone(over_us, tuple((node_id, duty_id) for duty_id in duties))])
     second = submit(room.cluster, JobRequest(node_list=name, flags=REQ_EXCLUSIVE))

@@ -141,7 +141,7 @@ def test_a_node_that_is_clean_makes_a_pass_due() -> None:
     room.job(nodes_min=100)
     room.settle()
     room.end_pass()
-    room.record(job_end.complete(room.cluster, job, JobState.CANCELLED, room.at_us))
+    room.record(job_end.complete(room.cluster, job, job_end.End(JobState.CANCELLED), room.at_us))
     room.settle()
     before = room.passes
     duties = room.cluster.duties[job.batch_node_id].values()

@@ -150,7 +150,11 @@ def _end_due(cluster: Cluster, now_us: int) -> None:
             nodes = frozenset(alloc.node_id for alloc in item.nodes)
             events: list[ev.AnyEvent] = list(
                 job_end.complete(
-                    cluster, item, JobState.COMPLETED, now_us, exit_code=0, clean_nodes=nodes
+                    cluster,
+                    item,
+                    job_end.End(JobState.COMPLETED, exit_code=0),
+                    now_us,
+                    clean_nodes=nodes,
                 )
             )
             apply_all(cluster, events)

@@ -186,7 +186,7 @@ def test_cores_of_who_is_cleaning_up_are_shared_with_as_many_as_before() -> None
     site.run()
     first = next(iter(site.cluster.active))
     job = site.cluster.jobs[first]
-    site.apply(job_end.complete(site.cluster, job, JobState.COMPLETED, site.now_us))
+    site.apply(job_end.complete(site.cluster, job, job_end.End(JobState.COMPLETED), site.now_us))
     late = site.job("twice", 4)
     assert site.run().starts == []
     site.clean_up()

@@ -12,7 +12,7 @@ SUSPEND = TIERS % "SUSPEND,GANG"
 def end(site: Site, job_id: int) -> None:
     """Let a job's run end and its nodes clean up."""
     job = site.cluster.jobs[job_id]
-    site.apply(job_end.complete(site.cluster, job, JobState.COMPLETED, site.now_us))
+    site.apply(job_end.complete(site.cluster, job, job_end.End(JobState.COMPLETED), site.now_us))
     site.clean_up()
 
 

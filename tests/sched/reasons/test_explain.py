@@ -398,7 +398,9 @@ def start_of(cluster: Cluster, job_id: int) -> int:
                 clean = frozenset(alloc.node_id for alloc in job.nodes)
                 apply_all(
                     cluster,
-                    job_end.complete(cluster, job, JobState.COMPLETED, now_us, clean_nodes=clean),
+                    job_end.complete(
+                        cluster, job, job_end.End(JobState.COMPLETED), now_us, clean_nodes=clean
+                    ),
                 )
     return cluster.jobs[job_id].start_us
 

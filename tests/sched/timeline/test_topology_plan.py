@@ -260,9 +260,8 @@ def test_exclusive_topo_with_shares_that_differ(plan: Pass, topology: str, tasks
     done = job_end.complete(
         cluster,
         cluster.jobs[busy],
-        JobState.COMPLETED,
+        job_end.End(JobState.COMPLETED, exit_code=0),
         later_us,
-        exit_code=0,
         clean_nodes=frozenset({1}),
     )
     apply_all(cluster, done)

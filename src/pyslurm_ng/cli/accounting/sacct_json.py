@@ -170,24 +170,13 @@ def tres(text: str, ids: "dict[str, int]") -> "list[dict[str, Any]]":
 def _job(
     job: "Row", steps: "list[Row]", context: Context, ids: "dict[str, int]"
 ) -> "dict[str, Any]":
-    is_array = bool(job["array_job_id"])
-    task = job["array_task_id"]
+    """Return a job in the order of Slurm's fields."""
     killer = user_name(job["kill_uid"]) if job["kill_uid"] >= 0 else ""
-    per_cpu = bool(job["mem_is_per_cpu"])
     return {
         "account": job["account"],
-        "comment": {
-            "administrator": job["admin_comment"],
-            "job": job["comment"],
-            "system": job["system_comment"],
-        },
+        "comment": _comments(job),
         "allocation_nodes": job["nodes_allocated"],
-        "array": {
-            "job_id": job["array_job_id"],
-            "limits": {"max": {"running": {"tasks": job["array_max_tasks"]}}},
-            "task_id": number(task if is_array and task >= 0 else None),
-            "task": job["array_tasks"],
-        },
+        "array": _array(job),
         "association": {
             "account": "",
             "cluster": context.cluster,
@@ -208,10 +197,7 @@ def _job(
         "failed_node": job["failed_node"],
         "flags": [_FLAGS.get(word, word.upper()) for word in job["flags"].split(",") if word],
         "group": job["group"],
-        "het": {
-            "job_id": job["het_job_id"],
-            "job_offset": number(job["het_job_offset"] if job["het_job_id"] else None),
-        },
+        "het": _het(job),
         "job_id": job["job_id"],
         "name": job["name"],
         "licenses": job["licenses"],
@@ -223,11 +209,7 @@ def _job(
         "priority": number(job["priority"]),
         "qos": job["qos"],
         "qosreq": job["qos_requested"],
-        "required": {
-            "CPUs": job["cpus_requested"],
-            "memory_per_cpu": number(job["mem_mib"] if per_cpu else None),
-            "memory_per_node": number(None if per_cpu else job["mem_mib"]),
-        },
+        "required": _required(job),
         "kill_request_user": killer,
         "restart_cnt": job["requeue_count"],
         "reservation": {
@@ -250,6 +232,38 @@ def _job(
         "user": job["user"],
         "wckey": {"wckey": job["wckey"], "flags": []},
         "working_directory": job["work_dir"],
+    }
+
+
+def _comments(job: "Row") -> "dict[str, Any]":
+    return {
+        "administrator": job["admin_comment"],
+        "job": job["comment"],
+        "system": job["system_comment"],
+    }
+
+
+def _array(job: "Row") -> "dict[str, Any]":
+    task = job["array_task_id"]
+    return {
+        "job_id": job["array_job_id"],
+        "limits": {"max": {"running": {"tasks": job["array_max_tasks"]}}},
+        "task_id": number(task if job["array_job_id"] and task >= 0 else None),
+        "task": job["array_tasks"],
+    }
+
+
+def _het(job: "Row") -> "dict[str, Any]":
+    offset = job["het_job_offset"] if job["het_job_id"] else None
+    return {"job_id": job["het_job_id"], "job_offset": number(offset)}
+
+
+def _required(job: "Row") -> "dict[str, Any]":
+    per_cpu = bool(job["mem_is_per_cpu"])
+    return {
+        "CPUs": job["cpus_requested"],
+        "memory_per_cpu": number(job["mem_mib"] if per_cpu else None),
+        "memory_per_node": number(None if per_cpu else job["mem_mib"]),
     }
 
 

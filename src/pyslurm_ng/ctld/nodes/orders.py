@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
-from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import (
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
@@ -22,6 +22,7 @@ from pyslurm_ng.model.job import (
     Job,
     JobRequest,
     NodeAlloc,
+    limit_end_us,
 )
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.wire import node_messages as nm
@@ -78,9 +79,6 @@ def credential_of(
     if not step_allocs:
         step_allocs = tuple(alloc for alloc in allocs if alloc.node_id == job.batch_node_id)
         step_tasks = ((0,),) * len(step_allocs)
-    limit_min = job.time_limit_min
-    limited = limit_min not in (INFINITE, NO_VAL)
-    end_us = job.start_us + job.suspended_us + limit_min * 60_000_000 if limited else 0
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
     return nm.JobCredential(
         cluster=cluster.cluster_name,
@@ -113,7 +111,7 @@ def credential_of(
         licenses=job.licenses_alloc,
         wckey=request.wckey,
         start_us=job.start_us,
-        end_us=end_us,
+        end_us=limit_end_us(job),
         array_job_id=job.array_job_id,
         array_task_id=job.array_task_id,
         array_count=job.array_count,

@@ -21,8 +21,7 @@ from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.submission.feasible import size_of
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.model.task_counts import usable_cpus
@@ -235,8 +234,6 @@ def _is_over(job: Job) -> bool:
 
 def describe(cluster: Cluster, job: Job) -> AllocationGranted:
     """Return what a command must know of a running job."""
-    limited = job.time_limit_min not in (INFINITE, NO_VAL)
-    limit_us = job.time_limit_min * 60_000_000
     names = [
         node.spec.name for alloc in job.nodes if (node := cluster.nodes[alloc.node_id]) is not None
     ]
@@ -253,7 +250,7 @@ def describe(cluster: Cluster, job: Job) -> AllocationGranted:
         tasks_per_node=counts_text(tasks_on_nodes(job.request, job.nodes)),
         ntasks=job.total_tasks,
         start_us=job.start_us,
-        end_us=job.start_us + job.suspended_us + limit_us if limited else 0,
+        end_us=limit_end_us(job),
         time_limit_min=job.time_limit_min,
         reservation=job.reservation,
         licenses=job.licenses_alloc,

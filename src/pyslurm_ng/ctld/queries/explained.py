@@ -14,7 +14,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing, license_counts
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, limit_end_us
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.reasons.explain import Holder, Outlook
@@ -351,9 +351,7 @@ def _state_of_array(cluster: Cluster, head: Job, split_off: Sequence[int]) -> st
 
 def end_at_latest_us(job: Job) -> int:
     """Return when a running job's limit ends it; 0 for never or not running."""
-    if not job.start_us or job.time_limit_min >= NO_VAL:
-        return 0
-    return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US
+    return limit_end_us(job) if job.start_us else 0
 
 
 def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: bool) -> list[str]:

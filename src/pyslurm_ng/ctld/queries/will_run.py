@@ -21,7 +21,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.ids import INFINITE
-from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc, limit_end_us
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING, WHOLE
@@ -40,7 +40,6 @@ from pyslurm_ng.sched.reservation.reserved import allowed_nodes, kept_parts, own
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000
-_MINUTE_US = 60_000_000
 
 
 def test_job(
@@ -228,7 +227,7 @@ def _ends(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
     """Yield jobs in the order of their ends, as many as a growing span of time holds."""
     running = [cluster.jobs[job_id] for job_id in cluster.active]
     timed = sorted(
-        ((_end_us(job), job) for job in running if job.time_limit_min < INFINITE),
+        ((end_us, job) for job in running if (end_us := job.end_us or limit_end_us(job))),
         key=lambda pair: (pair[0], pair[1].job_id),
     )
     span_us = _FIRST_SPAN_US
@@ -243,10 +242,6 @@ def _ends(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
             position += 1
         yield last_us, batch
         span_us *= 2
-
-
-def _end_us(job: Job) -> int:
-    return job.end_us or job.start_us + job.time_limit_min * _MINUTE_US
 
 
 def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:

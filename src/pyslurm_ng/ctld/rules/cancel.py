@@ -187,11 +187,13 @@ class _Cancelling:
             job_end.complete(
                 self.cluster,
                 job,
-                JobState.CANCELLED,
+                job_end.End(
+                    JobState.CANCELLED,
+                    exit_code=SIGTERM,
+                    cancelled_by=self.context.caller.uid,
+                    duty_flags=SIGNAL_CANCELLED,
+                ),
                 self.context.now_us,
-                exit_code=SIGTERM,
-                cancelled_by=self.context.caller.uid,
-                duty_flags=SIGNAL_CANCELLED,
                 first_duty_id=self.duty_id,
             )
         )

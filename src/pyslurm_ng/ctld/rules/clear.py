@@ -27,9 +27,8 @@ def clear_state(cluster: Cluster, now_us: int) -> Iterator[list[ev.AnyEvent]]:
             yield job_end.complete(
                 cluster,
                 job,
-                JobState.CANCELLED,
+                job_end.End(JobState.CANCELLED, reason_text=_REASON),
                 now_us,
-                reason_text=_REASON,
                 clean_nodes=frozenset(alloc.node_id for alloc in job.nodes),
             )
         if job_id in cluster.epilogs:

@@ -101,14 +101,16 @@ def _end_running(
     return job_end.complete(
         cluster,
         job,
-        state,
+        job_end.End(
+            state,
+            exit_code=cause.exit_code,
+            reason=Reason(cause.reason),
+            flags=flags,
+            cancelled_by=cause.cancelled_by,
+            failed_node=cause.failed_node,
+            duty_flags=SIGNAL_REQUEUED if flags & JobFlag.REQUEUED else _WHY.get(state, 0),
+        ),
         now_us,
-        exit_code=cause.exit_code,
-        reason=Reason(cause.reason),
-        flags=flags,
-        cancelled_by=cause.cancelled_by,
-        failed_node=cause.failed_node,
-        duty_flags=SIGNAL_REQUEUED if flags & JobFlag.REQUEUED else _WHY.get(state, 0),
         first_duty_id=duty_id,
     )
 
@@ -124,10 +126,8 @@ def _requeue_rest(cluster: Cluster, parts: list[Job], now_us: int) -> list[ev.An
         events += job_end.complete(
             cluster,
             part,
-            JobState.CANCELLED,
+            job_end.End(JobState.CANCELLED, flags=JobFlag.REQUEUED, duty_flags=SIGNAL_REQUEUED),
             now_us,
-            flags=JobFlag.REQUEUED,
-            duty_flags=SIGNAL_REQUEUED,
             first_duty_id=duty_id,
         )
         duty_id += len(part.nodes)

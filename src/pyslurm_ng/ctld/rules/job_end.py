@@ -7,6 +7,7 @@ ends or requeues the job.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import attrgetter
 
 from pyslurm_ng.ctld.rules import dependency
@@ -20,36 +21,41 @@ from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
 _node_id = attrgetter("node_id")
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ends, and why: what the job shows from then on, and what its nodes tell it."""
+
+    state: JobState
+    exit_code: int = 0
+    reason: Reason = Reason.NONE
+    reason_text: str = ""
+    flags: int = 0  # JobFlag bits to add, as REQUEUED
+    cancelled_by: int = NO_VAL
+    failed_node: str = ""
+    duty_flags: int = 0  # SIGNAL_* bits that tell nodes why
+    end_us: int = 0  # when that was, if a node knows better than the moment it is heard of
+
+
 def complete(
     cluster: Cluster,
     job: Job,
-    state: JobState,
+    end: End,
     now_us: int,
     *,
-    exit_code: int = 0,
-    reason: Reason = Reason.NONE,
-    reason_text: str = "",
-    flags: int = 0,
-    cancelled_by: int = NO_VAL,
-    failed_node: str = "",
     clean_nodes: frozenset[int] = frozenset(),
-    duty_flags: int = 0,
     first_duty_id: int = 0,
     ended_steps: frozenset[int] = frozenset(),
     ended_jobs: list[tuple[Job, JobState]] | None = None,
-    end_us: int = 0,
     rules: Again = USUAL,
 ) -> list[ev.AnyEvent]:
     """Return the events that end a running or suspended job's run.
 
     Args:
         clean_nodes: nodes that need no terminate duty: lost, or already cleaned up.
-        duty_flags: SIGNAL_* bits that tell nodes why.
         first_duty_id: where to number duties from; 0 for the cluster's next.
         ended_steps: steps whose end is in the same batch of events already.
         ended_jobs: takes the job if it is over now, and the caller sees to its dependents.
         rules: how a job goes back into the queue if no node has to clean up.
-        end_us: when the run ended, if a node knows better than the moment it is heard of.
     """
     dirty: tuple[int, ...] = ()
     if not clean_nodes.issuperset(map(_node_id, job.nodes)):
@@ -62,26 +68,26 @@ def complete(
         ev.JobCompleting(
             time_us=now_us,
             job_id=job.job_id,
-            state=state,
-            exit_code=exit_code,
-            reason=reason,
+            state=end.state,
+            exit_code=end.exit_code,
+            reason=end.reason,
             first_duty_id=first_duty_id or cluster.next_duty_id,
             node_ids=dirty,
-            flags=flags,
-            cancelled_by=cancelled_by,
-            reason_text=reason_text,
-            failed_node=failed_node,
-            duty_flags=duty_flags,
-            end_us=end_us,
+            flags=end.flags,
+            cancelled_by=end.cancelled_by,
+            reason_text=end.reason_text,
+            failed_node=end.failed_node,
+            duty_flags=end.duty_flags,
+            end_us=end.end_us,
         )
     ]
     if not dirty and not cluster.programs & RUNS_EPILOG:
         events += finish(
             cluster,
             job,
-            state,
-            exit_code,
-            job.flags | flags,
+            end.state,
+            end.exit_code,
+            job.flags | end.flags,
             now_us,
             ended_steps=ended_steps,
             ended_jobs=ended_jobs,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules.requeue import Again, again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -34,7 +35,7 @@ def register(
     """
     node = cluster.node(node_id)
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
-    events = _lost_jobs(cluster, node, running, rebooted, now_us)
+    events = _lost_jobs(cluster, node, running, rebooted, now_us, again(conf))
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
     return events + _said_at_start(node, facts, now_us)
 
@@ -152,6 +153,7 @@ def _lost_jobs(
     running: Sequence[nm.RunningJob],
     rebooted: bool,
     now_us: int,
+    rules: Again,
 ) -> list[ev.AnyEvent]:
     """Return the ends or requeues of jobs that this node runs no more."""
     known = {(job.job_id, job.attempt) for job in running}
@@ -167,13 +169,16 @@ def _lost_jobs(
         events += job_end.complete(
             cluster,
             job,
-            JobState.NODE_FAIL,
+            job_end.End(
+                JobState.NODE_FAIL,
+                reason=Reason.NodeDown,
+                flags=JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE,
+                failed_node=node.spec.name,
+            ),
             now_us,
-            reason=Reason.NodeDown,
-            flags=JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE,
-            failed_node=node.spec.name,
             clean_nodes=frozenset((node.node_id,)),
             first_duty_id=duty_id,
+            rules=rules,
         )
         duty_id += len(job.nodes)
     return events

@@ -202,10 +202,12 @@ def _ended(
     return events + job_end.complete(
         cluster,
         job,
-        JobState.PREEMPTED,
+        job_end.End(
+            JobState.PREEMPTED,
+            flags=JobFlag.REQUEUED if again else JobFlag.NONE,
+            duty_flags=SIGNAL_PREEMPTED,
+        ),
         now_us,
-        flags=JobFlag.REQUEUED if again else JobFlag.NONE,
-        duty_flags=SIGNAL_PREEMPTED,
         first_duty_id=duty_id,
         ended_jobs=ended,
     )

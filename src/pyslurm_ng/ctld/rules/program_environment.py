@@ -9,8 +9,8 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.ctld.nodes.orders import exclusive, oversubscribe
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.output_names import NameFields, batch_names
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text
@@ -77,8 +77,8 @@ def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
     ):
         if value:
             variables[name] = value
-    if job.time_limit_min not in (INFINITE, NO_VAL):
-        end_us = job.start_us + job.suspended_us + job.time_limit_min * 60 * _SECOND_US
+    end_us = limit_end_us(job)
+    if end_us:
         variables["SLURM_JOB_END_TIME"] = str(end_us // _SECOND_US)
     return variables | _files(cluster, job) | _array(job) | _het(job)
 

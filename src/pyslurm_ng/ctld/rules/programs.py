@@ -89,15 +89,17 @@ def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> l
     """Return the requeue of a job whose prolog failed, or its end as cancelled by root."""
     if why_not_requeued(job, conf):
         return job_end.complete(
-            cluster, job, JobState.CANCELLED, now_us, cancelled_by=0, rules=again(conf)
+            cluster, job, job_end.End(JobState.CANCELLED, cancelled_by=0), now_us, rules=again(conf)
         )
     return job_end.complete(
         cluster,
         job,
-        JobState.CANCELLED,
+        job_end.End(
+            JobState.CANCELLED,
+            flags=JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED,
+            duty_flags=SIGNAL_REQUEUED,
+        ),
         now_us,
-        flags=JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED,
-        duty_flags=SIGNAL_REQUEUED,
         rules=again(conf),
     )
 

@@ -135,15 +135,17 @@ def _batch_ended(
     events += job_end.complete(
         cluster,
         job,
-        state,
+        job_end.End(
+            state,
+            exit_code=report.status,
+            reason=_end_reason(state, report.status),
+            flags=_requeue_flags(job, report.status, state, conf),
+            end_us=_end_us(job, report.end_us, now_us),
+        ),
         now_us,
-        exit_code=report.status,
-        reason=_end_reason(state, report.status),
-        flags=_requeue_flags(job, report.status, state, conf),
         clean_nodes=clean,
         ended_steps=frozenset({STEP_BATCH}),
         rules=again(conf),
-        end_us=_end_us(job, report.end_us, now_us),
     )
     return events
 
@@ -254,11 +256,13 @@ def _launch_failed(
     return events + job_end.complete(
         cluster,
         job,
-        JobState.FAILED,
+        job_end.End(
+            JobState.FAILED,
+            exit_code=1 << 8,
+            reason=Reason.JobLaunchFailure,
+            reason_text=report.text,
+            flags=flags,
+        ),
         now_us,
-        exit_code=1 << 8,
-        reason=Reason.JobLaunchFailure,
-        reason_text=report.text,
-        flags=flags,
         rules=again(conf),
     )

@@ -235,10 +235,10 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
         events += job_end.complete(
             steering.cluster,
             job,
-            JobState.CANCELLED,
+            job_end.End(
+                JobState.CANCELLED, flags=flags | JobFlag.REQUEUED, duty_flags=SIGNAL_REQUEUED
+            ),
             now_us,
-            flags=flags | JobFlag.REQUEUED,
-            duty_flags=SIGNAL_REQUEUED,
             first_duty_id=steering.duty_id,
             rules=again(steering.context.conf),
         )

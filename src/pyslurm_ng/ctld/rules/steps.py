@@ -511,10 +511,8 @@ def end_allocation(
         return job_end.complete(
             cluster,
             job,
-            JobState.CANCELLED,
+            job_end.End(JobState.CANCELLED, cancelled_by=cancelled_by, duty_flags=SIGNAL_CANCELLED),
             now_us,
-            cancelled_by=cancelled_by,
-            duty_flags=SIGNAL_CANCELLED,
         )
     failed = exit_code != 0
     reason = Reason.NONE
@@ -523,10 +521,10 @@ def end_allocation(
     return job_end.complete(
         cluster,
         job,
-        JobState.FAILED if failed else JobState.COMPLETED,
+        job_end.End(
+            JobState.FAILED if failed else JobState.COMPLETED, exit_code=exit_code, reason=reason
+        ),
         now_us,
-        exit_code=exit_code,
-        reason=reason,
     )
 
 
@@ -535,8 +533,6 @@ def end_inactive(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
     return job_end.complete(
         cluster,
         job,
-        JobState.TIMEOUT,
+        job_end.End(JobState.TIMEOUT, reason=Reason.InactiveLimit, duty_flags=SIGNAL_CANCELLED),
         now_us,
-        reason=Reason.InactiveLimit,
-        duty_flags=SIGNAL_CANCELLED,
     )

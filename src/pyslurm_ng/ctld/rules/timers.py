@@ -15,7 +15,7 @@ from pyslurm_ng.model.duty import (
     SIGNAL_TIME_LIMIT,
 )
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job
+from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
 
 SECOND_US = 1_000_000
@@ -75,8 +75,8 @@ def begin_times(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
 
 def end_limit_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
     """Return when a running job's time is over, OverTimeLimit included; 0 for never."""
-    limit_min = job.time_limit_min
-    if limit_min in (INFINITE, NO_VAL):
+    end_us = limit_end_us(job)
+    if not end_us:
         return 0
     partition = cluster.partitions.get(job.partition)
     over_min = partition.over_time_limit_min if partition else NO_VAL
@@ -84,7 +84,7 @@ def end_limit_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
         over_min = conf.over_time_limit or 0
     if over_min == INFINITE:
         return 0
-    return job.start_us + job.suspended_us + (limit_min + over_min) * 60 * SECOND_US
+    return end_us + over_min * 60 * SECOND_US
 
 
 def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
@@ -168,10 +168,8 @@ def time_limits(
         events += job_end.complete(
             cluster,
             job,
-            state,
+            job_end.End(state, reason=reason, duty_flags=SIGNAL_TIME_LIMIT),
             now_us,
-            reason=reason,
-            duty_flags=SIGNAL_TIME_LIMIT,
             first_duty_id=duty_id,
             ended_jobs=ended,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from pyslurm_ng.base.hostlist import expand
@@ -201,17 +201,16 @@ def need_of(
     """
     sizes = job_sizes(request, partition)
     flags = request.flags
+    selection = _selection_in(partition, selection)
     required, excluded = _named_nodes(request, partition, node_by_name, extras)
-    with_memory = selection.with_memory
-    here = partition.select_type_parameters.upper().split(",")
-    counts_cpus = selection.charges_threads and {"CR_CORE", "CR_SOCKET"}.isdisjoint(here)
+    with_memory, counts_cpus = selection.with_memory, selection.charges_threads
     overcommit = bool(flags & REQ_OVERCOMMIT)
+    most_per_core = int(selection.one_task_per_core and not overcommit)
     special_cores = request.core_spec if selection.allows_special else 0
     special_threads = request.thread_spec if selection.allows_special else 0
     exclusive = bool(flags & REQ_EXCLUSIVE or special_cores or special_threads)
     exclusive = exclusive or partition.exclusive == "NODE"
     both = _tasks_of_gpus(request)
-    one_task = selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here
     nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
     aims_high = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
     return Need(
@@ -221,7 +220,7 @@ def need_of(
         cpus_per_task=sizes.cpus_per_task,
         tasks_per_node=request.ntasks_per_node or both,
         fixed_tasks_per_node=bool(request.ntasks_per_node and not request.ntasks),
-        tasks_per_core=request.ntasks_per_core or int(one_task and not overcommit),
+        tasks_per_core=request.ntasks_per_core or most_per_core,
         threads_per_core=request.threads_per_core,
         cpus_min_per_node=request.mincpus,
         mem_per_node_mib=sizes.mem_per_node_mib if with_memory else 0,
@@ -244,7 +243,7 @@ def need_of(
         features=_features(request),
         contiguous=bool(flags & REQ_CONTIGUOUS),
         spread=bool(flags & REQ_SPREAD) and not flags & REQ_USE_MIN_NODES,
-        least_loaded=selection.least_loaded or partition.lln,
+        least_loaded=selection.least_loaded,
         aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
         sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
         max_cpus_per_node=partition.max_cpus_per_node,
@@ -256,7 +255,7 @@ def need_of(
         threads_per_core_min=request.threads_per_core,
         real_memory_min_mib=0 if with_memory else _memory_of_node(request),
         tasks_per_socket=request.ntasks_per_socket,
-        whole_sockets="CR_SOCKET" in here or (selection.whole_sockets and "CR_CORE" not in here),
+        whole_sockets=selection.whole_sockets,
         charges_threads=counts_cpus and not exclusive,
         special_cores=special_cores,
         special_threads=special_threads,
@@ -268,6 +267,22 @@ def need_of(
         one_task_per_gpu=_one_task(request, selection),
         spreads_parts=selection.spreads_parts,
         gres_binding=_binding(request, selection, exclusive),
+    )
+
+
+def _selection_in(partition: Partition, selection: Selection) -> Selection:
+    """Return what holds in a partition: its own LLN and SelectTypeParameters say more."""
+    if not partition.select_type_parameters and not partition.lln:
+        return selection
+    here = frozenset(partition.select_type_parameters.upper().split(","))
+    by_core = "CR_CORE" in here
+    by_socket = "CR_SOCKET" in here
+    return replace(
+        selection,
+        least_loaded=selection.least_loaded or partition.lln,
+        whole_sockets=by_socket or (selection.whole_sockets and not by_core),
+        charges_threads=selection.charges_threads and not by_core and not by_socket,
+        one_task_per_core=selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here,
     )
 
 

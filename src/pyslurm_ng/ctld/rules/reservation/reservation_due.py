@@ -96,10 +96,8 @@ def _over(
         events += job_end.complete(
             cluster,
             job,
-            JobState.TIMEOUT,
+            job_end.End(JobState.TIMEOUT, reason=Reason.TimeLimit, duty_flags=SIGNAL_TIME_LIMIT),
             now_us,
-            reason=Reason.TimeLimit,
-            duty_flags=SIGNAL_TIME_LIMIT,
             first_duty_id=duty_id + duties,
         )
         duties += len(job.nodes)

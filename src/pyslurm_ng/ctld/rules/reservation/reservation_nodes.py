@@ -11,15 +11,13 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.calendar import Calendar
 from pyslurm_ng.ctld.rules.reservation.times import meet
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart, Reservation, part_of
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.sched.cons_tres.cores import lowest_bits, usable_cores
 from pyslurm_ng.sched.request import features
 
-_MINUTE_US = 60_000_000
 _SHARES = ("MAINT", "OVERLAP")
 _ANY = features.Way(None)
 FAILED_FLAGS = NodeFlag.DRAIN | NodeFlag.FAIL
@@ -260,9 +258,8 @@ def busy_parts(cluster: Cluster, from_us: int, except_in: str = "") -> dict[int,
 
 
 def _may_run_until(job: Job, when_us: int) -> bool:
-    if job.time_limit_min >= NO_VAL:
-        return True
-    return job.start_us + job.suspended_us + job.time_limit_min * _MINUTE_US > when_us
+    end_us = limit_end_us(job)
+    return not end_us or end_us > when_us
 
 
 def _ignores_jobs(reservation: Reservation) -> bool:
