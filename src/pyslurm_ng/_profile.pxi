@@ -121,7 +121,8 @@ cdef class Profile:
             place = self._find(which, wanted, number, duration_us, not_before_us)
         return place
 
-    def place_next(self, list entries, Py_ssize_t first, dict behind, int64_t end_us):
+    def place_next(self, list entries, Py_ssize_t first, dict behind, int64_t end_us,
+                   bytes keeps=None):
         """Keep room for the jobs of entries, one after the other, as long as that is all there is.
 
         A few thousand at most: to note so many is one stretch in which no other thread runs.
@@ -134,11 +135,18 @@ cdef class Profile:
         Args:
             entries: tuples whose second item is a job and whose third its demand.
             behind: has the names of partitions in which somebody waits.
+            keeps: a byte for each entry, 0 where the start is found and no room is kept; None:
+                room is kept for all.
         """
         cdef Py_ssize_t index, place
         cdef int64_t start_us, now_us = self._time[0], duration_us
+        cdef const unsigned char *keeps_room = NULL
         cdef tuple entry, wanted
         cdef list starts = []
+        if keeps is not None:
+            if len(keeps) != len(entries):
+                raise ValueError(f"{len(keeps)} marks for {len(entries)} entries")
+            keeps_room = keeps
         for index in range(first, min(len(entries), first + 4096)):
             entry = <tuple>entries[index]
             demand, job = entry[2], entry[1]
@@ -150,7 +158,8 @@ cdef class Profile:
             if place < 0 or self._time[place] == now_us or self._time[place] >= end_us:
                 break
             start_us = self._time[place]
-            self.take(start_us, duration_us, wanted[0], wanted[1])
+            if keeps_room == NULL or keeps_room[index]:
+                self.take(start_us, duration_us, wanted[0], wanted[1])
             found = start_us
             demand.tries_us = found
             starts.append(found)

@@ -47,7 +47,12 @@ class Profile:
     def release(self, time_us: int, kind: int, amount: int) -> None: ...
     def release_all(self, ends: list[tuple[int, int, int]]) -> None: ...
     def place_next(
-        self, entries: list[Any], first: int, behind: dict[str, Any], end_us: int
+        self,
+        entries: list[Any],
+        first: int,
+        behind: dict[str, Any],
+        end_us: int,
+        keeps: bytes | None = None,
     ) -> list[int]: ...
     def find(
         self,

@@ -134,16 +134,17 @@ ENTRIES = st.lists(
 )
 
 
-@given(ENTRIES, st.integers(0, 2), st.integers(20, 200))
+@given(ENTRIES, st.integers(0, 2), st.integers(20, 200), st.none() | st.binary(min_size=12))
 def test_jobs_of_a_stretch_are_placed_as_one_by_one(
-    entries: list[tuple[int, _Job, _Demand]], first: int, end_us: int
+    entries: list[tuple[int, _Job, _Demand]], first: int, end_us: int, marks: bytes | None
 ) -> None:
     """The stretch ends before who may start now, never, asks for more than room, is not behind."""
     profile, single = Profile(0, (3,)), Profile(0, (3,))
     for one in (profile, single):
         one.take(0, 9, (0,), (2,))
     wanted = []
-    for _, job, demand in entries[first:]:
+    keeps = None if marks is None else bytes(mark & 1 for mark in marks[: len(entries)])
+    for at, (_, job, demand) in enumerate(entries[first:], first):
         kinds, amounts = demand.kinds_amounts
         start_us = single.find(kinds, amounts, demand.duration_us, 0)
         is_simple = demand.is_plain and not job.array_pending and len(job.partitions) == 1
@@ -151,9 +152,10 @@ def test_jobs_of_a_stretch_are_placed_as_one_by_one(
             break
         if start_us in (NEVER, 0) or start_us >= end_us:
             break
-        single.take(start_us, demand.duration_us, kinds, amounts)
+        if keeps is None or keeps[at]:
+            single.take(start_us, demand.duration_us, kinds, amounts)
         wanted.append(start_us)
-    assert profile.place_next(entries, first, {"blocked": None}, end_us) == wanted
+    assert profile.place_next(entries, first, {"blocked": None}, end_us, keeps) == wanted
     assert profile.slots() == single.slots()
     assert [demand.tries_us for _, _, demand in entries[first:]][: len(wanted)] == wanted
 

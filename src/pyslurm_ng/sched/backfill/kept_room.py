@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
+from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.backfill.smart import Smart
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.reasons.obstacle import Obstacles
@@ -175,6 +176,20 @@ class KeptRoom:
         if self.smart is not None:
             return self.smart.may_reserve(job.job_id, self._counts.get(partition.name, 0))
         return self.has_depth((partition.name,))
+
+    def keeps(self, queue: Sequence[Entry]) -> bytes | None:
+        """Return a byte for each job, 0 for who is kept no room behind `settled`; None: all are."""
+        if self.smart is not None:
+            return self.smart.reserves(queue)
+        return None if self._policy.reserve_depth >= EVERY_JOB else bytes(len(queue))
+
+    def settled(self) -> dict[str, Wait]:
+        """Return of `behind` the partitions where `keeps` says who is promised room from now on."""
+        depth = 1 if self.smart is not None else self._policy.reserve_depth
+        if depth >= EVERY_JOB:
+            return self.behind
+        counts = self._counts
+        return {name: wait for name, wait in self.behind.items() if counts.get(name, 0) >= depth}
 
     def lacks_licenses(self, demand: Demand) -> bool:
         """Return whether fewer licences are left than a job asks for."""

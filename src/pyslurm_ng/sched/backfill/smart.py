@@ -102,6 +102,14 @@ class Smart:
         group = self._groups.get(job_id, _OTHER)
         return group in (_FIRST, _LATE) or (group == _OTHER and not reserved)
 
+    def reserves(self, queue: Sequence[Entry]) -> bytes:
+        """Return a byte for each job of a queue, 1 for who is promised room beside others."""
+        groups = self._groups
+        return bytes(
+            groups.get(job.job_id, _OTHER) in (_FIRST, _LATE) and not job.is_guest
+            for _, job, _ in queue
+        )
+
     def started(self, starts: Sequence[Start]) -> None:
         """Learn what a pass starts, and charge express jobs."""
         for start in starts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
@@ -14,7 +15,7 @@ from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Waiting
 from pyslurm_ng.sched.plan import HandOver, Plan, Wait
-from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.reasons import reason
@@ -63,15 +64,20 @@ class Walk(Giving):
         planner, reserve = self.planner, self.room.promises.append
         place = planner.place
         now_us, claimed = self.snapshot.now_us, self.snapshot.claims
-        gate, reserves_all = self.gate, self._reserves_all(queue)
+        gate, looks_at_all = self.gate, self._looks_at_all(queue)
+        keeps = self.room.keeps(queue)
+        reserves_all = looks_at_all and keeps is None
         done, hand_over, starts = self._done, self.hand_over, self.plan.starts
         shown = len(starts)
         tested = 0
         preempts = self.preempting is not None or self.sharing is not None
-        in_stretches = reserves_all and not preempts
-        in_stretches = in_stretches and (gate.is_open or isinstance(planner, NodePlan))
+        in_stretches = looks_at_all and not preempts
+        if isinstance(planner, Pools):
+            in_stretches = in_stretches and gate.is_open
+        else:
+            in_stretches = in_stretches and reserves_all
         hopeless = self.room.hopeless
-        is_alike = reserves_all and not preempts and not claimed
+        is_alike = looks_at_all and not preempts and not claimed
         if claimed:
             alive = {entry[1].job_id for entry in queue}
             self.plan.lost_claims += [job_id for job_id in claimed if job_id not in alive]
@@ -81,7 +87,7 @@ class Walk(Giving):
             while (
                 in_stretches
                 and not planner.keeps_places
-                and (placed := self._place_next(queue, at))
+                and (placed := self._place_next(queue, at, keeps))
             ):
                 at += placed
             if at >= len(queue):
@@ -135,10 +141,9 @@ class Walk(Giving):
             self.room.promises.settle()
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
 
-    def _reserves_all(self, queue: list[Entry]) -> bool:
-        """Return whether each job of the queue is looked at and has room kept for it, if any."""
-        is_cut = self.policy.reserve_depth < EVERY_JOB or self.budget < len(queue)
-        if is_cut or self.room.smart is not None or self._limits is not None:
+    def _looks_at_all(self, queue: list[Entry]) -> bool:
+        """Return whether room is looked for, if there is any, for each job of the queue."""
+        if self.budget < len(queue) or self._limits is not None:
             return False
         return self.gate.is_open or not self.policy.stops_at_limits
 
@@ -153,25 +158,33 @@ class Walk(Giving):
             self.plan.waits[job_id] = wait
             self._barred.discard(job_id)
 
-    def _place_next(self, queue: list[Entry], first: int) -> int:
-        """Keep room for the next jobs, if they are of the plainest sort; return how many."""
+    def _place_next(self, queue: list[Entry], first: int, keeps: bytes | None) -> int:
+        """Find room for the next jobs, if they are of the plainest sort; return how many.
+
+        Args:
+            keeps: see `KeptRoom`.
+        """
         planner, behind = self.planner, self.room.behind
         if isinstance(planner, Pools):
-            starts_us = planner.place_next(queue, first, behind)
+            starts_us = planner.place_next(queue, first, self.room.settled(), keeps)
         elif self.gate.is_open:
             starts_us = planner.place_next(queue, first)
         else:
             starts_us = planner.place_next(self._clear(queue, first), 0)
-        if starts_us:
-            placed = queue[first : first + len(starts_us)]
+        placed = queue[first : first + len(starts_us)]
+        if placed:
             job_ids = [job.job_id for _, job, _ in placed]
             demands = [demand for _, _, demand in placed]
             waits = [behind[demand.partition.name] for demand in demands]
             self.plan.expected_start_us.put_all(job_ids, starts_us)
             self.plan.waits.update(zip(job_ids, waits, strict=True))
+            if keeps is not None:
+                kept = keeps[first : first + len(placed)]
+                job_ids, starts_us = [*compress(job_ids, kept)], [*compress(starts_us, kept)]
+                demands = [*compress(demands, kept)]
             self.room.promises.extend(job_ids, demands, starts_us)
-            self.plan.tested += len(starts_us)
-        return len(starts_us)
+            self.plan.tested += len(placed)
+        return len(placed)
 
     def _clear(self, queue: list[Entry], first: int) -> list[Entry]:
         """Return the next jobs as far as it is plain that no limit is in their way.

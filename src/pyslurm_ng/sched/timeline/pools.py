@@ -242,15 +242,18 @@ class Pools:
         """Return None: see `recall`."""
         return None
 
-    def place_next(self, queue: list[Entry], first: int, behind: dict[str, Wait]) -> list[int]:
+    def place_next(
+        self, queue: list[Entry], first: int, behind: dict[str, Wait], keeps: bytes | None
+    ) -> list[int]:
         """Keep room for the next jobs of a queue at once; return when they start.
 
         It ends before the first job that may start now or that asks for more than room.
 
         Args:
             behind: has the partitions in which somebody waits.
+            keeps: a byte for each job of the queue, 0 for who is not kept room; None: all are.
         """
-        return self._profile.place_next(queue, first, behind, self._end_us)
+        return self._profile.place_next(queue, first, behind, self._end_us, keeps)
 
     def take(self, demand: Demand, start_us: int, job_id: int = 0) -> None:
         """Keep room for a job."""
