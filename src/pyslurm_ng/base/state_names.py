@@ -105,6 +105,12 @@ def job_state_list() -> str:
     return ",".join(names).lower()
 
 
+def shown_flags(flags: int, *, is_planned: bool, is_blocked: bool) -> int:
+    """Return a node's flags with those that follow from what jobs do."""
+    planned = NODE_FLAG["PLANNED"] if is_planned else 0
+    return flags | planned | (NODE_FLAG["BLOCKED"] if is_blocked else 0)
+
+
 def node_state_full(state: int, flags: int) -> str:
     """Return `BASE+FLAG+FLAG` as scontrol prints it."""
     words = [NODE_STATES[state]]
@@ -149,10 +155,10 @@ def _words(base: str, flags: int) -> tuple[str, str]:
             return "maint", "maint"
         if flags & NODE_FLAG["RESERVED"]:
             return "reserved", "resv"
-        if flags & NODE_FLAG["BLOCKED"]:
-            return "blocked", "block"
         if flags & NODE_FLAG["PLANNED"]:
             return "planned", "plnd"
+        if flags & NODE_FLAG["BLOCKED"]:
+            return "blocked", "block"
     return {
         "UNKNOWN": ("unknown", "unk"),
         "IDLE": ("idle", "idle"),

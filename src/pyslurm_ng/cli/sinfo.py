@@ -6,6 +6,7 @@ from pyslurm_ng.base.state_names import (
     NODE_STATE_LIST,
     NODE_STATES,
     node_state_words,
+    shown_flags,
 )
 from pyslurm_ng.cli.command import (
     Table,
@@ -91,7 +92,6 @@ USAGE = """\
 Usage: sinfo [-abdelNRrsTv] [-i seconds] [-t states] [-p partition] [-n nodes] [-S fields]
              [-o format] [-O Format] [-M clusters] [--json[=data_parser]] [--usage]"""
 SHOW_ALL, SHOW_FUTURE = 1, 4
-PLANNED = NODE_FLAG["PLANNED"]
 
 NORMAL = "%#P %.5a %.10l %.6D %.6t %N"
 LONG = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
@@ -291,11 +291,12 @@ def _wanted_fields(chosen: Format, given: "dict[str, str]") -> "list[str]":
 
 
 def node_rows(reply: "dict[str, Any]", wanted: "list[str]") -> "dict[int, Row]":
-    """Return the node records of a reply by node id; PLANNED is made one of their flags."""
+    """Return the node records of a reply by node id, with all that they show among their flags."""
     rows = {}
     for row in Table(reply["more_fields"], reply["more_records"], wanted).dicts():
-        if row["is_planned"]:
-            row["flags"] |= PLANNED
+        row["flags"] = shown_flags(
+            row["flags"], is_planned=row["is_planned"], is_blocked=row["is_blocked"]
+        )
         rows[row["node_id"]] = row
     return rows
 

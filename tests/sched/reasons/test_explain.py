@@ -544,3 +544,31 @@ def test_jobs_that_are_exempt_for_now_are_named() -> None:
     assert found.note == (
         "jobs that it may preempt are exempt for 6 min more; they are to leave for it then"
     )
+
+
+def reserved_later(begin_min: int, duration_min: int, *flags: str) -> Cluster:
+    """Four nodes that are free until a reservation of all of them begins."""
+    cluster = cluster_of()
+    begin_us = START_US + begin_min * MINUTE_US
+    closed = Reservation(
+        "later",
+        begin_us,
+        begin_us + duration_min * MINUTE_US,
+        (0, 1, 2, 3),
+        users=("root",),
+        flags=flags,
+    )
+    apply(cluster, ev.ReservationCreated(START_US, closed))
+    return cluster
+
+
+@pytest.mark.parametrize("limit_min", [45, 60, 120, 3000])
+def test_a_reservation_is_the_reason_however_long_the_job_is(limit_min: int) -> None:
+    # Its own start behind the reservation falls into the time that it would run from now.
+    cluster = reserved_later(30, 30, "MAINT")
+    job_id = submit(cluster, whole(4), time_limit_min=limit_min)
+    wait = run_pass(cluster).waits[job_id]
+    assert (wait.reason, wait.shown) == (
+        Reason.ReqNodeNotAvail,
+        "ReqNodeNotAvail, Reserved for maintenance",
+    )

@@ -1,6 +1,6 @@
 """scontrol show node and show partition."""
 
-from pyslurm_ng.base.state_names import node_state_full
+from pyslurm_ng.base.state_names import node_state_full, shown_flags
 from pyslurm_ng.cli.command import Table, say, split_list
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.fmt import NO_VALUE, Dates, long_limit
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 SHOW_ALL, SHOW_FUTURE = 1, 4
-PLANNED = 1 << 21
 
 
 # Nodes ----------------------------------------------------------------------------------------
@@ -36,7 +35,9 @@ def show_node(session: "Session", words: "list[str]") -> int:
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     for row in rows:
-        row["flags"] |= PLANNED if row["is_planned"] else 0
+        row["flags"] = shown_flags(
+            row["flags"], is_planned=row["is_planned"], is_blocked=row["is_blocked"]
+        )
     if session.json:
         from pyslurm_ng.cli.listing.node_json import print_nodes
 
@@ -93,10 +94,12 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
             special.append(f"{key}={row[field]}")
     if special:
         lines.append(" ".join(special))
-    owner = user_name(row["owner_uid"]) if row["owner_uid"] >= 0 else "N/A"
+    uid = row["owner_uid"]
+    owner = f"{user_name(uid)}({uid})" if uid >= 0 else "N/A"
     lines += [
         f"State={node_state_full(row['state'], row['flags'])} ThreadsPerCore={row['threads']}"
-        f" TmpDisk={row['tmp_disk_mib']} Weight={row['weight']} Owner={owner} MCS_label=N/A",
+        f" TmpDisk={row['tmp_disk_mib']} Weight={row['weight']} Owner={owner}"
+        f" MCS_label={row['mcs_label'] or 'N/A'}",
         f"Partitions={','.join(row['partitions'])} ",
         f"BootTime={dates.text(row['boot_us'], 'None')}"
         f" SlurmdStartTime={dates.text(row['slurmd_start_us'], 'None')}",

@@ -304,5 +304,5 @@ BY_LETTER = {field[0]: name for name, field in FIELDS.items() if field[0]}
 BY_LETTER["h"] = "oversubscribe"
 ALL_LETTERS = "".join(sorted(BY_LETTER, key=lambda letter: (letter.isupper(), letter.lower())))
 # Read of every node, whatever is shown.
-ALWAYS = ("name", "node_id", "state", "flags", "is_planned", "cpus", "cpus_alloc",
-          "cpus_effective", "reason", "reason_us")  # fmt: skip
+ALWAYS = ("name", "node_id", "state", "flags", "is_planned", "is_blocked", "cpus",
+          "cpus_alloc", "cpus_effective", "reason", "reason_us")  # fmt: skip

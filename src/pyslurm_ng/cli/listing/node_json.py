@@ -59,7 +59,7 @@ def node_object(row: "Row", cluster: str) -> "dict[str, Any]":
         "instance_id": row["instance_id"],
         "instance_type": row["instance_type"],
         "last_busy": seconds(row["last_busy_us"]),
-        "mcs_label": "",
+        "mcs_label": row["mcs_label"],
         "specialized_memory": row["mem_spec_limit_mib"],
         "name": row["name"],
         "next_state_after_reboot": ["INVALID"],

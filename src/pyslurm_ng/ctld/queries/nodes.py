@@ -9,6 +9,7 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
+from pyslurm_ng.ctld.queries.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.records import array_head, elements
 from pyslurm_ng.ctld.rules.update.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
@@ -86,11 +87,12 @@ NODE_FIXED = (
     "gres_drain",
     "reservation",
     "restricted_cores",
+    "mcs_label",
 )
-NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned")
+NODE_SOFT = ("cpu_load_hundredths", "free_mem_mib", "last_seen_us", "is_planned", "is_blocked")
 NODE_FIELDS = [*NODE_FIXED, *NODE_SOFT]
 _NODE_HEAD = array_head(len(NODE_FIELDS))
-_NO_LOAD = -1
+_NO_LOAD = (-1, -1, 0)
 
 PARTITION_FIELDS = [
     "name",
@@ -178,6 +180,7 @@ def show_nodes(
 def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Node]) -> bytes:
     cache = soft.records.nodes
     planned = planned_nodes(soft)
+    blocked = blocked_nodes(cluster, soft.records.keepers(cluster))
     partitions: dict[int, list[str]] | None = None
     tracked: tuple[str, ...] = ()
     parts: list[bytes] = []
@@ -190,15 +193,12 @@ def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Nod
             fixed = cache[node.node_id] = _NODE_HEAD + elements(values)
         parts.append(fixed)
         load = soft.node_load.get(node.node_id)
-        is_planned = node.node_id in planned
-        if load is None:
-            parts.append(elements((_NO_LOAD, _NO_LOAD, 0, is_planned)))
-        else:
-            parts.append(
-                elements(
-                    (load.cpu_load_hundredths, load.free_mem_mib, load.last_seen_us, is_planned)
-                )
-            )
+        told = (
+            _NO_LOAD
+            if load is None
+            else (load.cpu_load_hundredths, load.free_mem_mib, load.last_seen_us)
+        )
+        parts.append(elements((*told, node.node_id in planned, node.node_id in blocked)))
     return b"".join(parts)
 
 
@@ -301,6 +301,7 @@ def _node_values(
     base, flags = node_state(cluster, node)
     use = cluster.use[node.node_id]
     held = amounts.allocated_tres(use.allocs.values(), tracked, None) if use.allocs else {}
+    owner_uid, mcs_label = tenant_of_node(cluster, node)
     held.pop("node", None)
     if held:
         held["cpu"] = use.cpus
@@ -348,12 +349,13 @@ def _node_values(
         spec.cpu_spec_list,
         spec.mem_spec_limit_mib,
         spec.topology,
-        node.owner_uid,
+        owner_uid,
         spec.bcast_addr if spec.bcast_addr != spec.addr else "",
         node.registered_us,
         "",
         cluster.reserved.get(node.node_id, ""),
         _restricted_shown(node) if spec.restricted_cores_per_gpu else "",
+        mcs_label,
     )
     assert len(values) == len(NODE_FIXED)
     return values

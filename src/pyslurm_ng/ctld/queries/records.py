@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from pyslurm_ng.ctld.queries.node_tenants import keeps_its_unit
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.touched import EVERYTHING, nodes_follow_job, touched_jobs, touched_nodes
@@ -36,6 +37,8 @@ class RecordCache:
     `live` holds the whole brief records of all jobs that are not over, as of the scheduling pass
     `live_generation` but for the jobs in `stale`; a generation of -1 means that it has to be made
     anew. `tails` are the parts that a pass may change, as of the pass `tails_generation`.
+    `unit_keepers` are the active jobs of `--exclusive=topo`, and all that began since somebody
+    asked for them; None before that.
 
     The writer calls `note` with events as they are applied; queries fill and read the dicts.
     """
@@ -52,12 +55,23 @@ class RecordCache:
         self.partitions: dict[str, bytes] = {}
         self.planned_nodes: frozenset[int] = frozenset()
         self.planned_generation = -1
+        self.unit_keepers: dict[int, None] | None = None
         self.generation = 0
 
     def begin_pass(self, generation: int) -> None:
         """Forget what a newer pass than the last one asked about may have changed."""
         if self.tails_generation != generation:
             self.tails, self.tails_generation = {}, generation
+
+    def keepers(self, cluster: Cluster) -> Iterable[int]:
+        """Return the ids of the active jobs that have leaf switches or blocks to themselves."""
+        known = cluster.active if self.unit_keepers is None else self.unit_keepers
+        self.unit_keepers = {
+            job_id: None
+            for job_id in known
+            if job_id in cluster.active and keeps_its_unit(cluster, cluster.jobs[job_id])
+        }
+        return self.unit_keepers
 
     def note(self, cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
         """Forget what `events`, just applied, have changed."""
@@ -81,9 +95,12 @@ class RecordCache:
             if node_ids == EVERYTHING:
                 self.nodes.clear()
                 self.partitions.clear()
+                self.unit_keepers = None
                 continue
             for node_id in node_ids:
                 self.nodes.pop(node_id, None)
+            if isinstance(event, ev.JobAllocated) and self.unit_keepers is not None:
+                self.unit_keepers[event.job_id] = None
             job_id = nodes_follow_job(event)
             job = cluster.jobs.get(job_id) if job_id else None
             if job is not None:

@@ -92,7 +92,7 @@ class KeptRoom:
         plan.expected_start_us.setdefault(job.job_id, start_us)
         if self.lacks_licenses(demand):
             return reason.licenses(demand, self.licenses)
-        wait = self._kept_by_reservation(demand) or self.behind.get(name)
+        wait = self._kept_by_reservation(job, demand) or self.behind.get(name)
         if wait is None:
             self.behind[name] = reason.behind(job.job_id, name)
             return reason.topology(asked) if lies_badly else reason.resources(demand)
@@ -200,11 +200,12 @@ class KeptRoom:
         for name, count in demand.licenses:
             self.licenses[name] = self.licenses.get(name, 0) - count
 
-    def promised_nodes(self, demand: Demand, from_us: int = 0) -> frozenset[int]:
+    def promised_nodes(self, demand: Demand, from_us: int = 0, own_id: int = 0) -> frozenset[int]:
         """Return the nodes promised to others for a time in which such a job would run from now.
 
         Args:
             from_us: it would run from then; 0: now.
+            own_id: the job itself, where it may have its own promise already.
         """
         if not self.promises:
             return frozenset()
@@ -217,7 +218,7 @@ class KeptRoom:
         return frozenset(
             node_id
             for job_id, _, start_us in self.promises
-            if start_us < until_us
+            if start_us < until_us and abs(job_id) != own_id
             for node_id in nodes.get(job_id, ())
         )
 
@@ -269,7 +270,7 @@ class KeptRoom:
         if lies_badly:
             return reason.topology(demand.need)
         return (
-            self._kept_by_reservation(demand)
+            self._kept_by_reservation(job, demand)
             or self._obstacles.lasting(job.request, demand)
             or (reason.licenses(demand, self.licenses) if self.lacks_licenses(demand) else None)
             or reason.never(demand)
@@ -291,13 +292,13 @@ class KeptRoom:
                 return others | {stuck.job_id: why}
         return waits
 
-    def _kept_by_reservation(self, demand: Demand) -> Wait | None:
+    def _kept_by_reservation(self, job: Waiting, demand: Demand) -> Wait | None:
         """Return the reservation but for which a job would start now, if there is one."""
         if not self._snapshot.reservations:
             return None
 
         def taken() -> frozenset[int]:
             nodes = {alloc.node_id for start in self._plan.starts for alloc in start.nodes}
-            return self.promised_nodes(demand) | nodes
+            return self.promised_nodes(demand, own_id=job.job_id) | nodes
 
         return self._obstacles.reservation(demand, taken)
