@@ -158,7 +158,7 @@ def _words(base: str, flags: int) -> tuple[str, str]:
         if flags & NODE_FLAG["PLANNED"]:
             return "planned", "plnd"
         if flags & NODE_FLAG["BLOCKED"]:
-            return "blocked", "block"
+            return "blocked", "blocked"
     return {
         "UNKNOWN": ("unknown", "unk"),
         "IDLE": ("idle", "idle"),

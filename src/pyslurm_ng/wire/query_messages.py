@@ -92,7 +92,7 @@ class ExplainJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class HolderShown(msgspec.Struct, frozen=True):
     """What keeps nodes a job is to get: `kind` is job, planned or reservation.
 
-    `until_us` is 0 where the end is not known.
+    `until_us` is 0 where the end is not known. `licenses` are what it keeps if it is not nodes.
     """
 
     kind: str
@@ -102,6 +102,7 @@ class HolderShown(msgspec.Struct, frozen=True):
     cpus: int
     from_us: int
     until_us: int
+    licenses: str = ""
 
 
 class SoonerShown(msgspec.Struct, frozen=True):

@@ -219,6 +219,14 @@ def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> No
     ]
 
 
+def test_a_higher_limit_is_offered_only_if_it_helps() -> None:
+    """The licence comes back no sooner than the task ends that counts for the limit."""
+    scene = Scene("Licenses=matlab:1")
+    job = scene.waiting(array="0-3%1", licenses="matlab:1")
+    found = answer(scene, job)
+    assert (found.start_us, found.sooner) == (scene.now_us + 60 * MINUTE_US, [])
+
+
 def test_a_reservation_that_keeps_licences_is_named() -> None:
     scene = Scene()
     scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 4),))])

@@ -572,3 +572,29 @@ def test_a_reservation_is_the_reason_however_long_the_job_is(limit_min: int) -> 
         Reason.ReqNodeNotAvail,
         "ReqNodeNotAvail, Reserved for maintenance",
     )
+
+
+def test_who_waits_for_licences_alone_is_told_who_has_them() -> None:
+    # Others are on its node, but that has room for it.
+    cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=soft:3,other:9\n"))
+    has_two = submit(cluster, JobRequest(licenses="soft:2,other:1"), time_limit_min=20)
+    submit(cluster, JobRequest(licenses="other:1"), time_limit_min=10)
+    submit(cluster, JobRequest(ntasks=2), time_limit_min=5)
+    run_pass(cluster)
+    ahead = submit(cluster, JobRequest(licenses="soft:3"), time_limit_min=30)
+    job_id = submit(cluster, JobRequest(licenses="soft:1"), time_limit_min=60)
+    found = look(cluster, job_id)
+    assert found.start_us - START_US == pytest.approx(50 * MINUTE_US, abs=MINUTE_US)
+    assert [(item.kind, item.job_id, item.licenses) for item in found.holders] == [
+        ("planned", ahead, "soft:3"),
+        ("job", has_two, "soft:2"),
+    ]
+
+
+def test_who_waits_for_nodes_too_is_told_who_has_those() -> None:
+    cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=soft:1\n"))
+    first = submit(cluster, whole(4, licenses="soft:1"), time_limit_min=20)
+    run_pass(cluster)
+    job_id = submit(cluster, whole(1, licenses="soft:1"), time_limit_min=60)
+    (holder,) = look(cluster, job_id).holders
+    assert (holder.job_id, holder.licenses) == (first, "")

@@ -88,8 +88,9 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
     elif one["sooner"] or any(item["kind"] == "limit" for item in one["holders"]):
         yield "  Expected start: not known; nobody behind a limit is promised a time"
     in_the_way = [item for item in one["holders"] if item["kind"] != "limit"]
+    what = "licences" if any(item["licenses"] for item in in_the_way) else "nodes"
     for heading, items in (
-        (f"{'Its' if is_hopeless else 'Until then its'} nodes are held by:", in_the_way),
+        (f"{'Its' if is_hopeless else 'Until then its'} {what} are held by:", in_the_way),
         ("These jobs count for that limit:", [
             item for item in one["holders"] if item["kind"] == "limit"
         ]),
@@ -127,11 +128,13 @@ def _holder(one: "Explained", item: "dict[str, Any]", times: Dates) -> str:
     text = f"{what} {item['name']}" if item["name"] else f"{what} of another user"
     if item["user"]:
         text += f" of {item['user']}"
-    if item["kind"] == "planned":
+    if item["licenses"]:
+        text += f", {item['licenses']}"
+    elif item["kind"] == "planned":
         text += f", which is to use {item['nodes']}"
     else:
         text += f" on {item['nodes']}"
-    if item["cpus"]:
+    if item["cpus"] and not item["licenses"]:
         text += f", {item['cpus']} CPU{'s' * (item['cpus'] != 1)}"
     if item["from_us"] > one["now_us"]:
         text += f", from {times.text(item['from_us'])}"

@@ -73,6 +73,7 @@ def explained(
     if job.state == JobState.PENDING and reason:
         holders += limit_holders(cluster, job, Reason(reason), text)
     partition = first_partition(cluster, job)
+    start_us = _start_us(soft, job, outlook)
     return JobExplained(
         now_us=now_us,
         job_id=asked if job.array_pending and "_" in asked else shown_id(job),
@@ -86,11 +87,11 @@ def explained(
         waits_for=waits_for,
         submit_us=job.submit_us,
         ahead=outlook.ahead if outlook is not None else -1,
-        start_us=_start_us(soft, job, outlook),
+        start_us=start_us,
         nodes=_names(cluster, outlook.node_ids if outlook else _own_nodes(job)),
         holders=[_holder(cluster, item, sees) for item in holders[:_MOST_HOLDERS]],
         holders_left_out=max(0, len(holders) - _MOST_HOLDERS),
-        sooner=_sooner(cluster, outlook, sees) if outlook is not None else [],
+        sooner=_sooner(cluster, outlook, start_us, sees) if outlook is not None else [],
         history=[
             HistoryLine(time_us, _of_others(cluster, line, sees)) for time_us, line in history
         ],
@@ -135,12 +136,18 @@ def _sentences(
     return found
 
 
-def _sooner(cluster: Cluster, outlook: Outlook, sees: Sees) -> list[SoonerShown]:
+def _sooner(cluster: Cluster, outlook: Outlook, start_us: int, sees: Sees) -> list[SoonerShown]:
+    """Return what would let a job start sooner than at the start that is shown.
+
+    What a job behind a limit is offered was found without regard to the end of that limit.
+    """
+    is_bound = outlook.limit is not None and start_us > 0
     return [
         SoonerShown(
             item.text, item.start_us, [_name_of(cluster, one, sees) for one in item.victims]
         )
         for item in outlook.sooner
+        if not is_bound or item.start_us < start_us - MINUTE_US
     ]
 
 
@@ -192,7 +199,9 @@ def _holder(cluster: Cluster, item: Holder, sees: Sees) -> HolderShown:
         user = job.user_name if job is not None and name else ""
     until_us = 0 if item.until_us >= NO_END_US else item.until_us
     nodes = _names(cluster, item.node_ids)
-    return HolderShown(item.kind, name, user, nodes, item.cpus, item.from_us, until_us)
+    return HolderShown(
+        item.kind, name, user, nodes, item.cpus, item.from_us, until_us, item.licenses
+    )
 
 
 # What has to happen first ---------------------------------------------------------------------

@@ -6,10 +6,11 @@ are promised, and the job is tried in their wake as it is and with one thing cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyslurm_ng.base.units import format_minutes_short
+from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import (
     REQ_CONTIGUOUS,
@@ -70,7 +71,7 @@ class Sooner:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What keeps nodes that the job is to get.
+    """What keeps nodes, or licences, that the job is to get.
 
     `kind`: "job" runs there, "cleaning" is one that is over and whose nodes clean up, "planned" a
     waiting job that goes first, "reservation" an advance reservation, "end" that of the job's own
@@ -84,6 +85,7 @@ class Holder:
     cpus: int
     from_us: int
     until_us: int
+    licenses: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,11 @@ def outlook(
         ahead=-1 if _is_hopeless(snapshot, job, found, is_inside) else _ahead(found),
         start_us=found.start_us,
         node_ids=found.nodes,
-        holders=holders(snapshot, found),
+        holders=(
+            license_holders(snapshot, found, lacking)
+            if (lacking := _lacking_licenses(tried, found, snapshot.now_us))
+            else holders(snapshot, found)
+        ),
         sooner=sorted(
             _best(tried, found, snapshot.now_us)
             + [item for item in without if item.start_us < found.start_us - _WORTH_US],
@@ -333,6 +339,37 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
     if found.start_us >= NO_END_US:
         # What ends makes no room for it, so that is not what holds it.
         held = [item for item in held if item.until_us >= NO_END_US]
+    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
+
+
+def _lacking_licenses(tried: Sequence[Change], found: Probe, now_us: int) -> frozenset[str]:
+    """Return the licences that a job waits for, if without them it would start now."""
+    for change, start_us in zip(tried, found.others_us, strict=True):
+        if change.kind == "licenses" and start_us is not None and start_us <= now_us:
+            return frozenset(name for name, _ in found.demand.licenses)
+    return frozenset()
+
+
+def license_holders(snapshot: Snapshot, found: Probe, names: frozenset[str]) -> list[Holder]:
+    """Return who has these licences before the job is to get them, those that end last first."""
+
+    def of_these(counts: Iterable[tuple[str, int]]) -> str:
+        return ",".join(f"{name}:{count}" for name, count in counts if name in names)
+
+    until_us, now_us, held = found.start_us, snapshot.now_us, []
+    for job in snapshot.running:
+        licences = of_these(license_counts(job.licenses)) if job.licenses else ""
+        if licences and job.end_us <= until_us:
+            nodes = tuple(alloc.node_id for alloc in job.nodes)
+            held.append(replace(_of_running(job, nodes), licenses=licences))
+    starting = {start.job_id for start in found.plan.starts}
+    for job_id, demand in dict(reversed(found.before)).items():
+        licences = of_these(demand.licenses) if demand.licenses else ""
+        known_us = found.plan.expected_start_us.get(job_id, NO_END_US)
+        start_us = now_us if job_id in starting else known_us
+        if licences and now_us <= start_us < until_us:
+            end_us = demand.end_us(start_us)
+            held.append(Holder("planned", job_id, "", (), 0, start_us, end_us, licences))
     return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
 
 
