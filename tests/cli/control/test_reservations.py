@@ -109,6 +109,14 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
             "scontrol: error: Either Users/Groups and/or Accounts must be specified.  "
             "No reservation created.",
         ),
+        *(
+            (
+                f"{PLACE} duration=60 users=root flags=weekly,part_nodes {what}",
+                "scontrol: error: PART_NODES flag requires specifying a Partition and ALL nodes.  "
+                "No reservation created.",
+            )
+            for what in ("nodes=ALL", "partition=debug nodecnt=1", "partition=debug nodes=n1")
+        ),
     ],
 )  # fmt: skip
 def test_bad_input_gets_its_line(line: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,8 @@ def create(session: "Session", words: "list[str]") -> int:
         problem = "Either Users/Groups and/or Accounts must be specified."
     elif not any(settings.get(key) for key in _SIZES) and "PART_NODES" not in _flag_words(settings):
         problem = "Nodes, NodeCnt, CoreCnt, TRES or Licenses must be specified."
+    elif "PART_NODES" in _flag_words(settings) and not _is_whole_partition(settings):
+        problem = "PART_NODES flag requires specifying a Partition and ALL nodes."
     if problem:
         say(f"scontrol: error: {problem}  No reservation created.")
         return 1
@@ -115,6 +117,13 @@ def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, An
 
 def _flag_words(settings: "dict[str, str]") -> "list[str]":
     return settings.get("flags", "").upper().split(",")
+
+
+def _is_whole_partition(settings: "dict[str, str]") -> bool:
+    """Return whether a partition is named, and of its nodes all or nothing."""
+    sizes = [key for key in _SIZES if settings.get(key) and key != "licenses"]
+    is_all = settings.get("nodes", "ALL").upper() == "ALL"
+    return bool(settings.get("partitionname")) and is_all and sizes in ([], ["nodes"])
 
 
 def _are_users(value: str) -> bool:
