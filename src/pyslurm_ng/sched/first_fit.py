@@ -276,9 +276,12 @@ class _Pass:
         end_us = begin_us + limit_us(job.time_limit_min, partition)
         rooms = []
         for place in reserved.places(reservations, job, (partition.name,)):
-            allowed = reserved.allowed_nodes(reservations, place, begin_us, end_us)
-            if allowed is None or allowed:
-                kept = reserved.kept_parts(reservations, place, begin_us, end_us)
+            allowed = reserved.allowed_nodes(reservations, place)
+            until_us = reserved.stay_us(
+                reservations, job, place, begin_us, end_us, self.policy.over_run_us
+            )
+            if until_us and (allowed is None or allowed):
+                kept = reserved.kept_parts(reservations, place, begin_us, until_us)
                 blocked = frozenset(node_id for node_id, part in kept.items() if part == WHOLE)
                 own = reserved.own_parts(reservations, place)
                 bounds = {

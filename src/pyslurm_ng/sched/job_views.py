@@ -16,6 +16,7 @@ from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.job_records import NO_END_US, Running, Victim, Waiting
 from pyslurm_ng.sched.request.sharing import Hosts, tenant_of
+from pyslurm_ng.sched.reservation.reserved import cut_of_us
 
 HELD_REASONS = frozenset(
     {Reason.JobHeldUser, Reason.JobHeldAdmin, Reason.JobHoldMaxRequeue, Reason.BadConstraints}
@@ -46,12 +47,17 @@ class Views:
         self._hosts = Hosts()
         self._knows_all = False
         self._preempts = True
+        self._over_run_us = 0
 
     def heed_preemption(self, preempts: bool) -> None:
         """Have no records of jobs as victims, which are large, where nobody preempts others."""
         if preempts != self._preempts:
             self._preempts = preempts
             self._knows_all = False
+
+    def heed_over_run(self, over_run_us: int) -> None:
+        """Have jobs in reservations outlive these by so much."""
+        self._over_run_us = over_run_us
 
     def foresee(self, history: History | None) -> None:
         """Say in records how long jobs will probably run; None: no more."""
@@ -135,13 +141,17 @@ class Views:
             return
         job = cluster.jobs[job_id]
         view = _running(cluster, job, now_us, preempts=self._preempts)
+        if job.reservation and view.end_us:
+            cut_us = cut_of_us(cluster, job, self._over_run_us)
+            view = view._replace(end_us=min(view.end_us, cut_us))
         if self._history is not None and job.start_us:
             foreseen_us = self._history.foreseen_us(job)
             if foreseen_us:
                 end_us = job.start_us + job.suspended_us + foreseen_us
                 view = view._replace(foreseen_us=end_us)
         self._running[job_id] = view
-        if job.flags & JobFlag.COMPLETING or job.state == JobState.SUSPENDED:
+        is_suspended = job.state == JobState.SUSPENDED
+        if job.flags & JobFlag.COMPLETING or is_suspended or job.reservation:
             self._moving[job_id] = None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyslurm_ng.base.tres import parse_weights
-from pyslurm_ng.base.units import NO_VALUE
+from pyslurm_ng.base.units import INFINITE, NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.need import DEFAULTS, Selection
 
 EVERY_JOB = 1 << 62
@@ -66,6 +67,7 @@ class Policy:
     sends_user_signal: bool = False  # --signal besides SIGTERM when a grace time begins
     complete_wait_s: int = 0  # that long a completing job keeps others from starting
     waits_near: bool = False  # only in partitions that share nodes with its own
+    over_run_us: int = 0  # by how much jobs may outlive their reservation; NO_END_US: for ever
     het_priority: str = ""  # min, avg or max of the components' priorities; "" as min
 
     @property
@@ -160,6 +162,7 @@ def policy(conf: SlurmConf) -> Policy:
         reclaims_licenses="reclaim_licenses" in preempt,
         time_slice_s=conf.scheduler_time_slice if "GANG" in conf.preempt_mode else 0,
         sends_user_signal="send_user_signal" in preempt,
+        over_run_us=over_run_us(conf),
         het_priority=_word(conf.scheduler_parameters, "bf_hetjob_prio"),
     )
 
@@ -180,6 +183,12 @@ def selection(conf: SlurmConf) -> Selection:
         enforces_binding="ENFORCE_BINDING_GRES" in select,
         allows_special=conf.allow_spec_resources_usage,
     )
+
+
+def over_run_us(conf: SlurmConf) -> int:
+    """Return how much longer than a reservation its jobs may run: ResvOverRun."""
+    over_min = conf.resv_over_run
+    return NO_END_US if over_min == INFINITE else over_min * 60_000_000
 
 
 def exempt_s(conf: SlurmConf) -> int:

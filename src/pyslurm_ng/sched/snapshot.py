@@ -72,6 +72,7 @@ class Snapshot:
     hosts: frozenset[int | str] = frozenset()  # whose jobs share nodes with their own only
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
     licenses: Mapping[str, int] = field(default_factory=dict)  # all that the cluster has
+    until_us: int = NO_END_US  # jobs start before that only
 
 
 class _Static(NamedTuple):

@@ -101,12 +101,12 @@ def test_jobs_inside_are_backfilled_too() -> None:
 
 
 def test_jobs_of_a_reservation_to_come_are_planned_in_it() -> None:
-    """One after the other from its begin on; who does not fit into what is left never."""
+    """One after the other from its begin on; who would begin after its end never."""
     here = room()
-    here.make(nodes="n4", starttime=START_US + HOUR_US, duration=150)
+    here.make(nodes="n4", starttime=START_US + HOUR_US, duration=120)
     jobs = [
         here.job(reservation="r", time_limit_min=limit, flags=REQ_EXCLUSIVE)
-        for limit in (60, 60, 60)
+        for limit in (60, 90, 60)
     ]
     plan = here.run_pass()
     begin_us = START_US + HOUR_US
@@ -117,20 +117,17 @@ def test_jobs_of_a_reservation_to_come_are_planned_in_it() -> None:
 
 
 def test_the_end_of_a_reservation_is_a_reason() -> None:
-    """Said with numbers, and not before the time limit is the trouble."""
+    """Said with numbers: of who has to run longer, and where there is no room before it."""
     here = room()
     here.make(nodes="n[3-4]", duration=120)
     here.advance(HOUR_US)
-    late = here.job(reservation="r", time_limit_min=90)
-    never = here.job(reservation="r", time_limit_min=180)
+    late = here.job(reservation="r", time_limit_min=180, time_min_min=90)
     wide = here.job(reservation="r", time_limit_min=30, nodes_min=2, nodes_max=2)
     here.change("r", nodes="n4")
     plan = here.run_pass()
     assert plan.waits[late.job_id] == Wait(
-        Reason.Reservation, "reservation r ends in 1 h; the time limit is 1 h 30 min"
+        Reason.Reservation, "reservation r ends in 1 h; the job has to run for 1 h 30 min"
     )
-    text = "reservation r is shorter than the time limit of 3 h"
-    assert plan.waits[never.job_id] == Wait(Reason.Reservation, text)
     text = "; reservation r of 1 node has no room for that in the 1 h left of it"
     assert plan.waits[wide.job_id].text.endswith(text)
     assert not plan.expected_start_us

@@ -70,7 +70,10 @@ def spans_of(here: Room, plan: Plan, jobs: dict[int, Asked]) -> list[Span]:
             begin_us = plan.expected_start_us.get(job_id, 0)
             nodes = plan.planned_nodes[job_id] if begin_us else ()
         if begin_us:
-            found.append((begin_us, begin_us + asked.minutes * MINUTE_US, nodes, asked))
+            end_us = begin_us + asked.minutes * MINUTE_US
+            if asked.place:  # it ends with its reservation
+                end_us = min(end_us, here.cluster.reservations[asked.place].end_us)
+            found.append((begin_us, end_us, nodes, asked))
     return found
 
 

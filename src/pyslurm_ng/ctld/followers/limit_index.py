@@ -16,6 +16,8 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
 
+_CHANGE_MANY = (ev.PartitionUpdated, ev.ReservationUpdated)  # limits, or ends, of many jobs
+
 
 class LimitIndex:
     """Soft state: made anew from the Cluster, kept by the events that it is shown."""
@@ -29,7 +31,7 @@ class LimitIndex:
         """Note which jobs to look at."""
         for event in events:
             job_ids = touched_jobs(event)
-            if job_ids == EVERYTHING or isinstance(event, ev.PartitionUpdated):
+            if job_ids == EVERYTHING or isinstance(event, _CHANGE_MANY):
                 self._changed = dict.fromkeys(self._cluster.active)
             else:
                 active = (

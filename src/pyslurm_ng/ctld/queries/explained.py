@@ -434,11 +434,11 @@ def _reservations(cluster: Cluster, job: Job, now_us: int) -> list[str]:
             lines.append(f"its reservation {name} does not exist any more")
         elif item.start_us > now_us:
             lines.append(f"its reservation {name} begins in {minutes(item.start_us - now_us)}")
-        elif job.time_limit_min >= NO_VAL or (
-            item.end_us - now_us < job.time_limit_min * MINUTE_US and "FLEX" not in item.flags
-        ):
-            left = minutes(item.end_us - now_us)
-            lines.append(f"its reservation {name} ends in {left}, before its time limit is over")
+        elif job.request.time_min_min < NO_VAL and "FLEX" not in item.flags:
+            left_us, least_us = item.end_us - now_us, job.request.time_min_min * MINUTE_US
+            if left_us < least_us:
+                left, least = minutes(left_us), minutes(least_us)
+                lines.append(f"its reservation {name} ends in {left}; it has to run for {least}")
     return lines
 
 

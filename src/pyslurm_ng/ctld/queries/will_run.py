@@ -31,12 +31,20 @@ from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.hiding import hide
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout
+from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of
 from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
-from pyslurm_ng.sched.reservation.reserved import allowed_nodes, kept_parts, own_parts, places
+from pyslurm_ng.sched.reservation.reserved import (
+    allowed_nodes,
+    cut_of_us,
+    kept_parts,
+    own_parts,
+    places,
+    stay_us,
+)
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000
@@ -65,7 +73,9 @@ def test_job(
             [node.extra if node is not None else "" for node in cluster.nodes],
         )
         length_us = limit_us(found.time_limit_min, partition)
-        place = _first_place(cluster, who, partition, need, earliest_us, length_us)
+        place = _first_place(
+            cluster, who, partition, need, earliest_us, length_us, rules.over_run_us
+        )
         if place is not None and (best is None or place[0] < best[0]):
             best = (place[0], partition, place[1])
     if best is None:
@@ -98,6 +108,7 @@ def _first_place(
     need: Need,
     now_us: int,
     length_us: int,
+    over_run_us: int,
 ) -> tuple[int, tuple[NodeAlloc, ...]] | None:
     """Return the first moment at which the request fits, and what it would hold then."""
     tenant = tenant_of(who.request, partition, who.uid)
@@ -105,21 +116,29 @@ def _first_place(
     layout = layouts_in(cluster).get(partition.name)
     there = _tenants(cluster, tenant)
     left = {node_id: len(cluster.use[node_id].allocs) for node_id in free}
-    for at_us, jobs in _moments(cluster, now_us):
+    for at_us, jobs in _moments(cluster, now_us, over_run_us):
         for job in jobs:
             _release(free, left, job)
             there.pop(job.job_id, None)
         start_us = max(now_us, at_us)
         nodes = _open_nodes(cluster, free, tenant, there)
         allocs = _fit_in_places(
-            cluster, who, partition, need, nodes, layout, start_us, start_us + length_us
+            cluster,
+            who,
+            partition,
+            need,
+            nodes,
+            layout,
+            start_us,
+            start_us + length_us,
+            over_run_us,
         )
         if allocs is not None:
             return start_us, allocs
     return None
 
 
-def _moments(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
+def _moments(cluster: Cluster, now_us: int, over_run_us: int) -> Iterator[tuple[int, list[Job]]]:
     """Yield now and when something changes, in order of time, with the jobs that are over then."""
     times = {
         time_us
@@ -130,7 +149,7 @@ def _moments(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
     }
     yield now_us, []
     yield from merge(
-        _ends(cluster, now_us),
+        _ends(cluster, now_us, over_run_us),
         ((time_us, []) for time_us in sorted(times)),
         key=lambda moment: max(now_us, moment[0]),
     )
@@ -145,13 +164,17 @@ def _fit_in_places(
     layout: Layout | None,
     begin_us: int,
     end_us: int,
+    over_run_us: int,
 ) -> tuple[NodeAlloc, ...] | None:
     """Return what the request would hold in the first reservation, or outside, that has room."""
     reservations = tuple(cluster.reservations.values())
     for place in places(reservations, who, (partition.name,)):
-        allowed = allowed_nodes(reservations, place, begin_us, end_us)
+        until_us = stay_us(reservations, who, place, begin_us, end_us, over_run_us)
+        if not until_us:
+            continue
+        allowed = allowed_nodes(reservations, place)
         own = own_parts(reservations, place)
-        kept = kept_parts(reservations, place, begin_us, end_us)
+        kept = kept_parts(reservations, place, begin_us, until_us)
         open_to_it = [node for node in nodes if allowed is None or node.node_id in allowed]
         hidden = [
             hide(node, own.get(node.node_id, WHOLE), kept.get(node.node_id, NOTHING))
@@ -223,11 +246,15 @@ def _free_nodes(
     return found
 
 
-def _ends(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
+def _ends(cluster: Cluster, now_us: int, over_run_us: int) -> Iterator[tuple[int, list[Job]]]:
     """Yield jobs in the order of their ends, as many as a growing span of time holds."""
     running = [cluster.jobs[job_id] for job_id in cluster.active]
     timed = sorted(
-        ((end_us, job) for job in running if (end_us := job.end_us or limit_end_us(job))),
+        (
+            (end_us, job)
+            for job in running
+            if (end_us := _end_us(cluster, job, over_run_us)) < NO_END_US
+        ),
         key=lambda pair: (pair[0], pair[1].job_id),
     )
     span_us = _FIRST_SPAN_US
@@ -242,6 +269,12 @@ def _ends(cluster: Cluster, now_us: int) -> Iterator[tuple[int, list[Job]]]:
             position += 1
         yield last_us, batch
         span_us *= 2
+
+
+def _end_us(cluster: Cluster, job: Job, over_run_us: int) -> int:
+    if job.end_us:
+        return job.end_us
+    return min(limit_end_us(job) or NO_END_US, cut_of_us(cluster, job, over_run_us))
 
 
 def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:

@@ -17,6 +17,9 @@ from pyslurm_ng.model.duty import (
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
+from pyslurm_ng.sched.job_records import NO_END_US
+from pyslurm_ng.sched.policy import over_run_us
+from pyslurm_ng.sched.reservation.reserved import cut_of_us
 
 SECOND_US = 1_000_000
 MARK_WARNED = 1  # bit of Job.time_signalled: the --signal warning was sent
@@ -87,6 +90,16 @@ def end_limit_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
     return end_us + over_min * 60 * SECOND_US
 
 
+def over_at_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
+    """Return when a running job is ended at the latest, by its limit or its reservation's end."""
+    end_us = end_limit_us(cluster, conf, job)
+    if job.reservation:
+        cut_us = cut_of_us(cluster, job, over_run_us(conf))
+        if cut_us < (end_us or NO_END_US):
+            return cut_us
+    return end_us
+
+
 def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     """Return the ends of waiting jobs that could not be over before their deadline any more."""
     events: list[ev.AnyEvent] = []
@@ -121,8 +134,10 @@ def limit_moments_us(cluster: Cluster, conf: SlurmConf, job: Job) -> list[int]:
     end_us = end_limit_us(cluster, conf, job)
     if end_us:
         moments.append(end_us)
-        if job.request.signal and not job.time_signalled & MARK_WARNED:
-            moments.append(_warning_us(job, end_us))
+    if job.request.signal and not job.time_signalled & MARK_WARNED:
+        over_us = over_at_us(cluster, conf, job)
+        if over_us:
+            moments.append(_warning_us(job, over_us))
     return moments
 
 
@@ -156,10 +171,8 @@ def time_limits(
             state, reason = JobState.TIMEOUT, Reason.TimeLimit
         else:
             end_us = end_limit_us(cluster, conf, job)
-            if not end_us:
-                continue
-            if now_us < end_us:
-                warning = _warning(job, end_us, now_us, duty_id)
+            if not end_us or now_us < end_us:
+                warning = _warning(job, over_at_us(cluster, conf, job), now_us, duty_id)
                 if warning is not None:
                     events.append(warning)
                     duty_id += len(job.nodes)
@@ -183,7 +196,7 @@ def _warning_us(job: Job, end_us: int) -> int:
 
 def _warning(job: Job, end_us: int, now_us: int, duty_id: int) -> ev.JobSignalled | None:
     request = job.request
-    if not request.signal or job.time_signalled & MARK_WARNED:
+    if not end_us or not request.signal or job.time_signalled & MARK_WARNED:
         return None
     if now_us < _warning_us(job, end_us):
         return None

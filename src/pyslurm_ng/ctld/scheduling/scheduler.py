@@ -192,6 +192,7 @@ class Scheduler:
         """Return what a pass would see now."""
         self._views.foresee(self._foresight())
         self._views.heed_preemption(bool(self.policy.preempt_by))
+        self._views.heed_over_run(self.policy.over_run_us)
         cluster = self._writer.cluster
         view = snapshot(cluster, self._edges.now_us(), self._views)
         limits: Limits | None = None

@@ -6,7 +6,7 @@ are promised, and the job is tried in their wake as it is and with one thing cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyslurm_ng.base.units import format_minutes_short
@@ -32,7 +32,12 @@ from pyslurm_ng.sched.reasons.obstacle import never_together, unplaceable
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, never_late, probe
 from pyslurm_ng.sched.reasons.reason import ARRAY_LIMIT, minutes
 from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.reservation.place_view import named_nothing, place_view
+from pyslurm_ng.sched.reservation.place_view import (
+    named_nothing,
+    place_view,
+    terms,
+    too_late,
+)
 from pyslurm_ng.sched.reservation.reserved import END, OUTSIDE, REST, closed_times, places
 from pyslurm_ng.sched.snapshot import Snapshot
 
@@ -40,6 +45,7 @@ _MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.
 _LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 40, 30, 20, 15, 10, 5, 1)
 _MOST_LIMITS = 18
+_MOST_TERMS = 4  # of a reservation in which a job is looked for
 _MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = _MINUTE_US
@@ -140,23 +146,30 @@ def outlook(
         return _claimed(snapshot, snapshot.claims[job_id])
     without: list[Sooner] = []
     is_inside = bool(job.request.reservation)
-    if job.request.reservation:
+    placed: set[int] = set()
+    views: Iterable[_View] = [_View(snapshot, job)]
+    if is_inside:
         without = _without_reservation(snapshot, policy, job, fairshare, is_late)
-        inside = _inside(snapshot, job)
-        if inside is None:
-            return Outlook(job.partitions[0], -1, 0, (), sooner=without) if without else None
-        snapshot, job = inside
-    tried = list(changes(job, snapshot, partitions, qos))
-    others = [change.job for change in tried]
-    try:
+        views = _inside(snapshot, policy, job, placed)
         # What is seen inside a reservation is another cluster: not for the planner that is kept.
-        kept = None if is_inside else planner
-        known = None if is_inside else places
-        found = probe(snapshot, policy, job, others, fairshare, is_late, kept, known)
+        planner = places = None
+    found: Probe | None = None
+    tried: list[Change] = []
+    try:
+        for view in views:
+            snapshot, job = view.snapshot, view.job
+            tried = list(changes(job, snapshot, partitions, qos))
+            others = [change.job for change in tried]
+            found = probe(snapshot, policy, job, others, fairshare, is_late, planner, places)
+            if found is not None and (found.start_us < NO_END_US or found.limit is not None):
+                break
+            if found is not None:
+                placed.update(start.job_id for start in found.plan.starts)
+                placed.update(found.plan.expected_start_us)
     except OutOfTimeError:
         return Outlook(job.partitions[0], -1, 0, (), untried=len(tried), is_late=True)
     if found is None:
-        return None
+        return Outlook(job.partitions[0], -1, 0, (), sooner=without) if without else None
     partition = found.demand.partition.name
     if not job.tasks_left:
         # What was found is when it would start if its array let more tasks run at once.
@@ -275,17 +288,41 @@ def _best(tried: Sequence[Change], found: Probe, now_us: int) -> list[Sooner]:
 # Inside reservations --------------------------------------------------------------------------
 
 
-def _inside(snapshot: Snapshot, job: Waiting) -> tuple[Snapshot, Waiting] | None:
-    """Return what a job in a reservation sees: its nodes and times, and who else waits there.
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A job, and the cluster as it sees it."""
 
-    The first of those it names counts. None where none takes it.
+    snapshot: Snapshot
+    job: Waiting
+
+
+def _inside(
+    snapshot: Snapshot, policy: Policy, job: Waiting, placed: Container[int]
+) -> Iterator[_View]:
+    """Yield a job in a reservation: nodes and times, and who else waits, by occurrence.
+
+    The first of those it names counts. Nothing where none takes it. See `place_plan`.
+
+    Args:
+        placed: jobs that have room in an occurrence yielded before.
     """
     names = places(snapshot.reservations, job, job.partitions)
     place = next((item for item in snapshot.reservations if item.name in names[:1]), None)
     if place is None:
-        return None
-    waiting = [named_nothing(one) for one in snapshot.waiting if place.name in _named(one)]
-    return place_view(snapshot, place, waiting), named_nothing(job)
+        return
+    waiting = [one for one in snapshot.waiting if place.name in _named(one)]
+    ahead = [] if "FLEX" in place.flags else terms(place, snapshot.now_us, policy)
+    for term in ahead[:_MOST_TERMS]:
+        here = [
+            one
+            for one in waiting
+            if one.job_id not in placed and too_late(snapshot, place, one, term) is None
+        ]
+        view = place_view(snapshot, place, [named_nothing(one) for one in here], term)
+        yield _View(view, named_nothing(job))
+    if not ahead:
+        view = place_view(snapshot, place, [named_nothing(one) for one in waiting])
+        yield _View(view, named_nothing(job))
 
 
 def _named(job: Waiting) -> list[str]:
@@ -336,6 +373,10 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
             kind = "end" if is_end else "reservation"
             name = closed.name.removeprefix(END)
             held.append(Holder(kind, 0, name, nodes, 0, closed.begin_us, closed.end_us))
+    place = snapshot.place
+    if place is not None and found.start_us >= NO_END_US > snapshot.until_us:
+        nodes = tuple(node_id for node_id in place.node_ids if node_id in wanted)
+        held.append(Holder("end", 0, place.name, nodes, 0, snapshot.until_us, NO_END_US))
     if found.start_us >= NO_END_US:
         # What ends makes no room for it, so that is not what holds it.
         held = [item for item in held if item.until_us >= NO_END_US]

@@ -8,51 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
 
-from pyslurm_ng.model import gres_parts, task_ranges
+from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import NO_END_US, Running, Waiting
 from pyslurm_ng.sched.plan import Plan, Start, Wait
-from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.license_order import LicenseOrder, wants_several
 from pyslurm_ng.sched.reservation.licenses import LicensesInside
 from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
+from pyslurm_ng.sched.reservation.place_plan import PlacePlans, PlanView, left_of
 from pyslurm_ng.sched.reservation.place_view import (
     longest_us,
-    named_nothing,
-    place_view,
-    why_inside,
 )
 from pyslurm_ng.sched.snapshot import Snapshot
-
-
-class PlanView(Protocol):
-    """What plans a view: `backfill.Planner`."""
-
-    def __call__(
-        self,
-        snapshot: Snapshot,
-        policy: Policy,
-        budget: int,
-        fairshare: Mapping[int, float] | None = None,
-    ) -> Plan:
-        """Return the plan of a snapshot whose jobs name no reservation."""
 
 
 class Inside:
     """Planners of reservations, kept from pass to pass."""
 
     def __init__(self, make: Callable[[], PlanView]) -> None:
-        self._make = make
-        self._planners: dict[str, PlanView] = {}
-        self._policies: tuple[Policy, Policy, Policy] | None = None
+        self._plans = PlacePlans(make)
 
     def plan(
         self,
@@ -66,7 +48,7 @@ class Inside:
         A job that a magnetic reservation draws but cannot hold is among the others, too.
         """
         jobs, homeless = _by_place(snapshot)
-        self._planners = {name: one for name, one in self._planners.items() if name in jobs}
+        self._plans.keep(jobs)
         if not jobs and not homeless:
             return Plan(), snapshot
         ranking = Ranking(snapshot, policy, fairshare)
@@ -127,60 +109,20 @@ class Inside:
             if order is not None:
                 snapshot = dataclasses.replace(snapshot, limits=order.inside(here))
             seen = snapshot if licenses is None else licenses.seen_by(place, snapshot)
-            found = self._plan_place(seen, policy, place, here, budget, fairshare)
+            found = self._plans.plan(seen, policy, place, here, budget, fairshare)
             if licenses is not None:
                 licenses.note(place, here, found, snapshot)
             budget = max(0, budget - found.tested)
             for job in here:
                 started = [one.task_id for one in found.starts if one.job_id == job.job_id]
                 left[job.job_id] = left_of(job, started)
-            snapshot = held(snapshot, place, found.starts, {job.job_id: job for job in here})
-            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()))
+            cut_us = reserved.cut_us(place, policy.over_run_us)
+            by_id = {job.job_id: job for job in here}
+            snapshot = held(snapshot, place, found.starts, by_id, cut_us)
+            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()), cut_us)
             snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
             outcome.add(found)
         return outcome, snapshot, left
-
-    def _plan_place(
-        self,
-        snapshot: Snapshot,
-        policy: Policy,
-        place: Reservation,
-        jobs: list[Waiting],
-        budget: int,
-        fairshare: Mapping[int, float] | None,
-    ) -> Plan:
-        """Return the plan of one reservation; of jobs that it draws only what is worth a word."""
-        drawn = {job.job_id for job in jobs if not job.request.reservation}
-        has_guests = bool(drawn) and not policy.plans_in_magnets
-        seen = [
-            dataclasses.replace(job, is_guest=True)
-            if has_guests and job.job_id in drawn
-            else named_nothing(job)
-            for job in _with_open_partitions(place, jobs)
-        ]
-        if self._policies is None or self._policies[0] is not policy:
-            # The plan of a view is not for learning from. Where some jobs are kept no room each
-            # has to be looked at.
-            plain = dataclasses.replace(policy, is_smart=False)
-            depth = min(policy.reserve_depth, EVERY_JOB - 1)
-            self._policies = policy, plain, dataclasses.replace(plain, reserve_depth=depth)
-        planner = self._planners.get(place.name)
-        if planner is None:
-            planner = self._planners[place.name] = self._make()
-        view = place_view(snapshot, place, seen)
-        found = planner(view, self._policies[1 + has_guests], budget, fairshare)
-        for job in jobs:
-            job_id = job.job_id
-            if job_id in drawn:
-                found.waits.pop(job_id, None)
-                if has_guests:
-                    found.expected_start_us.pop(job_id, None)
-            elif job_id in found.waits:
-                is_planned = job_id in found.expected_start_us
-                wait = found.waits[job_id]
-                found.waits[job_id] = why_inside(snapshot, place, job, wait, is_planned=is_planned)
-        found.priorities.clear()
-        return found
 
 
 def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waiting]]:
@@ -203,18 +145,12 @@ def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waitin
     return found, homeless
 
 
-def _with_open_partitions(place: Reservation, jobs: list[Waiting]) -> list[Waiting]:
-    """Return jobs as if they had asked only for those partitions that a reservation takes."""
-    if not place.allowed_partitions:
-        return jobs
-    return [
-        dataclasses.replace(job, partitions=reserved.open_partitions(place, job.partitions))
-        for job in jobs
-    ]
-
-
 def _promised_licenses(
-    snapshot: Snapshot, place: Reservation, plan: Plan, waiting: Iterable[Waiting]
+    snapshot: Snapshot,
+    place: Reservation,
+    plan: Plan,
+    waiting: Iterable[Waiting],
+    cut_us: int,
 ) -> Iterator[Reservation]:
     """Yield what keeps licences for jobs that are to start in a reservation from all others.
 
@@ -229,7 +165,7 @@ def _promised_licenses(
             if name not in own
         ]
         if wanted and snapshot.now_us < start_us < NO_END_US:
-            end_us = start_us + longest_us(snapshot, job)
+            end_us = min(start_us + longest_us(snapshot, job), max(cut_us, start_us + 1))
             yield Reservation(reserved.REST, start_us, end_us, licenses=",".join(wanted))
 
 
@@ -270,23 +206,18 @@ def _rank(plan: Plan, ranking: Ranking, snapshot: Snapshot, jobs: Iterable[Waiti
             plan.priorities[job.job_id] = ranking.priority(job, partition)
 
 
-def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:
-    """Return what of a job has not started: the other tasks of an array."""
-    if not task_ids:
-        return job
-    if not job.array_pending or job.tasks_left <= len(task_ids):
-        return None
-    ranges = job.array_pending
-    for task_id in task_ids:
-        ranges = task_ranges.remove(ranges, task_id)
-    left = job.tasks_left - len(task_ids)
-    return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
-
-
 def held(
-    snapshot: Snapshot, place: Reservation, starts: list[Start], jobs: dict[int, Waiting]
+    snapshot: Snapshot,
+    place: Reservation,
+    starts: list[Start],
+    jobs: dict[int, Waiting],
+    cut_us: int = NO_END_US,
 ) -> Snapshot:
-    """Return a snapshot in which what starts runs already."""
+    """Return a snapshot in which what starts runs already.
+
+    Args:
+        cut_us: when all of it is ended.
+    """
     if not starts:
         return snapshot
     fresh = dataclasses.replace(
@@ -317,7 +248,7 @@ def held(
         licenses = start.licenses or job.request.licenses
         _take_licenses(fresh, inside, job, place.name, licenses)
         partition = opened(snapshot.partitions[start.partition], snapshot.qos.get(job.qos))
-        end_us = snapshot.now_us + limit_us(job.time_limit_min, partition)
+        end_us = min(snapshot.now_us + limit_us(job.time_limit_min, partition), cut_us)
         fresh.running.append(
             Running(job.job_id, end_us, start.nodes, licenses, tenant=start.tenant)
         )

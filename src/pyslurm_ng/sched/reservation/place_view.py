@@ -7,7 +7,9 @@ the very planner that plans all others around reservations.
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import NodeSpec
@@ -16,8 +18,10 @@ from pyslurm_ng.model.reservation import NodePart, Reservation, changed_reservat
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.reasons.reason import minutes, plural
 from pyslurm_ng.sched.request.demand import limit_us
+from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.reservation.reserved import END, REST, closes
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -34,6 +38,25 @@ _NO_ROOM = frozenset(
 )
 
 
+class Term(NamedTuple):
+    """An occurrence of a reservation; jobs that start in it are ended at `cut_us`."""
+
+    begin_us: int
+    end_us: int
+    cut_us: int
+
+
+def terms(place: Reservation, now_us: int, policy: Policy) -> list[Term]:
+    """Return the occurrences of a reservation that are not over, as far as passes plan ahead."""
+    until_us = now_us + policy.window_s * 1_000_000
+    cut_us = reserved.cut_us(place, policy.over_run_us)
+    return [
+        Term(begin_us, end_us, cut_us)
+        for begin_us, end_us in place.occurrences()
+        if now_us < end_us and begin_us < until_us
+    ]
+
+
 def named_nothing(job: Waiting) -> Waiting:
     """Return a job as if it had asked for no reservation."""
     if not job.request.reservation:
@@ -41,14 +64,23 @@ def named_nothing(job: Waiting) -> Waiting:
     return dataclasses.replace(job, request=changed_request(job.request, reservation=""))
 
 
-def place_view(snapshot: Snapshot, place: Reservation, waiting: list[Waiting]) -> Snapshot:
+def place_view(
+    snapshot: Snapshot, place: Reservation, waiting: list[Waiting], term: Term | None = None
+) -> Snapshot:
     """Return the cluster as jobs in a reservation see it.
 
     Args:
         waiting: those jobs, naming no reservation.
+        term: in which they may start, whenever their limits end; None: they have to be over by the
+            end of an occurrence.
     """
     node_ids = _nodes_of(snapshot, place)
-    others = [_as_seen(item, place) for item in snapshot.reservations if item.name != place.name]
+    cut_us = NO_END_US if term is None else term.cut_us
+    others = [
+        seen
+        for item in snapshot.reservations
+        if item.name != place.name and (seen := _as_seen(item, place, cut_us)) is not None
+    ]
     own = snapshot.licenses_inside.get(place.name, NOTHING_INSIDE)
     free = dict(snapshot.licenses_free)
     for name, count in own.left.items():
@@ -58,7 +90,12 @@ def place_view(snapshot: Snapshot, place: Reservation, waiting: list[Waiting]) -
         snapshot,
         waiting=waiting,
         place=place,
-        reservations=(*_closed_times(snapshot, place, node_ids), *_rest(snapshot, place), *others),
+        reservations=(
+            *_closed_times(snapshot, place, node_ids, term),
+            *_rest(snapshot, place),
+            *others,
+        ),
+        until_us=NO_END_US if term is None else term.end_us,
         licenses_free=free,
         licenses_inside={
             name: one for name, one in snapshot.licenses_inside.items() if name != place.name
@@ -87,8 +124,17 @@ def _narrowed(view: Snapshot, node_ids: frozenset[int]) -> Snapshot:
     return dataclasses.replace(view, specs=specs, usable=usable, running=running)
 
 
-def _as_seen(item: Reservation, place: Reservation) -> Reservation:
-    """Return another reservation: it draws nobody, and may have nothing to say of nodes."""
+def _as_seen(item: Reservation, place: Reservation, cut_us: int) -> Reservation | None:
+    """Return another reservation: it draws nobody, and may have nothing to say of nodes.
+
+    None where it begins when all jobs in the place are over.
+    """
+    times = [one for one in item.occurrences() if one[0] < cut_us]
+    if not times:
+        return None
+    if len(times) <= len(item.later):
+        (start_us, end_us), *later = times
+        item = changed_reservation(item, start_us=start_us, end_us=end_us, later=tuple(later))
     flags = tuple(flag for flag in item.flags if flag != "MAGNETIC")
     if closes(item, place):
         return changed_reservation(item, flags=flags)
@@ -96,13 +142,16 @@ def _as_seen(item: Reservation, place: Reservation) -> Reservation:
 
 
 def _closed_times(
-    snapshot: Snapshot, place: Reservation, node_ids: frozenset[int]
+    snapshot: Snapshot, place: Reservation, node_ids: frozenset[int], term: Term | None
 ) -> list[Reservation]:
-    """Return what closes the nodes before, between and after the times of a reservation."""
+    """Return what closes the nodes before, between and after the times of a reservation.
+
+    Of a term only what is before: the room of who is ended at its end is nobody's concern later.
+    """
     if "FLEX" in place.flags:
         return []
     at_us, gaps = snapshot.now_us, []
-    for begin_us, end_us in place.occurrences():
+    for begin_us, end_us in place.occurrences() if term is None else ((term.begin_us, NO_END_US),):
         if begin_us > at_us:
             gaps.append((at_us, begin_us))
         at_us = max(at_us, end_us)
@@ -160,18 +209,12 @@ def why_inside(
     if wait.reason not in _NO_ROOM or "FLEX" in place.flags:
         return wait
     now_us, name, times = snapshot.now_us, place.name, place.occurrences()
-    length_us = _least_us(snapshot, job)
-    limit = minutes(length_us) if length_us < NO_END_US else "UNLIMITED"
     current = next((end for begin, end in times if begin <= now_us < end), None)
-    if all(end_us - begin_us < length_us for begin_us, end_us in times):
-        text = f"reservation {name} is shorter than the time limit of {limit}"
-    elif current is None:
+    if current is None:
         begins = [begin for begin, _ in times if begin > now_us]
         text = f"reservation {name} is over"
         if begins:
             text = f"reservation {name} begins in {minutes(min(begins) - now_us)}"
-    elif now_us + length_us > current:
-        text = f"reservation {name} ends in {minutes(current - now_us)}; the time limit is {limit}"
     elif is_planned and wait.reason != Reason.Resources:
         return wait
     else:
@@ -183,14 +226,33 @@ def why_inside(
     return Wait(Reason.Reservation, text)
 
 
+def too_late(snapshot: Snapshot, place: Reservation, job: Waiting, term: Term) -> Wait | None:
+    """Return why a job cannot begin in a term: it says how long it has to run, which is longer.
+
+    That is its --time-min; of who is drawn, without asking to be there, its time limit.
+    """
+    least_us = _least_us(snapshot, job)
+    left_us = term.end_us - max(term.begin_us, snapshot.now_us)
+    if least_us <= left_us:
+        return None
+    text = f"reservation {place.name} ends in {minutes(term.end_us - snapshot.now_us)}"
+    least = minutes(least_us) if least_us < NO_END_US else "UNLIMITED"
+    return Wait(Reason.Reservation, f"{text}; the job has to run for {least}")
+
+
 def longest_us(snapshot: Snapshot, job: Waiting) -> int:
     """Return how long a job may run in any of its partitions."""
     return max(_limits_us(snapshot, job, job.time_limit_min), default=0)
 
 
 def _least_us(snapshot: Snapshot, job: Waiting) -> int:
-    """Return how long a job must be able to run."""
-    limit_min = min(job.time_limit_min, job.request.time_min_min or job.time_limit_min)
+    """Return how long a job must be able to run; 0 for as long as the reservation lets it."""
+    has_least = 0 < job.request.time_min_min < NO_VAL
+    if not has_least and job.request.reservation:
+        return 0
+    limit_min = job.time_limit_min
+    if has_least:
+        limit_min = min(limit_min, job.request.time_min_min)
     return min(_limits_us(snapshot, job, limit_min), default=0)
 
 

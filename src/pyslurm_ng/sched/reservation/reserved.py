@@ -1,9 +1,9 @@
 """Advance reservations as a pass sees them: which nodes are a job's, and when.
 
 A job runs in one *place*: a reservation by name, or `OUTSIDE` of all. `places` says which it may
-try and in which order; for a place and a stretch of time `allowed_nodes` bounds the choice and
-`blocked_nodes` takes away what other reservations keep. `closed_times` gives the same as
-intervals, for planners that work on a time line.
+try and in which order, `stay_us` whether it may begin there and when it is over; `allowed_nodes`
+bounds the choice and `blocked_nodes` takes away what other reservations keep. `closed_times` gives
+the same as intervals, for planners that work on a time line.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from pyslurm_ng.model.job import REQ_SIGNAL_RESV, JobRequest
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job, JobRequest
 from pyslurm_ng.model.reservation import WHOLE, NodePart, Reservation
+from pyslurm_ng.sched.job_records import NO_END_US
 
 OUTSIDE = ""
 END = "end of "  # made up by `place_view`, before a name: times that are not the reservation's
@@ -136,24 +138,56 @@ def _is_of_its_groups(item: Reservation, user_name: str) -> bool:
     return is_member != item.groups[0].startswith("-")
 
 
-def allowed_nodes(
-    reservations: Iterable[Reservation], place: str, begin_us: int, end_us: int
-) -> frozenset[int] | None:
-    """Return the nodes that jobs of a place may use from `begin_us` to `end_us`.
+def cut_us(item: Reservation, over_run_us: int) -> int:
+    """Return when jobs in a reservation are ended at the latest; NO_END_US where nothing does that.
 
-    None means any: outside, and in a FLEX reservation. Nothing means that the time is outside of
-    the reservation's.
+    Jobs of a FLEX one, and of one that repeats, run to their own limits, as in Slurm 22.05.
+
+    Args:
+        over_run_us: how much longer than the reservation its jobs may run.
     """
-    if place == OUTSIDE:
-        return None
+    if "FLEX" in item.flags or item.repeats or over_run_us >= NO_END_US:
+        return NO_END_US
+    return item.end_us + over_run_us
+
+
+def cut_of_us(cluster: Cluster, job: Job, over_run_us: int) -> int:
+    """Return when the reservation that a job runs in ends it at the latest; see `cut_us`."""
+    item = cluster.reservations.get(job.reservation)
+    return NO_END_US if item is None else cut_us(item, over_run_us)
+
+
+def stay_us(
+    reservations: Iterable[Reservation],
+    job: Applicant,
+    place: str,
+    begin_us: int,
+    end_us: int,
+    over_run_us: int = 0,
+) -> int:
+    """Return when a job that would run from `begin_us` to `end_us` is over in a place.
+
+    Who asked for a reservation need not end before it does: it is ended then. Who is drawn has to.
+    0: it may not start there then.
+    """
+    item = next((one for one in reservations if one.name == place), None)
+    if item is None:
+        return end_us if place == OUTSIDE else 0
+    if "FLEX" in item.flags:
+        return end_us
+    until_us = next((end for begin, end in item.occurrences() if begin <= begin_us < end), 0)
+    if job.request.reservation and until_us:
+        return min(end_us, cut_us(item, over_run_us))
+    return end_us if end_us <= until_us else 0
+
+
+def allowed_nodes(reservations: Iterable[Reservation], place: str) -> frozenset[int] | None:
+    """Return the nodes of which jobs in a place may use any; None: of all, as outside."""
     for item in reservations:
-        if item.name != place:
-            continue
-        if "FLEX" in item.flags:
-            return None
-        if any(begin <= begin_us and end_us <= end for begin, end in item.occurrences()):
-            return None if "ANY_NODES" in item.flags else frozenset(item.node_ids)
-    return frozenset()
+        if item.name == place:
+            is_any = "FLEX" in item.flags or "ANY_NODES" in item.flags
+            return None if is_any else frozenset(item.node_ids)
+    return None
 
 
 def closed_times(reservations: Sequence[Reservation], place: str) -> tuple[Closed, ...]:
@@ -249,13 +283,14 @@ def place_of(
     node_ids = frozenset(wanted)
     closing = [item for item in reservations if not gives_way(item, job.request)]
     for place in places(reservations, job, (partition,)):
-        allowed = allowed_nodes(reservations, place, begin_us, end_us)
-        if allowed is not None and not node_ids <= allowed:
+        until_us = stay_us(reservations, job, place, begin_us, end_us)
+        allowed = allowed_nodes(reservations, place)
+        if not until_us or (allowed is not None and not node_ids <= allowed):
             continue
         own = own_parts(reservations, place)
         if any(not part.lies_in(own.get(node_id, WHOLE)) for node_id, part in wanted.items()):
             continue
-        kept = kept_parts(closing, place, begin_us, end_us)
+        kept = kept_parts(closing, place, begin_us, until_us)
         if not any(
             node_id in kept and part.meets(kept[node_id]) for node_id, part in wanted.items()
         ):

@@ -66,7 +66,7 @@ class NodePlan:
     def begin(self, snapshot: Snapshot, demands: Iterable[Demand], policy: Policy) -> None:
         """Enter what is free now; later moments only once some job has to wait."""
         wanted = [demand for demand in demands if demand.verdict is None]
-        self._now_us = snapshot.now_us
+        self._now_us, self._until_us = snapshot.now_us, snapshot.until_us
         self._has_hosts = bool(snapshot.hosts)
         self._reserved = array("q")
         self._shares: Shares = []  # of the job found last, if its tasks are spread unevenly
@@ -122,11 +122,15 @@ class NodePlan:
 
     def find(self, demand: Demand) -> int:
         """Return the earliest start of one more job, or NEVER."""
-        return self._usable(demand, self._find_counted(demand))
+        return self._in_time(self._usable(demand, self._find_counted(demand)))
 
     def find_from(self, demand: Demand, at_us: int) -> int:
         """Return the earliest start not before a moment, or NEVER."""
-        return self._usable(demand, self._find_counted_from(demand, at_us))
+        return self._in_time(self._usable(demand, self._find_counted_from(demand, at_us)))
+
+    def _in_time(self, start_us: int) -> int:
+        """Return a start, or NEVER where none is allowed any more by then."""
+        return start_us if start_us < self._until_us else NEVER
 
     def _usable(self, demand: Demand, start_us: int) -> int:
         """Return the first start, from what counts say, with cores and GPUs that do.
@@ -197,7 +201,7 @@ class NodePlan:
         if kept is None:
             return found_us
         start_us = max(kept.start_us, self._now_us)
-        if NEVER < found_us < start_us:
+        if NEVER < found_us < start_us or start_us >= self._until_us:
             return found_us
         if found_us == start_us == kept.start_us and self._is_found(kept):
             self._recalled = job_id, kept
@@ -515,6 +519,7 @@ class NodePlan:
             kinds = self._timeline.kinds(demand)
             if (
                 self._timeline.is_deep
+                and self._until_us == NO_END_US
                 and len(kinds) == 1
                 and not demand.licenses
                 and not self._nearness.is_open(demand, kinds[0][1].nodes)

@@ -53,18 +53,23 @@ def test_the_reason_names_it(flags: str, text: str) -> None:
 
 
 def test_its_jobs_run_inside_and_in_time() -> None:
-    """Not before it is active, not beyond its end, and not on other nodes."""
+    """Not before it is active, not after its end, and not on other nodes."""
     room = Room()
-    room.make(nodes="n2", starttime=START_US + HOUR_US, duration=60)
-    fits, too_long = (
-        room.job(reservation="r", time_limit_min=limit, flags=REQ_EXCLUSIVE) for limit in (60, 61)
+    room.make(nodes="n[2-3]", starttime=START_US + HOUR_US, duration=60)
+    fits, too_long, third = (
+        room.job(reservation="r", time_limit_min=limit, flags=REQ_EXCLUSIVE)
+        for limit in (60, 61, 30)
     )
     plan = room.run_pass()
     assert plan.waits[fits.job_id].reason == Reason.Reservation
     room.advance(HOUR_US)
+    room.run_pass()
+    assert sorted(room.places(fits) + room.places(too_long)) == ["n2", "n3"]
+    assert fits.reservation == too_long.reservation == "r"
+    room.advance(HOUR_US)
+    assert JobState.TIMEOUT in (fits.state, too_long.state)
     plan = room.run_pass()
-    assert (room.places(fits), fits.reservation) == (["n2"], "r")
-    assert plan.waits[too_long.job_id].reason == Reason.Reservation
+    assert third.state == JobState.PENDING
 
 
 def test_jobs_of_a_full_reservation_stop_nobody_outside() -> None:

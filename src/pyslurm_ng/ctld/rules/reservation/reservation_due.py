@@ -13,9 +13,11 @@ from pyslurm_ng.ctld.rules.reservation.times import moved_to, next_occurrence
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import SIGNAL_TIME_LIMIT
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.job_records import NO_END_US
+from pyslurm_ng.sched.policy import over_run_us
+from pyslurm_ng.sched.reservation import reserved
 
 _SECOND_US = 1_000_000
 _MINUTE_US = 60 * _SECOND_US
@@ -81,14 +83,14 @@ def _over(
 ) -> tuple[list[ev.AnyEvent], int]:
     """Return the end of an occurrence and how many duties that takes.
 
-    Jobs have ResvOverRun minutes more; without limit, or in a FLEX reservation, their own limit
-    is all that ends them, and nothing waits for them.
+    Jobs have ResvOverRun minutes more; where nothing cuts them their own limit is all that ends
+    them, and nothing waits for them.
     """
-    over_min = conf.resv_over_run
+    cut_us = reserved.cut_us(item, over_run_us(conf))
     jobs = running_jobs(cluster, item.name)
-    if not jobs or over_min == INFINITE or "FLEX" in item.flags:
+    if not jobs or cut_us >= NO_END_US:
         return _finished(cluster, item, now_us, calendar), 0
-    if now_us < item.end_us + over_min * _MINUTE_US:
+    if now_us < cut_us:
         return [], 0
     events: list[ev.AnyEvent] = []
     duties = 0

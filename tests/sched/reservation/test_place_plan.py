@@ -1,0 +1,149 @@
+"""Jobs in a reservation that it outlives, or that outlive it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.ctld.rules.timers import limit_moments_us, over_at_us
+from pyslurm_ng.model.job import REQ_EXCLUSIVE
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.job_views import Views
+from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from tests.ctld.rules.reservation_room import BOB, DAY_US, HOUR_US, MINUTE_US, PlanFunction, Room
+from tests.model.clusters import START_US
+
+
+@pytest.mark.parametrize("limit_min", [121, 1440])
+@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+def test_a_job_that_would_outlive_it_starts_and_is_ended(
+    plan: PlanFunction, limit_min: int
+) -> None:
+    """Whatever else is to be on its nodes then."""
+    here = Room(plan=plan)
+    here.make(nodes="n4", duration=120)
+    here.make("after", nodes="n4", starttime=START_US + 2 * HOUR_US, flags="MAINT")
+    here.advance()
+    job = here.job(reservation="r", time_limit_min=limit_min)
+    here.run_pass()
+    assert (here.places(job), job.reservation) == (["n4"], "r")
+    here.advance(2 * HOUR_US)
+    assert (job.state, job.reason) == (JobState.TIMEOUT, Reason.TimeLimit)
+
+
+@pytest.mark.parametrize("over_run", ["0", "5", "UNLIMITED"])
+def test_jobs_outside_have_its_nodes_when_it_is_ended(over_run: str) -> None:
+    """And not when its limit would end it, unless that is all that does."""
+    here = Room(f"ResvOverRun={over_run}", plan=Planner())
+    here.make(nodes="ALL", duration=120)
+    here.advance()
+    here.job(reservation="r", nodes_min=4, time_limit_min=300, flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    behind = here.job(BOB, time_limit_min=60)
+    views = Views()
+    views.heed_over_run(policy(here.conf).over_run_us)
+    plan = here.plan(snapshot(here.cluster, here.now_us, views), policy(here.conf))
+    expected_min = {"0": 120, "5": 125, "UNLIMITED": 300}[over_run]
+    assert plan.expected_start_us[behind.job_id] == here.now_us + expected_min * MINUTE_US
+
+
+def test_who_starts_together_with_them_is_planned_so() -> None:
+    """A job outside is planned behind one that starts inside in the same pass."""
+    here = Room(plan=Planner())
+    here.make(nodes="ALL", duration=120)
+    here.advance()
+    here.job(reservation="r", nodes_min=4, time_limit_min=600, flags=REQ_EXCLUSIVE)
+    behind = here.job(BOB, time_limit_min=60)
+    plan = here.run_pass()
+    assert plan.expected_start_us[behind.job_id] == here.now_us + 2 * HOUR_US
+
+
+def test_a_wide_job_keeps_its_turn_though_it_would_outlive_it() -> None:
+    """Only what is over before it starts slips in before it."""
+    here = Room(plan=Planner())
+    here.make(nodes="n[3-4]", duration=120)
+    here.advance()
+    here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    wide = here.job(reservation="r", nodes_min=2, time_limit_min=600, flags=REQ_EXCLUSIVE)
+    long = here.job(reservation="r", time_limit_min=600, flags=REQ_EXCLUSIVE)
+    short = here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)
+    plan = here.run_pass()
+    assert plan.expected_start_us == {wide.job_id: here.now_us + HOUR_US}
+    assert (long.state, short.state) == (JobState.PENDING, JobState.RUNNING)
+
+
+def test_one_that_repeats_ends_nobody() -> None:
+    """As in Slurm 22.05: its jobs run to their limits, and what would be in their way keeps them.
+
+    Who finds no room today is planned for tomorrow.
+    """
+    here = Room(plan=Planner())
+    here.make(nodes="n4", duration=120, flags="DAILY")
+    here.advance()
+    job = here.job(reservation="r", time_limit_min=300, flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    behind = here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)
+    last = here.job(reservation="r", time_limit_min=300, flags=REQ_EXCLUSIVE)
+    plan = here.run_pass()
+    assert plan.expected_start_us[behind.job_id] == START_US + DAY_US
+    later_us = plan.expected_start_us[last.job_id] - START_US - DAY_US
+    assert HOUR_US <= later_us < 2 * HOUR_US  # slots widen with time
+    here.advance(2 * HOUR_US)
+    assert job.state == JobState.RUNNING
+    here.advance(3 * HOUR_US)
+    assert job.state == JobState.TIMEOUT
+
+
+def test_jobs_of_one_that_repeats_have_to_be_over_before_maintenance() -> None:
+    """Nothing else would end them."""
+    here = Room(plan=Planner())
+    here.make(nodes="n4", duration=120, flags="DAILY")
+    here.make("maint", nodes="n4", starttime=START_US + 3 * HOUR_US, flags="MAINT")
+    here.advance()
+    long = here.job(reservation="r", time_limit_min=300)
+    short = here.job(reservation="r", time_limit_min=180)
+    here.run_pass()
+    assert (long.state, short.state) == (JobState.PENDING, JobState.RUNNING)
+
+
+def test_a_magnet_draws_nobody_whom_it_would_end() -> None:
+    """They did not ask for it; others in the same reservation did."""
+    here = Room(plan=Planner())
+    here.make(nodes="n[1-4]", duration=120, flags="MAGNETIC", users="alice")
+    here.advance()
+    asked = here.job(reservation="r", time_limit_min=300)
+    long, short = here.job(time_limit_min=300), here.job(time_limit_min=120)
+    plan = here.run_pass()
+    assert (asked.reservation, short.reservation) == ("r", "r")
+    assert long.state == JobState.PENDING
+    assert plan.expected_start_us[long.job_id] == START_US + 2 * HOUR_US
+
+
+def test_a_limit_that_may_be_cut_ends_with_it() -> None:
+    """--time-min: what scripts and users see of the limit is true then."""
+    here = Room(plan=Planner())
+    here.make(nodes="n4", duration=120)
+    here.advance(HOUR_US)
+    job = here.job(reservation="r", time_limit_min=300, time_min_min=30)
+    here.run_pass()
+    assert (job.state, job.time_limit_min) == (JobState.RUNNING, 60)
+
+
+@pytest.mark.parametrize("over_min", [0, 10])
+def test_a_warning_comes_before_its_end(over_min: int) -> None:
+    """--signal counts back from when the job is ended, however far away its own limit is."""
+    here = Room(f"ResvOverRun={over_min}", plan=Planner())
+    here.make(nodes="n4", duration=120)
+    here.advance()
+    job = here.job(reservation="r", time_limit_min=600, signal=10, signal_before_s=300)
+    here.run_pass()
+    end_us = START_US + 2 * HOUR_US + over_min * MINUTE_US
+    assert over_at_us(here.cluster, here.conf, job) == end_us
+    assert end_us - 5 * MINUTE_US in limit_moments_us(here.cluster, here.conf, job)
+    here.advance(end_us - here.now_us - 5 * MINUTE_US - 1)
+    assert not job.time_signalled
+    here.advance(1)
+    assert job.time_signalled
