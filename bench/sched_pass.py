@@ -46,6 +46,7 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.job_views import Views
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import policy
@@ -66,8 +67,8 @@ HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
 
-def conf_text(nodes: int) -> str:
-    """Return the cluster's slurm.conf."""
+def conf_text(nodes: int, parameters: str = "") -> str:
+    """Return the cluster's slurm.conf; `parameters` are SchedulerParameters."""
     gpu_nodes = max(1, nodes // 4)
     cpu_nodes = max(2, nodes - gpu_nodes)
     half = cpu_nodes // 2
@@ -78,6 +79,7 @@ AuthType=auth/slurm
 CredType=cred/slurm
 GresTypes=gpu
 SelectTypeParameters=CR_Core_Memory
+SchedulerParameters={parameters}
 PriorityType=priority/multifactor
 PriorityWeightAge=1000
 PriorityWeightJobSize=1000
@@ -274,9 +276,10 @@ def measure(
     has_tree: bool,
     is_limited: bool = False,
     has_digests: bool = False,
+    parameters: str = "",
 ) -> dict[str, object]:
     """Return the measures of one run."""
-    conf = parse_slurm_conf(conf_text(nodes))
+    conf = parse_slurm_conf(conf_text(nodes, parameters))
     cluster, running = prepare(conf, jobs, seed, reservations, has_tree=has_tree)
     now_us = BEGIN_US + MINUTE_US
     usage: UsageIndex | None = None
@@ -288,6 +291,7 @@ def measure(
     before_mib = memory_mib("VmRSS")
     planner, views, rules = Planner(), Views(), policy(conf)
     views.heed_preemption(bool(rules.preempt_by))
+    views.foresee(History() if rules.is_smart else None)
     snapshots, plans, cpu, started, digests = [], [], [], [], []
     plan = Plan()
     for _ in range(passes + 1):
@@ -336,6 +340,7 @@ def main() -> None:
     parser.add_argument("--reservations", type=int, default=20)
     parser.add_argument("--no-tree", action="store_true", help="without a topology")
     parser.add_argument("--limits", action="store_true", help="limits of associations and QOS")
+    parser.add_argument("--parameters", default="", help="SchedulerParameters")
     parser.add_argument("--digest", action="store_true", help="say what was planned")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--peer-env", help="of no use here: the recorded peer is shown")
@@ -349,6 +354,7 @@ def main() -> None:
         has_tree=not options.no_tree,
         is_limited=options.limits,
         has_digests=options.digest,
+        parameters=options.parameters,
     )
     if options.json:
         print(json.dumps(found))
