@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.d.core import (
@@ -15,7 +16,12 @@ from pyslurm_ng.d.core import (
     StepEnd,
     TellUnkillable,
 )
-from pyslurm_ng.model.duty import SIGNAL_BATCH_ONLY, SIGNAL_STEPS_ONLY, SIGNAL_TIME_LIMIT
+from pyslurm_ng.model.duty import (
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_RESERVATION,
+    SIGNAL_STEPS_ONLY,
+    SIGNAL_TIME_LIMIT,
+)
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import node_messages as nm
@@ -112,6 +118,18 @@ def test_terminate_ends_everything_then_reports() -> None:
     node.step_ended(1, 0, 0, StepEnd(15, 0, 1, 2))
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 0)
     assert node.jobs == {}
+
+
+def test_the_end_of_its_reservation_is_said_too() -> None:
+    """In a second line."""
+    node = core()
+    node.obey(launch(), msgspec.structs.replace(credential(), reservation="r"))
+    node.step_started(1, 0, STEP_BATCH)
+    flags = SIGNAL_TIME_LIMIT | SIGNAL_RESERVATION
+    (action,) = node.obey(nm.TerminateJob(8, 1, 0, flags), None)
+    assert isinstance(action, Command)
+    more = "REASON: Reservation r, which this job was running under, has ended"
+    assert action.words["why"] == f"DUE TO TIME LIMIT\n{more}"
 
 
 def test_an_end_that_is_ordered_again_is_told_again() -> None:

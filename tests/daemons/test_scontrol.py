@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 from pathlib import Path
@@ -64,6 +65,26 @@ def test_debug_level(live_cluster: LiveCluster) -> None:
     assert level() == "debug3"
     live_cluster.out("scontrol", "reconfigure")
     assert level() == before
+
+
+def test_a_reservation_ends_its_jobs(live_cluster: LiveCluster) -> None:
+    """A job that it may outlive starts at once, and is ended with it; its record says so."""
+    live_cluster.out(
+        "scontrol", "create", "reservation", "reservationname=brief", "starttime=now",
+        "duration=60", "nodes=n1", f"users={getpass.getuser()}",
+    )  # fmt: skip
+    script = ("-o", "brief.out", "--wrap", "sleep 600")
+    job = live_cluster.submit("--reservation=brief", "-t", "120", "--mem-per-cpu=1", *script)
+    running = ("squeue", "-h", "-t", "R", "-o", "%N", "-j", str(job))
+    live_cluster.wait_until("it runs", lambda: live_cluster.run(*running).stdout == "n1\n")
+    live_cluster.out("scontrol", "update", "reservationname=brief", "endtime=now+1")
+    live_cluster.wait_for_jobs(job)
+    assert live_cluster.accounted(job) == "TIMEOUT|0:0"
+    shown = (live_cluster.directory / "brief.out").read_text()
+    assert "DUE TO TIME LIMIT ***\n" in shown
+    assert "*** REASON: Reservation brief, which this job was running under, has ended" in shown
+    gone = live_cluster.run("scontrol", "show", "reservation", "brief").stdout
+    assert "brief" not in gone
 
 
 def test_explanations(live_cluster: LiveCluster) -> None:

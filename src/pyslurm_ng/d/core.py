@@ -17,6 +17,7 @@ from pyslurm_ng.model.duty import (
     SIGNAL_NODE_FAIL,
     SIGNAL_PREEMPTED,
     SIGNAL_REQUEUED,
+    SIGNAL_RESERVATION,
     SIGNAL_STEPS_ONLY,
     SIGNAL_TIME_LIMIT,
 )
@@ -400,7 +401,10 @@ class NodeCore:
             words = {"do": "terminate", "why": "", "wait_s": wait_s}
             again = [Command(job.job_id, job.attempt, step_id, words) for step_id in job.steps]
             return [*again, *self._maybe_clean(job)]
-        return self._end(job, order.duty_id, why(order.flags), wait_s)
+        text = why(order.flags)
+        if order.flags & SIGNAL_RESERVATION and job.credential is not None:
+            text += f"\n{_ended(job.credential.reservation)}"
+        return self._end(job, order.duty_id, text, wait_s)
 
     def _end(self, job: JobHere, duty_id: int, text: str, wait_s: float) -> list[Action]:
         job.terminate_duty = duty_id
@@ -521,6 +525,10 @@ class NodeCore:
             if isinstance(report, nm.BatchEnded):
                 found.setdefault((report.job_id, report.attempt), []).append(STEP_BATCH)
         return [nm.RunningJob(job_id, attempt, steps) for (job_id, attempt), steps in found.items()]
+
+
+def _ended(reservation: str) -> str:
+    return f"REASON: Reservation {reservation}, which this job was running under, has ended"
 
 
 def why(flags: int) -> str:

@@ -311,11 +311,18 @@ class Step:
     # Ending by order --------------------------------------------------------------------------
 
     def _terminate(self, why: str, wait_s: float) -> None:
-        """End every process: TERM (after CONT) now, KILL after the wait."""
+        """End every process: TERM (after CONT) now, KILL after the wait.
+
+        Args:
+            why: why in the job's stderr; a second line has more of it.
+        """
         if why:
+            why, _, more = why.partition("\n")
             what = f"JOB {self._spec['job']}" if self._spec["is_batch"] else self._step_text()
             when = stamp()[:19]
             self._say(f"*** {what} ON {self._spec['node']} CANCELLED AT {when} {why} ***")
+            if more:
+                self._say(f"*** {more} ***")
         self._flags |= FLAG_KILLED
         if not self._is_dying:
             self._is_dying = True

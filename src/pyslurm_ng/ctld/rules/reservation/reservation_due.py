@@ -12,7 +12,7 @@ from pyslurm_ng.ctld.rules.reservation.reservations import deletion, running_job
 from pyslurm_ng.ctld.rules.reservation.times import moved_to, next_occurrence
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.duty import SIGNAL_TIME_LIMIT
+from pyslurm_ng.model.duty import SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.job_records import NO_END_US
@@ -98,7 +98,11 @@ def _over(
         events += job_end.complete(
             cluster,
             job,
-            job_end.End(JobState.TIMEOUT, reason=Reason.TimeLimit, duty_flags=SIGNAL_TIME_LIMIT),
+            job_end.End(
+                JobState.TIMEOUT,
+                reason=Reason.TimeLimit,
+                duty_flags=SIGNAL_TIME_LIMIT | SIGNAL_RESERVATION,
+            ),
             now_us,
             first_duty_id=duty_id + duties,
         )
