@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.ctld.rules.context import Decision
+from pyslurm_ng.ctld.rules.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.preempt import grace_over, preempt
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job
+from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
 
 PREEMPTS = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE"
@@ -190,3 +195,42 @@ def test_nobody_else_starts_later_for_them(
             assert after.expected_start_us[job_id] <= max(
                 start_us, quiet.expected_start_us.get(job_id, 0)
             )
+
+
+def together(scene: Room, *components: dict[str, object]) -> list[Job]:
+    """Return a heterogeneous job of bob, each component of which takes five minutes to leave."""
+    first, *others = (
+        JobRequest(signal=USR1, signal_before_s=300, time_limit_min=90, **one)  # type: ignore[arg-type]
+        for one in components
+    )
+    message = SubmitJob(bytes(16), first, b"#!/bin/sh\n", b"", others)
+    decision = submit_job(scene.cluster, message, scene.context(BOB))
+    assert isinstance(decision, Decision), decision
+    scene.apply(list(decision.events))
+    return [*scene.cluster.jobs.values()][-len(components) :]
+
+
+def pass_together(scene: Room) -> None:
+    """Run a pass; start what it starts, components of one job at once."""
+    plan = scene.plan(snapshot(scene.cluster, scene.now_us), policy(scene.conf))
+    if plan.starts:
+        scene.apply(dispatch_het(scene.cluster, plan.starts, scene.now_us))
+
+
+def test_heterogeneous_jobs_overlap_with_all_components() -> None:
+    """All are on the reservation's nodes, or none; and all leave for its job."""
+    big = {"flags": REQ_SIGNAL_RESV, "ntasks": 32, "nodes_min": 2}
+    plain = {"ntasks": 16, "nodes_min": 1}
+    scene = room()
+    parts = together(scene, big, plain)
+    pass_together(scene)
+    assert {job.state for job in parts} == {JobState.PENDING}
+    scene = room()
+    parts = together(scene, big, big)
+    pass_together(scene)
+    assert {job.state for job in parts} == {JobState.RUNNING}
+    scene.advance(HOUR_US)
+    scene.job(ALICE, reservation="r", ntasks=16, nodes_min=1, time_limit_min=60)
+    done = pass_and_preempt(scene)
+    told = {event.job_id for event in done if isinstance(event, ev.JobSignalled)}
+    assert told == {job.job_id for job in parts}

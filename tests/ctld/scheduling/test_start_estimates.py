@@ -7,19 +7,21 @@ from random import Random
 from typing import cast
 
 import pytest
+from msgspec import structs
 
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates, Work
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.reasons.probe import Probe
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import SubmitJob, TestJob, WillRun
+from pyslurm_ng.wire.query_messages import UpdateReservation
 from pyslurm_ng.wire.stream import Call
-from tests.ctld.rules.reservation_room import ALICE, BOB
+from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
 
 MINUTE_US = 60_000_000
@@ -143,3 +145,23 @@ def test_the_cpus_are_those_that_it_would_hold() -> None:
     specs = [node.spec for node in site.controller.cluster.living_nodes()]
     sizes = {spec.name: spec.cpus for spec in specs}
     assert len(told.nodes.split("[")) == 2 and told.cpus >= 2 * min(sizes.values())
+
+
+def test_who_may_overlap_a_reservation_is_told_so() -> None:
+    """--signal=R: starts now on lent nodes, unless somebody else is promised them."""
+    site = Site("PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE")
+    begin_us = site.world.now_us + 60 * MINUTE_US
+    settings = {
+        "starttime": str(begin_us), "duration": "120", "users": "alice", "nodes": "ALL",
+        "maxstartdelay": "10",
+    }  # fmt: skip
+    message = UpdateReservation(bytes(16), "r", settings, True)
+    site.controller.writer.change(RULES["UpdateReservation"], message, site.context(ROOT), Asked())
+    whole = JobRequest(ntasks=64, nodes_min=4, time_limit_min=90)
+    polite = structs.replace(whole, flags=REQ_SIGNAL_RESV, signal=10, signal_before_s=300)
+    late_us = begin_us + 120 * MINUTE_US
+    assert site.estimate(whole).start_us == late_us
+    assert site.estimate(polite).start_us < begin_us
+    assert site.controller.cluster.jobs[site.submit(polite)].state == JobState.RUNNING
+    told = site.estimate(polite)
+    assert (told.start_us, told.nodes) == (late_us, "n[1-4]")

@@ -21,12 +21,13 @@ from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_HOLD
+from pyslurm_ng.model.job import REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.job_views import may_be_considered, waiting_record
+from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.reasons.obstacle import empty_nodes
 from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, probe
 from pyslurm_ng.sched.snapshot import Snapshot
@@ -77,7 +78,9 @@ class StartEstimates:
             return
         # Reservations are clusters of their own, and nobody waits for who is held.
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
-        is_next = is_apart or not cluster.pending or self._open >= _MOST_AT_ONCE
+        is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations
+        is_alone = not cluster.pending and not is_lent_room
+        is_next = is_apart or is_alone or self._open >= _MOST_AT_ONCE
         job = None if is_next else _in_the_queue(cluster, request, context)
         if job is None:
             self._writer.when_durable(lambda: call.reply(first))
@@ -103,7 +106,7 @@ class StartEstimates:
 
         def work() -> Probe | None:
             try:
-                return probe(
+                found = probe(
                     view,
                     policy,
                     job,
@@ -115,8 +118,23 @@ class StartEstimates:
                 )
             except OutOfTimeError:
                 return None
+            if found is None or found.start_us <= view.now_us:
+                return found
+            may_borrow = policy.preempt_by and job.request.flags & REQ_SIGNAL_RESV
+            return _with_lent_room(view, policy, job, found) if may_borrow else found
 
         return work
+
+
+def _with_lent_room(view: Snapshot, policy: Policy, job: Waiting, found: Probe) -> Probe:
+    """Return the start of a job that the next pass would lend nodes of a reservation."""
+    limits = None if view.limits is None else view.limits.fork()
+    plan = Planner()(replace(view, limits=limits), policy, fairshare=view.fairshare)
+    start = next((one for one in plan.starts if one.job_id == job.job_id), None)
+    if start is None:
+        return found
+    nodes = tuple(alloc.node_id for alloc in start.nodes)
+    return replace(found, start_us=view.now_us, nodes=nodes)
 
 
 def _in_the_queue(cluster: Cluster, request: TestJob, context: Context) -> Waiting | None:

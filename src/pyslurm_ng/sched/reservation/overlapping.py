@@ -1,15 +1,17 @@
 """Jobs on nodes of a reservation that is not theirs, which leave within its MaxStartDelay.
 
-Such a job says by `--signal=R:` how long it takes to leave. It is looked at last, gets what of the
-reservation's nodes is free now and promised to nobody else, and ends by the reservation's end at
-the latest. Jobs in the reservation preempt it: see `preempt`.
+Such a job says by `--signal=R:` how long it takes to leave; of a heterogeneous one each component
+does. It is looked at last, gets what of the reservation's nodes is free now and promised to nobody
+else, and ends by the reservation's end at the latest. Jobs in the reservation preempt it: see
+`preempt`.
 Source: Slurm's manuals of scontrol (MaxStartDelay) and sbatch (--signal).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from pyslurm_ng.model.reservation import Reservation, changed_reservation
 from pyslurm_ng.sched.job_records import Waiting
@@ -46,16 +48,22 @@ def add_overlapping(
         # What has preempted others waits for their room, not for this.
         served = {start.job_id for start in plan.starts} | snapshot.claims.keys()
         served |= {item.start.job_id for item in plan.preemptions}
-        guests = [
+        guests = _with_all_components(
             dataclasses.replace(job, is_guest=True)
             for job in snapshot.waiting
             if job.job_id in plan.waits
             and job.job_id not in served
-            and not job.het_job_id
             and gives_way(place, job.request)
-        ]
+        )
         if guests:
             _add(plan, snapshot, policy, place, guests, make(), fairshare)
+
+
+def _with_all_components(jobs: Iterable[Waiting]) -> list[Waiting]:
+    """Return jobs but for components of heterogeneous ones of which some are missing."""
+    found = [*jobs]
+    counts = Counter(job.het_job_id for job in found)
+    return [job for job in found if not job.het_job_id or counts[job.het_job_id] == job.het_size]
 
 
 def _add(
