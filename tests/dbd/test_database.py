@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from pyslurm_ng.dbd.database import (
     sqlite_url,
     with_retries,
 )
-from pyslurm_ng.dbd.migrations import LATEST, m0001_initial
+from pyslurm_ng.dbd.migrations import LATEST, m0001_initial, m0004_resized_jobs
 from tests.dbd.accounting_room import rows
 
 
@@ -69,6 +70,44 @@ def test_a_migration_killed_at_any_statement_can_be_repeated(tmp_path: Path) -> 
             break
         killed_after += 7
     assert killed_after > 21
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_an_older_store_may_have_several_records_of_a_run(
+    sqlite_database: Database, steps: int
+) -> None:
+    """Up to version 3 a key allowed but one; what was stored stays, killed anywhere or not."""
+    old = schema.jobs.to_metadata(sa.MetaData())
+    old.indexes.clear()
+    key = sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", name="uq_job")
+    old.append_constraint(key)
+    row = dict.fromkeys(("cluster_id", "job_id", "submit_us", "start_us"), 7)
+    with sqlite_database.write() as connection:
+        schema.jobs.drop(connection)
+        old.create(connection)
+        connection.execute(old.insert().values(row | {"job_index": 1}))
+        version = schema.store.update().where(schema.store.c.name == "schema_version")
+        connection.execute(version.values(value="3"))
+    left = 2 * steps
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+
+    engine = sqlite_database.engine
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as one:
+        sa.event.listen(engine, "before_cursor_execute", count)
+        with contextlib.suppress(KeyboardInterrupt):
+            m0004_resized_jobs.upgrade(one)
+        sa.event.remove(engine, "before_cursor_execute", count)
+    sqlite_database.open()
+    with sqlite_database.write() as connection:
+        connection.execute(schema.jobs.insert().values(row | {"job_index": 2}))
+    assert rows(sqlite_database, schema.jobs, "job_index", "start_us") == [(1, 7), (2, 7)]
+    names = {index["name"] for index in sa.inspect(engine).get_indexes("jobs")}
+    assert names == {str(index.name) for index in schema.jobs.indexes}
 
 
 def test_an_older_store_gets_the_new_columns(database: Database) -> None:

@@ -151,6 +151,25 @@ def test_a_requeue_by_hand_is_shown_as_such(store: Database) -> None:
     assert jobs(store, "state") == [("REQUEUED",), ("PENDING",)]
 
 
+def test_giving_up_nodes_begins_a_new_record(store: Database) -> None:
+    """What it held until then is a record of its own, which shows without duplicates too."""
+    record(store, submitted(T, 1), *started(T + SECOND, 1, on(3), on(4)))
+    record(store, ev.JobResized(T + 5 * SECOND, 1, (on(3),), 9))
+    assert jobs(store, "is_last", "state", "node_list", "start_us", "end_us") == [
+        (0, "RESIZING", "n[3-4]", T + SECOND, T + 5 * SECOND),
+        (1, "RUNNING", "n3", T + 5 * SECOND, 0),
+    ]
+    record(store, *finished(T + 7 * SECOND, 1, 3, 0))
+    assert jobs(store, "state", "end_us", "nodes_allocated") == [
+        ("RESIZING", T + 5 * SECOND, 2),
+        ("COMPLETED", T + 7 * SECOND, 1),
+    ]
+    assert rows(store, schema.steps, "name", "state", "start_us", "end_us") == [
+        ("batch", "RESIZING", T + SECOND, T + 5 * SECOND),
+        ("batch", "COMPLETED", T + SECOND, T + 7 * SECOND),
+    ]
+
+
 def test_suspended_time_is_summed(store: Database) -> None:
     """Elapsed leaves it out, also when the job ends suspended."""
     record(store, submitted(T, 1), *started(T, 1, on(1)))

@@ -150,6 +150,7 @@ class Meddling(Chaos):
         return [
             ("timelimit", chance.choice(("1", "3", "20", "+5", "-1", "UNLIMITED"))),
             ("numnodes", chance.choice(("1", "2", "1-3", "4"))),
+            ("nodelist", chance.choice(("n1", "n[1-2]", "n[2-4]"))),
             ("numtasks", chance.choice(("1", "2", "5"))),
             ("partition", chance.choice(("main", "other", "main,other", "rows"))),
             ("nice", str(chance.randint(-50, 50))),

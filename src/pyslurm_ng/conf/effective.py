@@ -199,7 +199,6 @@ NO_EFFECT: dict[tuple[str, str], str] = {
     ("SchedulerParameters", "defer"): _EVENTS,
     ("SchedulerParameters", "defer_batch"): _EVENTS,
     ("SchedulerParameters", "delay_boot"): _NO_BOOT,
-    ("SchedulerParameters", "disable_job_shrink"): "running jobs keep their nodes",
     (
         "SchedulerParameters",
         "enable_hetjob_steps",

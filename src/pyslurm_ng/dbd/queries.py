@@ -87,7 +87,8 @@ def _clauses(
     jobs = _jobs.c
     clauses: list[Clause] = [jobs.cluster_id == cluster_id]
     if not request.duplicates:
-        clauses.append(jobs.is_last == 1)
+        # What a run held before it gave up nodes is no repetition of it.
+        clauses.append((jobs.is_last == 1) | (jobs.state == "RESIZING"))
     if request.jobs:
         wanted: Sequence[JobSelector] = request.jobs
         if request.whole_het_job:

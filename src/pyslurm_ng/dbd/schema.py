@@ -278,14 +278,14 @@ jobs = _table(
     _name("script_hash", 64),
     _name("environment_hash", 64),
     _int("modified_us"),
-    sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", name="uq_job"),
+    sa.Index("ix_jobs_job", "cluster_id", "job_id", "submit_us"),
     sa.Index("ix_jobs_end", "cluster_id", "end_us"),
     sa.Index("ix_jobs_eligible", "cluster_id", "eligible_us"),
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
     sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
 )
-"""One row per job record: each requeue begins a new one, and only the newest `is_last`."""
+"""One row per job record: each requeue or resize begins a new one; only the newest `is_last`."""
 
 USAGE_COLUMNS = tuple(
     f"tres_usage_{way}_{what}"

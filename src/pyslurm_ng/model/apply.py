@@ -64,6 +64,7 @@ def _field_types(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 _JOB_TYPES = _field_types(Job)
 _NODE_TYPES = _field_types(Node)
+_CHARGED_BY = frozenset(("qos", "assoc_id", "licenses_alloc"))
 
 
 def _set_fields(record: msgspec.Struct, fields: dict[str, object], types: dict[str, Any]) -> None:
@@ -107,15 +108,15 @@ def _drop_duty(cluster: Cluster, node_id: int, duty_id: int) -> Duty | None:
     return duty
 
 
-def _drop_job_duties(cluster: Cluster, job: Job) -> None:
+def _drop_job_duties(cluster: Cluster, job_id: int, node_ids: Iterable[int]) -> None:
     if not cluster.duties:
         return
-    for alloc in job.nodes:
-        of_node = cluster.duties.get(alloc.node_id)
+    for node_id in node_ids:
+        of_node = cluster.duties.get(node_id)
         if not of_node:
             continue
-        for duty in [duty for duty in of_node.values() if duty.job_id == job.job_id]:
-            _drop_duty(cluster, alloc.node_id, duty.duty_id)
+        for duty in [duty for duty in of_node.values() if duty.job_id == job_id]:
+            _drop_duty(cluster, node_id, duty.duty_id)
 
 
 def _job_duties(
@@ -213,6 +214,8 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
     _forget_dependencies(cluster, job)
     if job.job_id in cluster.active:
         cluster.take_licenses(job, -1)
+        if not _CHARGED_BY.isdisjoint(event.fields):
+            _charge(job, event.time_us)
     if event.request is not None or "partition" in event.fields:
         _drop_claim(job)  # it was for what the job wanted before
     if event.request is not None:
@@ -334,8 +337,8 @@ def _job_suspended(cluster: Cluster, event: ev.JobSuspended) -> None:
     job.suspend_us = event.time_us
     node_ids = [alloc.node_id for alloc in job.nodes]
     _move_state(cluster, job)
-    for node_id in node_ids:
-        cluster.recount(node_id)
+    for alloc in job.nodes_held:
+        cluster.recount(alloc.node_id)
     _job_duties(cluster, job, DutyKind.SUSPEND, node_ids, event.first_duty_id, event.time_us)
 
 
@@ -348,8 +351,8 @@ def _job_resumed(cluster: Cluster, event: ev.JobResumed) -> None:
     job.suspended_by = 0
     node_ids = [alloc.node_id for alloc in job.nodes]
     _move_state(cluster, job)
-    for node_id in node_ids:
-        cluster.recount(node_id)
+    for alloc in job.nodes_held:
+        cluster.recount(alloc.node_id)
     _job_duties(cluster, job, DutyKind.RESUME, node_ids, event.first_duty_id, event.time_us)
 
 
@@ -397,16 +400,16 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job.kill_us = job.preempt_end_us = 0
     # Others may run on its cores: it does not get them back to clean up.
     job.suspended_by = (job.suspended_by or SUSPENDED_BY_OPERATOR) if was_suspended else 0
-    job.nodes_pending = event.node_ids
+    job.nodes_pending = event.node_ids + tuple(map(_node_id, job.nodes_leaving))
     if event.derived_exit_code >= 0:
         job.derived_exit_code = event.derived_exit_code
-    _drop_job_duties(cluster, job)
+    _drop_job_duties(cluster, job.job_id, map(_node_id, job.nodes))
     _move_state(cluster, job)
     clean = list(map(_node_id, job.nodes))
     if event.node_ids:
         cleaning = set(event.node_ids)
         clean = [node_id for node_id in clean if node_id not in cleaning]
-    for node_id in event.node_ids:
+    for node_id in job.nodes_pending:
         cluster.use[node_id].completing[job.job_id] = None
         if was_suspended:
             cluster.recount(node_id)
@@ -438,6 +441,7 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
     job.flags &= ~(JobFlag.COMPLETING | JobFlag.SIGNALING | JobFlag.STOPPED)
     job.steps = NO_STEPS
     job.suspended_by = 0
+    job.nodes_leaving = ()
     _drop_claim(job)
     _move_state(cluster, job)
     _forget_dependencies(cluster, job)
@@ -464,7 +468,8 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.time_signalled = job.exit_code = job.derived_exit_code = 0
     job.cancelled_by, job.scheduler = NO_VAL, ""
     job.reservation = job.failed_node = job.preempt_mode = ""
-    job.preempt_us = job.suspended_by = 0
+    job.preempt_us = job.suspended_by = job.resize_us = 0
+    job.charged_us = job.charged_suspended_us = 0
     job.rows = 1
     _move_state(cluster, job)  # gives back the licences
     job.licenses_alloc = ""
@@ -527,13 +532,31 @@ def _step_nodes_done(cluster: Cluster, event: ev.StepNodesDone) -> None:
 @applies(ev.JobResized)
 def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
     job = cluster.jobs[event.job_id]
-    before = {alloc.node_id for alloc in job.nodes}
+    _charge(job, event.time_us)
+    job.resize_us = event.time_us
+    kept = {alloc.node_id for alloc in event.nodes}
+    given_up = tuple(alloc for alloc in job.nodes if alloc.node_id not in kept)
     job.nodes = event.nodes
     for alloc in event.nodes:
         cluster.use[alloc.node_id].allocs[job.job_id] = alloc
-        before.discard(alloc.node_id)
         cluster.recount(alloc.node_id)
-    cluster.give_back(job.job_id, sorted(before), event.time_us)
+    left = tuple(map(_node_id, given_up))
+    if not event.first_duty_id:
+        cluster.give_back(job.job_id, left, event.time_us)
+        return
+    job.nodes_leaving += given_up
+    for node_id in left:
+        cluster.use[node_id].completing[job.job_id] = None
+        _drop_job_duties(cluster, job.job_id, (node_id,))
+    _job_duties(cluster, job, DutyKind.TERMINATE, left, event.first_duty_id, event.time_us)
+
+
+def _charge(job: Job, time_us: int) -> None:
+    """Note that what a job has used so far counts for who and what it was."""
+    job.charged_us = time_us
+    job.charged_suspended_us = job.suspended_us
+    if job.state == JobState.SUSPENDED:
+        job.charged_suspended_us += time_us - job.suspend_us
 
 
 # Nodes ----------------------------------------------------------------------------------------
@@ -607,8 +630,10 @@ def _nodes_silent(cluster: Cluster, event: ev.NodesSilent) -> None:
 
 def _node_is_clean(cluster: Cluster, job_id: int, node_id: int, time_us: int) -> None:
     job = cluster.jobs[job_id]
-    assert node_id in job.nodes_pending, (job, node_id)
+    assert node_id in job.nodes_pending or not is_completing(job), (job, node_id)
     job.nodes_pending = tuple(other for other in job.nodes_pending if other != node_id)
+    if job.nodes_leaving:
+        job.nodes_leaving = tuple(left for left in job.nodes_leaving if left.node_id != node_id)
     cluster.give_back(job_id, (node_id,), time_us)
 
 

@@ -58,7 +58,9 @@ def _check_job(cluster: Cluster, job: Job) -> list[str]:
         broken.append(f"{name}: completing in state {job.state}")
     if job.nodes_pending and not is_completing(job):
         broken.append(f"{name}: waits for nodes but is not completing")
-    if not set(job.nodes_pending) <= {alloc.node_id for alloc in job.nodes}:
+    if job.nodes_leaving and job.job_id not in cluster.active:
+        broken.append(f"{name}: leaves nodes but does not run")
+    if not set(job.nodes_pending) <= {alloc.node_id for alloc in job.nodes_held}:
         broken.append(f"{name}: waits for nodes it never had")
     if job.claim and job.state != JobState.PENDING:
         broken.append(f"{name}: claims resources but does not wait")
@@ -78,7 +80,7 @@ def _check_uses(cluster: Cluster) -> list[str]:
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
         cleaning = set(job.nodes_pending)
-        for alloc in job.nodes:
+        for alloc in job.nodes_held:
             if not is_completing(job) or alloc.node_id in cleaning:
                 fresh[alloc.node_id].allocs[job_id] = alloc
     for node_id, (use, expected) in enumerate(zip(cluster.use, fresh, strict=True)):

@@ -462,11 +462,13 @@ class Cluster:
             self.array_active[job.array_job_id] = self.array_active.get(job.array_job_id, 0) + 1
         self.take_licenses(job, 1)
         held = set(job.nodes_pending) if is_completing(job) else None
-        for alloc in job.nodes:
+        for alloc in job.nodes_held:
             if held is None or alloc.node_id in held:
                 self.use[alloc.node_id].allocs[job.job_id] = alloc
                 if held is not None:
                     self.use[alloc.node_id].completing[job.job_id] = None
+        for alloc in job.nodes_leaving:
+            self.use[alloc.node_id].completing[job.job_id] = None
 
     def index_dependencies(self, job: Job) -> None:
         """Enter a job where those it waits for will look for it."""

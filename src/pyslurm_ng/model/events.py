@@ -232,10 +232,15 @@ class StepEnded(Event, tag=16, frozen=True, array_like=True, gc=False):
 
 
 class JobResized(Event, tag=17, frozen=True, array_like=True, gc=False):
-    """A running job gave back nodes or memory; `nodes` is what it still holds."""
+    """A running job gave back nodes or memory; `nodes` is what it still holds.
+
+    With `first_duty_id` the nodes it gave up have to be cleaned of it, and keep till then what it
+    had there; without, they are lost.
+    """
 
     job_id: int
     nodes: tuple[NodeAlloc, ...]
+    first_duty_id: int = 0
 
 
 class StepNodesDone(Event, tag=18, frozen=True, array_like=True, gc=False):

@@ -387,6 +387,16 @@ class Job(Struct, array_like=True, gc=False):
     launch_failures: int = 0  # runs in a row that could not be launched
     rows: int = 1  # so many jobs may have each of its cores; 1: it shares with nobody
     nodes_before: tuple[NodeAlloc, ...] = ()  # of the run that a requeue ended; shown until a start
+    nodes_leaving: tuple[NodeAlloc, ...] = ()  # given up, but still to be cleaned of the job
+    # What it used before then was charged to whom and for what it was then: it was resized, or
+    # moved to another QOS. With how long it had been suspended by then.
+    charged_us: int = 0
+    charged_suspended_us: int = 0
+
+    @property
+    def nodes_held(self) -> tuple[NodeAlloc, ...]:
+        """What is in use for it while it runs, that of nodes it is leaving included."""
+        return self.nodes + self.nodes_leaving if self.nodes_leaving else self.nodes
 
 
 def limit_end_us(job: Job) -> int:

@@ -136,10 +136,13 @@ class Views:
             self._moving[job_id] = None
 
     def _renew_running(self, cluster: Cluster, job_id: int, now_us: int) -> None:
+        self._running.pop(-job_id, None)
         if job_id not in cluster.active:
             self._running.pop(job_id, None)
             return
         job = cluster.jobs[job_id]
+        if job.nodes_leaving and not job.flags & JobFlag.COMPLETING:
+            self._running[-job_id] = _leaving(cluster, job)
         view = _running(cluster, job, now_us, preempts=self._preempts)
         if job.reservation and view.end_us:
             cut_us = cut_of_us(cluster, job, self._over_run_us)
@@ -151,7 +154,8 @@ class Views:
                 view = view._replace(foreseen_us=end_us)
         self._running[job_id] = view
         is_suspended = job.state == JobState.SUSPENDED
-        if job.flags & JobFlag.COMPLETING or is_suspended or job.reservation:
+        moves = is_suspended or job.reservation or job.nodes_leaving
+        if job.flags & JobFlag.COMPLETING or moves:
             self._moving[job_id] = None
 
 
@@ -166,6 +170,18 @@ def _victim(cluster: Cluster, job: Job) -> Victim:
     )
 
 
+def _leaving(cluster: Cluster, job: Job) -> Running:
+    """Return what a job still holds on nodes that it has given up: it ends at any moment."""
+    return Running(
+        job_id=job.job_id,
+        end_us=0,
+        nodes=job.nodes_leaving,
+        licenses="",
+        tenant=tenant_of(job.request, cluster.partitions.get(job.partition), job.uid),
+        rows=job.rows,
+    )
+
+
 def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Running:
     """Return what an active job holds; a suspended one goes on as long as it has left.
 
@@ -176,14 +192,9 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
     tenant = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
     if job.flags & JobFlag.COMPLETING:
         held = frozenset(job.nodes_pending)
-        nodes = tuple(alloc for alloc in nodes if alloc.node_id in held)
-        return Running(
-            job_id=job.job_id,
-            end_us=0,
-            nodes=nodes,
+        return _leaving(cluster, job)._replace(
+            nodes=tuple(alloc for alloc in job.nodes_held if alloc.node_id in held),
             licenses=job.licenses_alloc,
-            tenant=tenant,
-            rows=job.rows,
             array_job_id=job.array_job_id,
         )
     is_suspended = job.state == JobState.SUSPENDED

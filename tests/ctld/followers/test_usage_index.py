@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
@@ -139,6 +140,42 @@ def test_usage_outlives_the_job_and_the_controller(is_purged: bool) -> None:
     assert again.digest() == cluster.digest()
     for known in (index, UsageIndex(again, conf_of(NEVER_FADES))):
         assert [used_min(known, now_us, owner) for owner in OWNERS] == [(10, 20)] * 3
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_run_that_changes_hands_is_charged_to_each_for_its_part(*, is_written: bool) -> None:
+    """Ten minutes of two CPUs are the first QOS's, twenty of one CPU the second's."""
+    cluster, index, one = started(Limits(), PLAIN)
+    conf = conf_of(NEVER_FADES)
+    index.adopt(conf)
+    other = ev.QosChanged(START_US, changed=(PLAIN, Qos(2, "other")))
+    told(cluster, index, other, ev.JobSuspended(START_US + 8 * MINUTE_US, one.job_id, 1000))
+    at_us = START_US + 12 * MINUTE_US
+    told(cluster, index, ev.JobResumed(START_US + 10 * MINUTE_US, one.job_id, 2000))
+    fewer = tuple(msgspec.structs.replace(alloc, cpus=1, cores=b"\1") for alloc in one.nodes)
+    told(
+        cluster,
+        index,
+        ev.JobUpdated(at_us, one.job_id, {"qos": "other"}),
+        ev.JobResized(at_us, one.job_id, fewer),
+    )
+    if is_written:
+        told(cluster, index, *index.due(at_us + 1, UTC))
+    now_us = at_us + 20 * MINUTE_US
+    again = UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)
+    assert used_min(index, now_us, ("qos", "normal")) == (10, 20)
+    assert used_min(index, now_us, ("qos", "other")) == (20, 20)
+    assert used_min(index, now_us, ("assoc", 2)) == (30, 40)
+    if is_written:
+        assert [used_min(again, now_us, ("qos", name)) for name in ("normal", "other")] == [
+            (10, 20),
+            (20, 20),
+        ]
+    else:
+        # What it was before a crash is known from the sums only: then all is charged as it is now.
+        assert used_min(again, now_us, ("assoc", 2)) == (30, 30)
+    ends(cluster, index, one.job_id, now_us)
+    assert used_min(index, now_us, ("qos", "other")) == (20, 20)
 
 
 def test_usage_is_written_down_before_its_job_is_purged() -> None:

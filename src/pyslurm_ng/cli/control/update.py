@@ -1,5 +1,7 @@
 """scontrol update, create and delete: keys and values as typed to requests."""
 
+import os
+
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.cli.command import fail, say, uid_of
 from pyslurm_ng.cli.control.keys import find_key, words_to_settings
@@ -41,6 +43,7 @@ _JOB_ALIASES = {
     "mintmpdisk": "mintmpdisknode",
     "numprocs": "numcpus",
 }
+_SIZES = frozenset(("numnodes", "nodelist", "reqnodelist"))  # which nodes a running job keeps
 _FLAGS = ("contiguous", "oversubscribe", "reboot", "requeue")
 _MAX_PRIORITY = 4294967293
 _DATES = ("starttime", "deadline", "endtime")
@@ -132,7 +135,13 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
     if not request["settings"]:
         say("No changes specified")
         return 1
-    return change_jobs(session, "UpdateJob", request)
+    code = change_jobs(session, "UpdateJob", request)
+    if not code and not _SIZES.isdisjoint(request["settings"]) and "SLURM_JOB_ID" in os.environ:
+        from pyslurm_ng.cli.control.resize import write_scripts
+
+        for job_id in request.get("jobs", ()):
+            write_scripts(session, job_id)
+    return code
 
 
 def _is_invalid(name: str, value: str) -> bool:

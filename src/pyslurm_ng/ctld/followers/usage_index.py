@@ -37,6 +37,8 @@ class _Held(NamedTuple):
     """What a running job is charged for, and whom."""
 
     start_us: int
+    suspended_us: int  # before that
+    qos: str
     owners: tuple[OwnerKey, ...]
     amounts: Amounts
 
@@ -54,6 +56,7 @@ class UsageIndex:
         self._must_keep = False
         self._running = RunningCount(cluster, lambda job: self._ask(job, 0))
         self._checked_us = 0
+        self._charged_until_us = cluster.usage_until_us
         self._keep_us = _STEP_S * _SECOND_US
         self._reset_period = ""
         self._resets_now = False
@@ -71,8 +74,7 @@ class UsageIndex:
         for job_id in cluster.ended:
             job = cluster.jobs[job_id]
             if job.start_us and job.nodes and job.end_us > cluster.usage_until_us:
-                one = _Held(job.start_us, self._owners(job), self._amounts(job))
-                self._charge(job, one, job.end_us)
+                self._charge(job, self._held(job), job.end_us)
 
     def adopt(self, conf: SlurmConf) -> None:
         """Go by the half-life, step and reset period of a configuration from now on."""
@@ -95,6 +97,8 @@ class UsageIndex:
             self._running.forget(touched_jobs(event))
             if isinstance(event, ev.JobAllocated):
                 self._begin(self._cluster.jobs[event.job_id])
+            elif isinstance(event, (ev.JobResized, ev.JobUpdated)):
+                self._change(self._cluster.jobs[event.job_id], event.time_us)
             elif isinstance(event, (ev.JobCompleting, ev.JobEnded)):
                 self._end(event.job_id, event.time_us)
             elif isinstance(event, ev.JobRequeued):
@@ -111,8 +115,8 @@ class UsageIndex:
         if self._resets_now or 0 < next_us <= now_us:
             self._resets_now = False
             return [ev.UsageReset(now_us, (), is_all=True)]
-        if not self._changed:
-            return []
+        if not self._changed or now_us <= self._charged_until_us:
+            return []  # the sums are of before this moment, and would miss a charge of now
         if not self._must_keep and now_us - self._kept_us < self._keep_us:
             return []
         self._kept_us, self._must_keep = now_us, False
@@ -183,7 +187,7 @@ class UsageIndex:
         running: dict[OwnerKey, Spent] = {}
         for job_id, one in self._holds.items():
             job = self._cluster.jobs[job_id]
-            factor, run_s = self._factor(job), _run_s(job, now_us)
+            factor, run_s = self._factor(one.qos), _held_s(job, one, now_us)
             for owner in one.owners:
                 counted_s = self._counted_s(owner, one.start_us, run_s, now_us)
                 counted_s = factor * self._ledger.lasting_s(counted_s, fades=self._fades(owner))
@@ -201,9 +205,28 @@ class UsageIndex:
     def _begin(self, job: Job) -> None:
         if not job.nodes or job.flags & JobFlag.COMPLETING:
             return
-        owners = self._owners(job)
-        if owners:
-            self._holds[job.job_id] = _Held(job.start_us, owners, self._amounts(job))
+        one = self._held(job)
+        if one.owners:
+            self._holds[job.job_id] = one
+
+    def _held(self, job: Job) -> _Held:
+        """Return what a job is charged for from its start, or from when that last changed."""
+        owners, amounts = self._owners(job), self._amounts(job)
+        if 0 < job.charged_us <= self._charged_until_us:
+            return _Held(job.charged_us, job.charged_suspended_us, job.qos, owners, amounts)
+        # The sums do not have what it was before, and nobody knows any more what that was.
+        return _Held(job.start_us, 0, job.qos, owners, amounts)
+
+    def _change(self, job: Job, at_us: int) -> None:
+        """Charge a run so far for what it was, if that is not what it is now."""
+        one = self._holds.get(job.job_id)
+        if one is None or job.charged_us != at_us:
+            return
+        self._charge(job, one, at_us)
+        del self._holds[job.job_id]
+        self._charged_until_us = at_us
+        self._must_keep = True
+        self._begin(job)
 
     def _end(self, job_id: int, at_us: int) -> None:
         one = self._holds.pop(job_id, None)
@@ -217,8 +240,8 @@ class UsageIndex:
 
     def _charge(self, job: Job, one: _Held, end_us: int) -> None:
         """Count a run that is over."""
-        run_s = max(0, end_us - one.start_us - job.suspended_us) / _SECOND_US
-        factor = self._factor(job)
+        run_s = _held_s(job, one, end_us)
+        factor = self._factor(one.qos)
         for owner in one.owners:
             counted_s = self._counted_s(owner, one.start_us, run_s, end_us)
             self._ledger.add(
@@ -272,8 +295,8 @@ class UsageIndex:
         record = self._qos(owner[1]) if owner[0] == "qos" else None
         return record is None or "NoDecay" not in record.flags
 
-    def _factor(self, job: Job) -> float:
-        record = self._qos(job.qos)
+    def _factor(self, qos: str) -> float:
+        record = self._qos(qos)
         return record.usage_factor_millionths / 1e6 if record is not None else 1.0
 
     def _ask(self, job: Job, now_us: int) -> Ask:
@@ -287,7 +310,16 @@ class UsageIndex:
 
 def _run_s(job: Job, now_us: int) -> float:
     """Return for how long a job has run, without the time it was suspended."""
-    suspended_us = job.suspended_us
+    return max(0, now_us - job.start_us - _suspended_us(job, now_us)) / _SECOND_US
+
+
+def _held_s(job: Job, one: _Held, now_us: int) -> float:
+    """Return for how long a job has run as it is charged for now."""
+    suspended_us = _suspended_us(job, now_us) - one.suspended_us
+    return max(0, now_us - one.start_us - suspended_us) / _SECOND_US
+
+
+def _suspended_us(job: Job, now_us: int) -> int:
     if job.state == JobState.SUSPENDED and job.suspend_us:
-        suspended_us += now_us - job.suspend_us
-    return max(0, now_us - job.start_us - suspended_us) / _SECOND_US
+        return job.suspended_us + now_us - job.suspend_us
+    return job.suspended_us

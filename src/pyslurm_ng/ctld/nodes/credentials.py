@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import msgspec
+
 from pyslurm_ng.ctld.nodes.orders import BATCH, StepShare, credential_of
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
@@ -40,6 +42,8 @@ class Credentials:
 
     def of_job(self, cluster: Cluster, job: Job, now_us: int) -> bytes:
         """Return the credential that makes a job known to a node, for prolog and epilog."""
+        if job.nodes_leaving:
+            job = msgspec.structs.replace(job, nodes=job.nodes_held)
         return self.of_step(cluster, job, BATCH, now_us)
 
     def of_step(self, cluster: Cluster, job: Job, share: StepShare, now_us: int) -> bytes:

@@ -230,6 +230,9 @@ def nodes_of_duties(cluster: Cluster, event: ev.AnyEvent) -> tuple[int, ...]:
     if isinstance(event, (ev.JobSignalled, ev.JobSuspended, ev.JobResumed, ev.PrologEnded)):
         job = cluster.jobs.get(event.job_id)
         return tuple(alloc.node_id for alloc in job.nodes) if job is not None else ()
+    if isinstance(event, ev.JobResized) and event.first_duty_id:
+        job = cluster.jobs.get(event.job_id)
+        return tuple(alloc.node_id for alloc in job.nodes_leaving) if job is not None else ()
     return ()
 
 

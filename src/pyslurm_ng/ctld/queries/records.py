@@ -104,5 +104,5 @@ class RecordCache:
             job_id = nodes_follow_job(event)
             job = cluster.jobs.get(job_id) if job_id else None
             if job is not None:
-                for alloc in job.nodes:
+                for alloc in job.nodes_held:
                     self.nodes.pop(alloc.node_id, None)

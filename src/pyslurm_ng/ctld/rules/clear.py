@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.states import JobState, NodeState
 
 _REASON = "State cleared"
@@ -21,6 +22,13 @@ def clear_state(cluster: Cluster, now_us: int) -> Iterator[list[ev.AnyEvent]]:
         ev.JobEnded(time_us=now_us, job_id=job_id, state=JobState.CANCELLED, reason_text=_REASON)
         for job_id in cluster.pending
     ]
+    cleaning = tuple(
+        (node_id, duty.duty_id)
+        for node_id, duties in cluster.duties.items()
+        for duty in duties.values()
+        if duty.kind == DutyKind.TERMINATE
+    )
+    yield [ev.DutiesDone(now_us, cleaning)]
     for job_id in list(cluster.active):
         job = cluster.jobs[job_id]
         if not is_completing(job):

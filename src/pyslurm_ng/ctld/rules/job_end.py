@@ -81,7 +81,8 @@ def complete(
             end_us=end.end_us,
         )
     ]
-    if not dirty and not cluster.programs & RUNS_EPILOG:
+    leaving = any(alloc.node_id not in clean_nodes for alloc in job.nodes_leaving)
+    if not dirty and not leaving and not cluster.programs & RUNS_EPILOG:
         events += finish(
             cluster,
             job,

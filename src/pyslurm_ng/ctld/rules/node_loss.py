@@ -53,6 +53,8 @@ def nodes_down(
                     rules=rules,
                 )
             continue
+        if lost.isdisjoint(alloc.node_id for alloc in job.nodes):
+            continue  # it was leaving them
         if _keeps_running(job, lost):
             kept = tuple(alloc for alloc in job.nodes if alloc.node_id not in lost)
             events.append(ev.JobResized(time_us=now_us, job_id=job_id, nodes=kept))

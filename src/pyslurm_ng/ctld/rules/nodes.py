@@ -160,7 +160,7 @@ def _lost_jobs(
     victims = _launched_scripts(cluster, node.node_id)
     if rebooted:
         here = [cluster.jobs[job_id] for job_id in cluster.use[node.node_id].allocs]
-        victims = [job for job in here if not is_completing(job)]
+        victims = [job for job in here if not is_completing(job) and _runs_on(job, node.node_id)]
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for job in victims:
@@ -191,10 +191,14 @@ def strays(
     found = []
     for item in running:
         job = cluster.jobs.get(item.job_id)
-        here = job is not None and any(alloc.node_id == node_id for alloc in job.nodes)
+        here = job is not None and _runs_on(job, node_id)
         if job is None or not here or job.attempt != item.attempt or _is_over(job):
             found.append((item.job_id, item.attempt))
     return found
+
+
+def _runs_on(job: Job, node_id: int) -> bool:
+    return any(alloc.node_id == node_id for alloc in job.nodes)
 
 
 def _is_over(job: Job) -> bool:

@@ -15,7 +15,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.duty import SIGNAL_REQUEUED
 from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.wire.query_messages import (
@@ -105,6 +105,13 @@ class Steering:
         if record_id:
             now_us = self.context.now_us
             self.parts.events.append(ev.JobUpdated(now_us, record_id, fields, request))
+
+    def shrink(self, job: Job, kept: tuple[NodeAlloc, ...]) -> None:
+        """Let a running job give up all nodes but those of `kept`."""
+        self.parts.events.append(
+            ev.JobResized(self.context.now_us, job.job_id, kept, first_duty_id=self.duty_id)
+        )
+        self.duty_id += len(job.nodes) - len(kept)
 
 
 def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision | Reject:

@@ -340,4 +340,5 @@ _PLAIN: dict[type, str] = {
     ev.EpilogEnded: "EpilogSlurmctld is over",
     ev.JobSuspended: "suspended",
     ev.JobResumed: "resumed",
+    ev.JobResized: "gave up some of what it had",
 }

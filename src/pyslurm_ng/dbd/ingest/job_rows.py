@@ -31,10 +31,19 @@ SUBMISSION_COLUMNS = (
 )  # fmt: skip
 """What a requeued job's new row and an array task's row take over."""
 
+_RUN_COLUMNS = (
+    "attempt", "requeue_count", "state", "flags", "reservation", "derived_exit_code",
+    "suspend_start_us",
+)  # fmt: skip
+"""What the record of a run that was resized takes over besides."""
+
 # Every job waits for these; sacct tells what else one waited for before it started.
 _USUAL_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
 
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
+
+
+_NEEDS_STEPS = (ev.StepEnded, ev.JobEnded, ev.JobRequeued, ev.JobResized, ev.JobSuspended)
 
 
 def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[int, None]) -> None:
@@ -42,7 +51,7 @@ def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[in
     job_id = getattr(event, "job_id", None)
     if job_id is not None:
         job_ids[job_id] = None
-        if isinstance(event, ev.StepEnded | ev.JobEnded | ev.JobRequeued | ev.JobSuspended):
+        if isinstance(event, _NEEDS_STEPS):
             step_jobs[job_id] = None
     if isinstance(event, ev.ArrayTaskSplit):
         job_ids[event.array_job_id] = None
@@ -269,9 +278,19 @@ def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc
 
 
 def _resized(session: Session, event: ev.JobResized) -> None:
-    row = session.job(event.job_id)
-    if row is not None:
-        _set_allocation(session, row, event.nodes)
+    """Close what is known of the job so far; what it holds from now on is another record."""
+    old = session.job(event.job_id)
+    if old is None:
+        return
+    row = session.new_job(event.job_id)
+    row.update({name: old[name] for name in (*SUBMISSION_COLUMNS, *_RUN_COLUMNS)})
+    row.update(start_us=event.time_us, sluid=sluid_number(event.time_us, event.job_id))
+    old.update(end_us=event.time_us, state="RESIZING")
+    for step in session.open_steps(old["job_index"]):
+        key = step["step_id"], step["het_component"]
+        session.step(row["job_index"], *key).update(step | {"job_index": row["job_index"]})
+        session.step(old["job_index"], *key).update(end_us=event.time_us, state="RESIZING")
+    _set_allocation(session, row, event.nodes)
 
 
 def _started(session: Session, event: ev.JobStarted) -> None:

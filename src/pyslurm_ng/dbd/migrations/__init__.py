@@ -9,11 +9,17 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd.migrations import m0001_initial, m0002_partition_memory, m0003_resources
+from pyslurm_ng.dbd.migrations import (
+    m0001_initial,
+    m0002_partition_memory,
+    m0003_resources,
+    m0004_resized_jobs,
+)
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (1, m0001_initial.upgrade),
     (2, m0002_partition_memory.upgrade),
     (3, m0003_resources.upgrade),
+    (4, m0004_resized_jobs.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

@@ -29,6 +29,12 @@ from pyslurm_ng.ctld.rules.submission.place import (
     check_names,
     node_extra,
 )
+from pyslurm_ng.ctld.rules.update.running_job import (
+    Kept,
+    kept_of_count,
+    kept_of_names,
+    traded_licenses,
+)
 from pyslurm_ng.model import job as model_job
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
@@ -48,16 +54,26 @@ _YES = {"yes": True, "1": True, "no": False, "0": False, "y": True, "n": False}
 class Change:
     """What an update does to one job: `fields` of the Job, `request` fields of its request.
 
-    A key's function returns 0 or an error number.
+    A key's function returns 0 or an error number. `nodes` is what a running job keeps of its own.
+    `licenses_taken` counts what running jobs get on top of theirs, in all of one request.
     """
 
-    def __init__(self, cluster: Cluster, job: Job, context: Context) -> None:
+    def __init__(
+        self, cluster: Cluster, job: Job, context: Context, licenses_taken: dict[str, int]
+    ) -> None:
         self.cluster = cluster
         self.job = job
         self.context = context
         self.is_privileged = is_privileged(cluster, job, context.caller)
         self.fields: dict[str, object] = {}
         self.request: dict[str, object] = {}
+        self.nodes = job.nodes
+        self.licenses_taken = licenses_taken
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job has its nodes, be it that it is suspended."""
+        return self.job.state in (JobState.RUNNING, JobState.SUSPENDED)
 
     @property
     def is_pending(self) -> bool:
@@ -187,8 +203,8 @@ def _nodes(change: Change, value: str) -> int:
     found = _range(value)
     if found is None or not found[0]:
         return Errno.ESLURM_INVALID_NODE_COUNT
-    if change.job.state in (JobState.RUNNING, JobState.SUSPENDED):
-        return _shrink(change, found[0])
+    if change.is_running:
+        return _keep(change, kept_of_count(change.job, found[0], change.context.conf))
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
     change.request["nodes_min"], change.request["nodes_max"] = found[0], found[1]
@@ -197,8 +213,12 @@ def _nodes(change: Change, value: str) -> int:
     return 0
 
 
-def _shrink(change: Change, count: int) -> int:
-    return Errno.ESLURM_NOT_SUPPORTED if count != len(change.job.nodes) else 0
+def _keep(change: Change, kept: Kept | int) -> int:
+    """Let a running job give up the nodes that are not among those it keeps."""
+    if isinstance(kept, int):
+        return kept
+    change.nodes = kept
+    return 0
 
 
 def _cpus(change: Change, value: str) -> int:
@@ -315,8 +335,6 @@ def _nice(change: Change, value: str) -> int:
     nice = 100 if not value else _signed(value, _NICE_MAX)
     if nice is None:
         return Errno.ESLURM_INVALID_NICE
-    if not change.is_pending:
-        return Errno.ESLURM_JOB_NOT_PENDING
     if nice < 0 and not change.context.caller.is_operator:
         return Errno.ESLURM_ACCESS_DENIED
     change.fields["nice"] = nice
@@ -364,7 +382,8 @@ def _account(change: Change, value: str) -> int:
 
 
 def _qos(change: Change, value: str) -> int:
-    if not change.is_pending:
+    # Whose job runs could leave the limits that let it start.
+    if not change.is_pending and not (change.is_running and change.context.caller.is_operator):
         return Errno.ESLURM_JOB_NOT_PENDING
     assoc_id = change.fields.get("assoc_id", change.job.assoc_id)
     assert isinstance(assoc_id, int)
@@ -396,9 +415,10 @@ def _node_names(name: str) -> Setter:
 
 
 def _node_list(change: Change, value: str) -> int:
-    if change.is_pending:
-        return _node_names("node_list")(change, value)
-    return Errno.ESLURM_NOT_SUPPORTED
+    if change.is_running:
+        job, conf = change.job, change.context.conf
+        return _keep(change, kept_of_names(change.cluster, job, value, conf))
+    return _node_names("node_list")(change, value)
 
 
 def _reservation(change: Change, value: str) -> int:
@@ -421,7 +441,7 @@ def _reservation(change: Change, value: str) -> int:
 
 
 def _licenses(change: Change, value: str) -> int:
-    if not change.is_pending:
+    if not change.is_pending and not change.is_running:
         return Errno.ESLURM_JOB_NOT_PENDING
     if "|" in value and "," in value:
         return Errno.ESLURM_INVALID_LICENSES
@@ -430,12 +450,19 @@ def _licenses(change: Change, value: str) -> int:
         name, _, count = part.replace("=", ":").partition(":")
         if part and (name not in change.cluster.licenses or (count and not count.isdigit())):
             return Errno.ESLURM_INVALID_LICENSES
+    if change.is_running:
+        traded = traded_licenses(change.cluster, change.job, value, change.licenses_taken)
+        if traded is None:
+            return Errno.ESLURM_INVALID_LICENSES
+        change.fields["licenses_alloc"], more = traded
+        for name, gained in more.items():
+            change.licenses_taken[name] = change.licenses_taken.get(name, 0) + gained
     change.request["licenses"] = value
     return 0
 
 
 def _switches(change: Change, value: str) -> int:
-    if not change.is_pending:
+    if not change.is_pending and not change.is_running:
         return Errno.ESLURM_JOB_NOT_PENDING
     count, at, wait = value.partition("@")
     try:
@@ -631,7 +658,7 @@ SETTERS: dict[str, Setter] = {
     "features": _text("constraint"),
     "prefer": _text("prefer"),
     "clusterfeatures": _text("cluster_features"),
-    "reqnodelist": _node_names("node_list"),
+    "reqnodelist": _node_list,
     "nodelist": _node_list,
     "excnodelist": _node_names("exclude"),
     "reservationname": _reservation,
@@ -716,9 +743,11 @@ def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decisi
     if unknown:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, unknown[0])
     steering = Steering(cluster, context)
+    licenses_taken: dict[str, int] = {}
 
     def act(job: Job, tasks: TaskRanges) -> int:
-        return _update_one(steering, job, tasks, request.settings)
+        change = Change(cluster, job, context, licenses_taken)
+        return _update_one(steering, change, tasks, request.settings)
 
     if request.name:
         steering.by_name(request.name, request.uid, act)
@@ -727,8 +756,10 @@ def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decisi
     return steering.decision()
 
 
-def _update_one(steering: Steering, job: Job, tasks: TaskRanges, settings: dict[str, str]) -> int:
-    cluster, context = steering.cluster, steering.context
+def _update_one(
+    steering: Steering, change: Change, tasks: TaskRanges, settings: dict[str, str]
+) -> int:
+    cluster, context, job = change.cluster, change.context, change.job
     if not may_change(cluster, job, context.caller):
         return Errno.ESLURM_USER_ID_MISSING
     is_over = job.state in TERMINAL_STATES and not comes_back(job)
@@ -736,11 +767,12 @@ def _update_one(steering: Steering, job: Job, tasks: TaskRanges, settings: dict[
         return Errno.ESLURM_JOB_FINISHED
     if comes_back(job) and "priority" in settings:
         return Errno.ESLURM_TRANSITION_STATE_NO_UPDATE
-    change = Change(cluster, job, context)
     for key in sorted(settings, key=_ORDER.__getitem__):
         code = SETTERS[key](change, settings[key])
         if code:
             return code
+    if change.nodes is not job.nodes:
+        steering.shrink(job, change.nodes)
     if not change.fields and not change.request:
         return 0
     request = changed_request(job.request, **change.request) if change.request else None

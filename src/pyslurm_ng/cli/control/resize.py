@@ -1,0 +1,67 @@
+"""scontrol update of a job from inside it: scripts that tell its shell which nodes it has left."""
+
+import os
+
+from pyslurm_ng.cli.command import Table, say
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.control.session import Session
+
+# What was counted out for the nodes of before; srun reckons it anew.
+_STALE = ("SLURM_NPROCS", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE")
+
+
+def write_scripts(session: "Session", job_id: str) -> None:
+    """Write slurm_job_ID_resize.sh and .csh into the working directory, and say so."""
+    from pyslurm_ng.sched.cons_tres.layout import counts_text
+
+    try:
+        reply = session.client.call("ShowJobs", {"filter": {"jobs": [job_id]}, "flags": 3})
+    except SlurmError as error:
+        say(f"scontrol: error: Could not load state information for job {job_id}: {error.text}")
+        return
+    rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if not rows or not rows[0]["nodes"]:
+        return  # it waits: there is nothing that its shell could know
+    row = rows[0]
+    nodes, count = row["nodes"], str(row["node_count"])
+    cpus = counts_text(row["job_cpus_per_node"])
+    sh = [
+        f'export SLURM_NODELIST="{nodes}"',
+        f'export SLURM_JOB_NODELIST="{nodes}"',
+        f"export SLURM_NNODES={count}",
+        f"export SLURM_JOB_NUM_NODES={count}",
+        f'export SLURM_JOB_CPUS_PER_NODE="{cpus}"',
+        *(f"unset {name}" for name in _STALE),
+    ]
+    csh = [
+        f'setenv SLURM_NODELIST "{nodes}"',
+        f'setenv SLURM_JOB_NODELIST "{nodes}"',
+        f"setenv SLURM_NNODES {count}",
+        f"setenv SLURM_JOB_NUM_NODES {count}",
+        f'setenv SLURM_JOB_CPUS_PER_NODE "{cpus}"',
+        *(f"unsetenv {name}" for name in _STALE),
+    ]
+    name = f"slurm_job_{job_id}_resize"
+    for path, lines in ((f"{name}.sh", sh), (f"{name}.csh", csh)):
+        try:
+            _write(path, lines)
+        except OSError as problem:
+            say(f"scontrol: error: Could not create file {path}: {problem.strerror}")
+            return
+    print(
+        "To reset Slurm environment variables, execute\n"
+        f"  For bash or sh shells:  . ./{name}.sh\n"
+        f"  For csh shells:         source ./{name}.csh"
+    )
+
+
+def _write(path: str, lines: "list[str]") -> None:
+    # As a job's own shell is to run it, nobody else may have put it there or change it.
+    if os.path.lexists(path):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+    with open(descriptor, "w") as script:
+        script.write("\n".join(lines) + "\n")

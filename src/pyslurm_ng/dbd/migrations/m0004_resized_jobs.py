@@ -1,0 +1,34 @@
+"""Several records of one run: each time a job gives up nodes, what it has left is a new one."""
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+
+_KEPT = "jobs_kept"
+_RENAME = f"ALTER TABLE {_KEPT} RENAME TO jobs"
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Drop the key that allows one record for each run; a new store does not have it."""
+    inspector = sa.inspect(connection)
+    if connection.dialect.name == "sqlite":
+        # SQLite cannot drop a key: the rows move to a table without it.
+        if not inspector.has_table("jobs"):
+            connection.exec_driver_sql(_RENAME)
+        elif any(key["name"] == "uq_job" for key in inspector.get_unique_constraints("jobs")):
+            _move(connection)
+    elif any(index["name"] == "uq_job" for index in inspector.get_indexes("jobs")):
+        connection.exec_driver_sql("ALTER TABLE jobs DROP INDEX uq_job")
+    for index in schema.jobs.indexes:
+        index.create(connection, checkfirst=True)
+
+
+def _move(connection: sa.Connection) -> None:
+    columns = [column.name for column in schema.jobs.columns]
+    kept = schema.jobs.to_metadata(sa.MetaData(), name=_KEPT)
+    kept.indexes.clear()  # their names are those of the table that is still there
+    kept.drop(connection, checkfirst=True)
+    kept.create(connection)
+    connection.execute(kept.insert().from_select(columns, sa.select(schema.jobs)))
+    connection.exec_driver_sql("DROP TABLE jobs")
+    connection.exec_driver_sql(_RENAME)

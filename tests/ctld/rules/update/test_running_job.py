@@ -1,0 +1,165 @@
+"""`scontrol update job` of jobs that run: fewer nodes, other licences, another QOS."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules import reports
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.steer import requeue_jobs
+from pyslurm_ng.ctld.rules.update.update_job import update_job
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
+from pyslurm_ng.model.states import JobFlag, JobState
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob
+from tests.ctld.rules.reservation_room import ALICE, ROOT
+from tests.ctld.rules.test_reasons import Scene
+
+
+def update(scene: Scene, *jobs: Job, who: Caller = ALICE, **settings: str) -> list[int]:
+    """Change jobs; return the numbers of what is refused."""
+    message = UpdateJob(bytes(16), settings, [str(job.job_id) for job in jobs])
+    decision = update_job(scene.cluster, message, scene.context(who))
+    assert not isinstance(decision, Reject)
+    scene.apply(decision.events)
+    return [code for _, code, _ in decision.reply.errors]
+
+
+def four_nodes(scene: Scene, **more: object) -> Job:
+    """Return a job that has all nodes."""
+    return scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, **more)
+
+
+def clean(scene: Scene, job: Job, *names: str) -> None:
+    """Let nodes report that nothing of a job is left there."""
+    for name in names:
+        node_id = scene.cluster.node_by_name[name]
+        (duty,) = (
+            duty.duty_id
+            for duty in scene.cluster.duties[node_id].values()
+            if duty.kind == DutyKind.TERMINATE
+        )
+        report = nm.JobTerminated(job.job_id, job.attempt, duty)
+        scene.apply(reports.judge(scene.cluster, node_id, report, scene.conf, scene.now_us))
+
+
+def test_nodes_given_up_are_used_when_they_are_clean() -> None:
+    """Not before: what the job runs there has still to be killed."""
+    scene = Scene()
+    job = four_nodes(scene)
+    next_job = scene.waiting(nodes_min=2, nodes_max=2)
+    assert update(scene, job, numnodes="2") == []
+    assert scene.places(job) == ["n1", "n2"]
+    assert job.resize_us == scene.now_us
+    scene.run_pass()
+    assert next_job.state == JobState.PENDING
+    clean(scene, job, "n3", "n4")
+    assert job.nodes_leaving == ()
+    scene.run_pass()
+    assert scene.places(next_job) == ["n3", "n4"]
+
+
+@pytest.mark.parametrize("key", ["nodelist", "reqnodelist"])
+def test_nodes_are_kept_by_name(key: str) -> None:
+    """Some of its own, the batch host among them."""
+    scene = Scene()
+    job = four_nodes(scene)
+    for wrong in ("n[3-4]", "n9", "n[1-", ""):
+        assert update(scene, job, **{key: wrong}) == [Errno.ESLURM_INVALID_NODE_NAME]
+    assert update(scene, job, **{key: "n[1,3]"}) == []
+    assert scene.places(job) == ["n1", "n3"]
+    assert update(scene, job, **{key: "n[1-2]"}) == [Errno.ESLURM_INVALID_NODE_NAME]
+
+
+def test_a_job_does_not_grow() -> None:
+    """To have as many as it has changes nothing; there is no way to have more."""
+    scene = Scene()
+    job = scene.running(nodes_min=2, nodes_max=2)
+    assert update(scene, job, numnodes="3") == [Errno.ESLURM_NOT_SUPPORTED]
+    assert update(scene, job, numnodes="0") == [Errno.ESLURM_INVALID_NODE_COUNT]
+    assert update(scene, job, numnodes="2") == []
+    assert job.resize_us == 0
+
+
+def test_a_site_may_forbid_that_jobs_shrink() -> None:
+    """SchedulerParameters=disable_job_shrink."""
+    scene = Scene("SchedulerParameters=disable_job_shrink")
+    job = four_nodes(scene)
+    assert update(scene, job, numnodes="2") == [Errno.ESLURM_NOT_SUPPORTED]
+    assert len(job.nodes) == 4
+
+
+def test_a_job_that_is_prepared_keeps_its_nodes() -> None:
+    """What a node has been ordered to prepare cannot be taken back."""
+    scene = Scene()
+    job = scene.running(nodes_min=4, nodes_max=4)
+    flags = {"flags": int(JobFlag.CONFIGURING)}
+    scene.apply([ev.JobUpdated(scene.now_us, job.job_id, flags)])
+    assert update(scene, job, numnodes="2") == [Errno.ESLURM_TRANSITION_STATE_NO_UPDATE]
+
+
+def test_the_job_is_over_when_the_nodes_it_left_are_clean_too() -> None:
+    """It could start again on one of them otherwise, beside what is left there of itself."""
+    scene = Scene()
+    job = four_nodes(scene)
+    assert update(scene, job, numnodes="3") == []
+    message = RequeueJobs(bytes(16), [str(job.job_id)])
+    decision = requeue_jobs(scene.cluster, message, scene.context(ROOT))
+    assert not isinstance(decision, Reject)
+    scene.apply(decision.events)
+    clean(scene, job, "n1", "n2", "n3")
+    assert job.state != JobState.PENDING
+    clean(scene, job, "n4")
+    assert (job.state, job.nodes, job.nodes_leaving) == (JobState.PENDING, (), ())
+
+
+def test_a_node_may_be_lost_while_a_job_leaves_it() -> None:
+    """That is nothing to the job."""
+    scene = Scene()
+    job = four_nodes(scene)
+    assert update(scene, job, numnodes="3") == []
+    lost = scene.cluster.node_by_name["n4"]
+    scene.apply(nodes_down(scene.cluster, (lost,), "gone", scene.now_us))
+    assert job.state == JobState.RUNNING
+    assert job.nodes_leaving == ()
+
+
+def test_licences_are_given_back_and_taken() -> None:
+    """As many as are free; two jobs of one request cannot both get the last one."""
+    scene = Scene("Licenses=soft:4,hard:1")
+    one = scene.running(licenses="soft:2")
+    two = scene.running(licenses="soft:1")
+    assert update(scene, one, two, licenses="soft:2") == []
+    assert update(scene, one, licenses="soft:3") == [Errno.ESLURM_INVALID_LICENSES]
+    assert update(scene, one, licenses="none:1") == [Errno.ESLURM_INVALID_LICENSES]
+    assert update(scene, one, two, licenses="soft:2,hard:1") == [Errno.ESLURM_INVALID_LICENSES]
+    assert one.licenses_alloc == "soft:2,hard:1"
+    assert update(scene, one, licenses="") == []
+    assert (one.licenses_alloc, one.request.licenses) == ("", "")
+    assert scene.cluster.licenses_left("soft") == 2
+    assert scene.cluster.licenses_left("hard") == 1
+
+
+def test_an_operator_moves_a_job_that_runs_to_another_qos() -> None:
+    """Its user may not: it would leave the limits that let it start."""
+    scene = Scene("AccountingStorageEnforce=associations,qos")
+    scene.account()
+    job = scene.running()
+    assert update(scene, job, qos="late") == [Errno.ESLURM_JOB_NOT_PENDING]
+    assert update(scene, job, who=ROOT, qos="none") == [Errno.ESLURM_INVALID_QOS]
+    scene.now_us += 1_000_000
+    assert update(scene, job, who=ROOT, qos="late") == []
+    assert (job.qos, job.charged_us) == ("late", scene.now_us)
+
+
+def test_nice_may_change_while_a_job_runs() -> None:
+    """It counts where jobs are preempted by priority, and when it is requeued."""
+    scene = Scene()
+    job = scene.running()
+    assert update(scene, job, nice="20") == []
+    assert job.nice == 20
+    assert update(scene, job, nice="-20") == [Errno.ESLURM_ACCESS_DENIED]
