@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop
 from typing import NamedTuple
 
 from pyslurm_ng.model import task_ranges
@@ -50,6 +51,9 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.snapshot import Snapshot
 
 Entry = tuple[int, Waiting, Demand]
+# An entry as it stands in its partition: when it is due, the job, its place in the queue that was
+# given, how long the job will probably run, how many CPUs it takes from others, its cost, and it.
+_Line = tuple[int, int, int, int, int, float, Entry]
 
 # Shares of the longest wait that EASY would have made.
 _WIDE_SHARE = 0.1
@@ -74,6 +78,7 @@ class Smart:
         self._cpus: dict[str, int] = {}  # of partitions
         self._counted: dict[str, _Counted] = {}  # what these were counted from
         self._outlooks: dict[str, _Outlook] = {}  # by partition
+        self._widths: dict[Demand, int] = {}  # CPUs that a job takes from others
         self._now_us = 0
         self._groups: dict[int, int] = {}  # of the jobs of this pass
         self._express_s = 0.0  # of the whole machine, that express jobs may still take
@@ -82,20 +87,29 @@ class Smart:
     def order(self, snapshot: Snapshot, queue: Sequence[Entry]) -> list[Entry]:
         """Return the queue of a pass, each entry led by its rank, in the order to walk it."""
         self._pass_time(snapshot.now_us)
-        by_partition: dict[str, list[Entry]] = {}
-        for entry in queue:
-            by_partition.setdefault(entry[2].partition.name, []).append(entry)
+        self._widths = {}
+        by_partition: dict[str, list[tuple[int, Entry]]] = {}
+        for placed in enumerate(queue):
+            name = placed[1][2].partition.name
+            if name not in by_partition:
+                by_partition[name] = []
+            by_partition[name].append(placed)
         self._follow(snapshot, by_partition)
         self._groups, self._shares_s = {}, {}
+        every: list[_Line] = []
         for name, entries in by_partition.items():
-            entries.sort(key=self._by_due_date)
-            by_rank: dict[int, list[Entry]] = {}
-            for entry in entries:
-                by_rank.setdefault(entry[0], []).append(entry)
+            lines = self._by_due_date(name, entries)
+            every += lines
+            by_rank: dict[int, list[_Line]] = {}
+            for line in lines:
+                rank = line[6][0]
+                if rank not in by_rank:
+                    by_rank[rank] = []
+                by_rank[rank].append(line)
             self._look_ahead(name, snapshot, by_rank)
             for equals in by_rank.values():
                 self._group(equals, snapshot, name)
-        return sorted(queue, key=self._key)
+        return self._in_order(every)
 
     def may_reserve(self, job_id: int, reserved: int) -> bool:
         """Return whether a job that cannot start is promised room; `reserved` others have been."""
@@ -123,7 +137,7 @@ class Smart:
         if passed_s > 0:
             self._express_s = min(_MOST_EXPRESS_S, self._express_s + passed_s * _EXPRESS_SHARE)
 
-    def _follow(self, snapshot: Snapshot, queue: Mapping[str, Sequence[Entry]]) -> None:
+    def _follow(self, snapshot: Snapshot, queue: Mapping[str, Sequence[tuple[int, Entry]]]) -> None:
         """Let the shadows see what has changed."""
         now_us = snapshot.now_us
         running = {item.job_id for item in snapshot.running if item.end_us}
@@ -138,7 +152,7 @@ class Smart:
                 longest_us = shadow.longest_us if shadow is not None else 0
                 shadow = self._shadows[name] = Shadow(cpus, longest_us)
                 shadow.adopt(_running_twins(partition, snapshot), now_us)
-            able = [entry for entry in queue.get(name, ()) if entry[2].verdict is None]
+            able = [entry for _, entry in queue.get(name, ()) if entry[2].verdict is None]
             arrived = [
                 _twin(job, demand, self._width(demand))
                 for _, job, demand in able
@@ -161,7 +175,7 @@ class Smart:
         return cpus
 
     def _look_ahead(
-        self, name: str, snapshot: Snapshot, by_rank: Mapping[int, Sequence[Entry]]
+        self, name: str, snapshot: Snapshot, by_rank: Mapping[int, Sequence[_Line]]
     ) -> None:
         """Work out when jobs of a partition would start in order of due dates, if that is old."""
         known = self._outlooks.get(name)
@@ -170,50 +184,55 @@ class Smart:
         running = list(_running_twins(snapshot.partitions[name], snapshot))
         free = self._cpus[name] - sum(twin.cpus for twin in running)
         able = [
-            entry for rank in sorted(by_rank) for entry in by_rank[rank] if entry[2].verdict is None
+            line for rank in sorted(by_rank) for line in by_rank[rank] if line[6][2].verdict is None
         ]
         waits_us = starts_in_us(
             free,
             [(max(_LEAST_LEFT_US, twin.foreseen_us), twin.cpus) for twin in running],
-            [(self._width(demand), _run_us(job, demand)) for _, job, demand in able],
+            [(width, run_us) for _, _, _, run_us, width, _, _ in able],
         )
         starts_us = {
-            entry[1].job_id: snapshot.now_us + wait_us
-            for entry, wait_us in zip(able, waits_us, strict=False)
+            line[1]: snapshot.now_us + wait_us
+            for line, wait_us in zip(able, waits_us, strict=False)
         }
         self._outlooks[name] = _Outlook(snapshot.now_us + _LOOK_EVERY_US, starts_us)
 
-    def _group(self, entries: Sequence[Entry], snapshot: Snapshot, name: str) -> None:
+    def _group(self, lines: Sequence[_Line], snapshot: Snapshot, name: str) -> None:
         """Put jobs of one rank in one partition, in order of due dates, into groups."""
         now_us, longest_us = snapshot.now_us, self._shadows[name].longest_us
         starts_us = self._outlooks[name].starts_us
-        able = [entry for entry in entries if entry[2].verdict is None]
-        late = 0
-        for place, (_, job, _) in enumerate(able, 1):
-            start_us = max(now_us, starts_us.get(job.job_id, now_us))
-            if start_us - _waits_since_us(job) > _LATE_SHARE * longest_us:
-                late = place
-        for place, (_, job, _) in enumerate(able[:late]):
-            self._put(job, _LATE if place else _FIRST)
-        wide = next((entry[1] for entry in able if self._is_wide(entry[2])), None)
+        able = [line for line in lines if line[6][2].verdict is None]
+        late, late_us = len(able), _LATE_SHARE * longest_us
+        for line in reversed(able):
+            start_us = max(now_us, starts_us.get(line[1], now_us))
+            if start_us - _waits_since_us(line[6][1]) > late_us:
+                break
+            late -= 1
+        for place, line in enumerate(able[:late]):
+            self._put(line[6][1], _LATE if place else _FIRST)
+        most = _WIDE * self._cpus[name]
+        wide = next((entry[1] for _, _, _, _, width, _, entry in able if width > most), None)
         has_waited = wide is not None and now_us - _waits_since_us(wide) > _WIDE_SHARE * longest_us
         if wide is not None and has_waited:
             self._put(wide, _FIRST)
         if late or has_waited:
-            others = [entry for entry in able if self._groups.get(entry[1].job_id) != _FIRST]
+            others = [line for line in able if self._groups.get(line[1]) != _FIRST]
             self._choose_express(others, snapshot)
 
     def _put(self, job: Waiting, group: int) -> None:
         """Put a job into a group; one of several partitions keeps the best."""
         self._groups[job.job_id] = min(group, self._groups.get(job.job_id, group))
 
-    def _choose_express(self, entries: Sequence[Entry], snapshot: Snapshot) -> None:
+    def _choose_express(self, lines: Sequence[_Line], snapshot: Snapshot) -> None:
         """Let the cheapest jobs pass late ones, as long as their share lasts."""
         left_s = self._express_s - sum(self._shares_s.values())
         if left_s <= 0:
             return
-        for _, job, demand in sorted(entries, key=self._cost):
-            share_s = _run_us(job, demand) / 1e6 * self._width(demand) / snapshot.total_cpus
+        cheapest = [(line[5], place) for place, line in enumerate(lines)]
+        heapify(cheapest)  # only a few are wanted
+        while cheapest:
+            _, _, _, run_us, width, _, (_, job, _) = lines[heappop(cheapest)[1]]
+            share_s = run_us / 1e6 * width / snapshot.total_cpus
             if share_s > left_s:
                 return
             if not job.array_pending:
@@ -221,31 +240,57 @@ class Smart:
                 self._shares_s[job.job_id] = share_s
                 self._put(job, _EXPRESS)
 
-    def _key(self, entry: Entry) -> tuple[int, int, float, int, int]:
-        rank, job, demand = entry
-        group = self._groups.get(job.job_id, _OTHER)
-        cost = self._cost(entry) if group in (_EXPRESS, _OTHER) else 0.0
-        return rank, group, cost, self._due_us(job, demand), job.job_id
+    def _in_order(self, lines: Sequence[_Line]) -> list[Entry]:
+        """Return entries in the order of ranks, groups and what counts in these."""
+        group_of, by_cost = self._groups.get, (_EXPRESS, _OTHER)
+        keys = [
+            (
+                entry[0],
+                group := group_of(job_id, _OTHER),
+                cost if group in by_cost else 0.0,
+                due_us,
+                job_id,
+                place,
+                entry,
+            )
+            for due_us, job_id, place, _, _, cost, entry in lines
+        ]
+        keys.sort()
+        return [key[6] for key in keys]
 
-    def _due_us(self, job: Waiting, demand: Demand) -> int:
-        """Return when a job would end if it had started at once; long ones when they must start."""
-        most_us = int(_DUE_SHARE * self._shadows[demand.partition.name].longest_us)
-        return _waits_since_us(job) + min(_run_us(job, demand), most_us)
+    def _by_due_date(self, name: str, entries: Sequence[tuple[int, Entry]]) -> list[_Line]:
+        """Return the lines of a partition in order.
 
-    def _by_due_date(self, entry: Entry) -> tuple[int, int]:
-        return self._due_us(entry[1], entry[2]), entry[1].job_id
-
-    def _cost(self, entry: Entry) -> float:
-        """Return CPU seconds over the slowdown that a second of waiting adds."""
-        _, job, demand = entry
-        cost = job.foreseen_cost or (_run_us(job, demand) / 1e6) ** 2
-        return cost * self._width(demand)
-
-    def _is_wide(self, demand: Demand) -> bool:
-        return self._width(demand) > _WIDE * self._cpus[demand.partition.name]
+        A job is due when it would end if it had started at once; a long one when it must start.
+        Its cost is CPU seconds over the slowdown that a second of waiting adds.
+        """
+        most_us = int(_DUE_SHARE * self._shadows[name].longest_us)
+        lines = []
+        for place, entry in entries:
+            _, job, demand = entry
+            run_us, width = _run_us(job, demand), self._width(demand)
+            lines.append(
+                (
+                    _waits_since_us(job) + (run_us if run_us < most_us else most_us),
+                    job.job_id,
+                    place,
+                    run_us,
+                    width,
+                    (job.foreseen_cost or (run_us / 1e6) ** 2) * width,
+                    entry,
+                )
+            )
+        lines.sort()
+        return lines
 
     def _width(self, demand: Demand) -> int:
         """Return how many CPUs of its partition a job takes from others."""
+        width = self._widths.get(demand)
+        if width is None:
+            width = self._widths[demand] = self._width_of(demand)
+        return width
+
+    def _width_of(self, demand: Demand) -> int:
         need, partition = demand.need, demand.partition
         most = self._cpus[partition.name]
         cpus = need.tasks * need.cpus_per_task
