@@ -267,16 +267,27 @@ def test_more_licences_than_there_are_never_come() -> None:
     assert (found.start_us, found.ahead) == (NO_END_US, -1)
 
 
-def test_a_limit_on_each_job_is_never_met_by_waiting() -> None:
+def test_a_limit_below_what_a_job_asks_for_is_never_met_by_waiting() -> None:
     cluster = full_but_one()
     job_id = submit(cluster, JobRequest(ntasks=3, nodes_min=1), time_limit_min=10)
     apply(cluster, ev.JobUpdated(START_US, job_id, {"qos": "small"}))
     for limits, start_us in (
         (Limits(max_tres_per_job={"cpu": 2}), NO_END_US),
-        (Limits(grp_tres={"cpu": 2}), 0),
+        (Limits(grp_tres={"cpu": 2}), NO_END_US),
+        (Limits(grp_tres={"cpu": 50}), 0),
+        (Limits(max_tres_per_user={"cpu": 2}), NO_END_US),
+        (Limits(max_jobs=2), 0),
+        (Limits(grp_jobs=0), NO_END_US),
     ):
-        qos = {"small": Qos(1, "small", limits=limits)}
-        view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
+        qos = {
+            "small": Qos(1, "small", limits=limits),
+            "normal": Qos(2, "normal"),
+        }
+        active = [cluster.jobs[one] for one in cluster.active]
+        for one in active:
+            apply(cluster, ev.JobUpdated(START_US, one.job_id, {"qos": "small"}))
+        running = [(one, given(one.nodes, "", None, 60)) for one in active]
+        view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
         found = outlook(view, RULES, job_id)
         assert found is not None and (found.start_us, found.ahead) == (start_us, -1)
 
@@ -600,3 +611,24 @@ def test_who_waits_for_nodes_too_is_told_who_has_those() -> None:
     job_id = submit(cluster, whole(1, licenses="soft:1"), time_limit_min=60)
     (holder,) = look(cluster, job_id).holders
     assert (holder.job_id, holder.licenses) == (first, "")
+
+
+def test_no_preemption_is_offered_where_a_limit_holds_all_the_same() -> None:
+    conf = conf_of(
+        FOUR_NODES.replace("PartitionName=debug Nodes=n4", "PartitionName=debug Nodes=n[1-4]")
+        + "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n"
+    )
+    cluster, rules = cluster_of(conf), policy(conf)
+    submit(cluster, whole(4), time_limit_min=600)
+    for start in Planner()(snapshot(cluster, START_US), rules).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    waiting = submit(cluster, whole(1), time_limit_min=20)
+    qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 64}))}
+    running = [
+        (one, given(one.nodes, "", None, 600))
+        for one in (cluster.jobs[job_id] for job_id in cluster.active)
+    ]
+    view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
+    found = outlook(view, rules, waiting, ["debug"])
+    assert found is not None and found.limit is not None
+    assert found.sooner == []

@@ -70,7 +70,8 @@ def explained(
     if outlook is not None and outlook.note:
         waits_for.append(outlook.note)
     holders = list(outlook.holders) if outlook is not None else []
-    if job.state == JobState.PENDING and reason:
+    is_for_good = outlook is not None and outlook.start_us >= NO_END_US
+    if job.state == JobState.PENDING and reason and not is_for_good:
         holders += limit_holders(cluster, job, Reason(reason), text)
     partition = first_partition(cluster, job)
     start_us = _start_us(soft, job, outlook)

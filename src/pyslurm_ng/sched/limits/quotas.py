@@ -143,6 +143,10 @@ class Quotas:
         self._own = set()
         return other
 
+    def unused(self) -> Quotas:
+        """Return the same limits with nobody below them, and nothing used up so far."""
+        return Quotas(self._associations, self._qos, counts_nodes=self._counts_nodes)
+
     def used(self) -> Mapping[Counter, Used]:
         """Return what runs, by counter: `assoc` and id, or `qos`, name and maybe whose part."""
         return self._used

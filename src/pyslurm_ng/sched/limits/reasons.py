@@ -52,11 +52,3 @@ def tres_reason(kind: str, who: str, tres: str) -> Reason:
                 if found is not None:
                     return found
     return Reason.AccountingPolicy
-
-
-def is_of_one_job(reason: Reason) -> bool:
-    """Return whether a limit is on each job alone, so that waiting does not help."""
-    name = reason.name
-    if not name.startswith(("QOS", "Assoc")):
-        return False
-    return "PerJob" in name or "PerNode" in name or name.startswith("QOSMin")

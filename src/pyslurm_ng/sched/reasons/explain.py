@@ -24,7 +24,7 @@ from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Running, Waiting
-from pyslurm_ng.sched.limits.reasons import is_of_one_job
+from pyslurm_ng.sched.limits.asks import least_ask
 from pyslurm_ng.sched.plan import Places, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption import claims
@@ -179,7 +179,7 @@ def outlook(
     untried = sum(start_us is None for start_us in found.others_us)
     if found.limit is not None:
         best = _best(tried, found, snapshot.now_us)
-        start_us = NO_END_US if is_of_one_job(found.limit.reason) else 0
+        start_us = NO_END_US if _is_limited_for_good(snapshot, job, found) else 0
         return Outlook(partition, -1, start_us, (), sooner=best, untried=untried, limit=found.limit)
     return Outlook(
         partition=partition,
@@ -243,6 +243,15 @@ def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool
     if found.parts:
         return bool(never_together(snapshot, found.parts))
     return unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
+
+
+def _is_limited_for_good(snapshot: Snapshot, job: Waiting, found: Probe) -> bool:
+    """Return whether a job, or its components together, ask for more than limits ever let have."""
+    if snapshot.limits is None:
+        return False
+    components = [(part.job, least_ask(part.demands[0])) for part in found.parts]
+    asked = components or [(job, least_ask(found.demand))]
+    return snapshot.limits.unused().may_start_all(asked, snapshot.now_us) is not None
 
 
 def _ahead(found: Probe) -> int:

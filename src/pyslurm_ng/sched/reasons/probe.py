@@ -285,6 +285,8 @@ class _Prober:
             if job.partitions == self._job.partitions or self._is_late() or at in behind:
                 continue
             for _, _, demand in self._tried[at]:
+                if self._limit(job, demand) is not None:
+                    continue  # which counts those who would leave, too
                 found = (starts[at] or 0) > now_us and preempting.find(
                     job, demand, -1, room.licenses, room.promised_nodes(demand)
                 )
