@@ -234,6 +234,24 @@ def test_a_requeued_job_cancelled_before_its_delay_is_over_is_shown(tmp_path: Pa
     database.close()
 
 
+def test_a_requeued_job_is_shown_before_its_delay_is_over(tmp_path: Path) -> None:
+    """By its id and without."""
+    database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))
+    database.open()
+    register(database)
+    record(database, configured(T))
+    record(database, submitted(minute(0), 1), *started(minute(1), 1, on(1)))
+    record(
+        database,
+        ev.JobCompleting(minute(2), 1, 5, 256, 0, 9, ()),
+        ev.JobRequeued(minute(2), 1, 1, NOW + 60 * SECOND),
+    )
+    assert select(database) == [1]
+    assert select(database, jobs=[JobSelector(1)]) == [1]
+    assert select(database, states=["PENDING"], start_us=NOW) == []
+    database.close()
+
+
 def test_a_job_never_eligible_is_in_no_window(tmp_path: Path) -> None:
     """Cancelled while held or waiting for another: only `sacct -j` shows it, as with Slurm."""
     database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))

@@ -194,8 +194,10 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
     start = request.start_us
     end = request.end_us or now_us
     if not request.states:
-        # A requeued job cancelled before its delay was over ended before it was eligible.
-        was_there = sa.or_(jobs.eligible_us <= end, sa.and_(jobs.end_us > 0, jobs.end_us <= end))
+        # A requeued job is eligible again only when its delay is over; it was there before.
+        was_there = sa.or_(
+            jobs.eligible_us <= end, sa.and_(jobs.attempt > 0, jobs.submit_us <= end)
+        )
         if not request.jobs:
             # Held or waiting for others until it was cancelled: never eligible, so in no window.
             was_there = sa.and_(was_there, jobs.eligible_us > 0)
