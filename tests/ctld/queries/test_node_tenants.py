@@ -45,9 +45,8 @@ class Shown:
     def end(self, job_id: int) -> None:
         job = self.cluster.jobs[job_id]
         clean = frozenset(alloc.node_id for alloc in job.nodes)
-        done = job_end.complete(
-            self.cluster, job, JobState.COMPLETED, START_US, exit_code=0, clean_nodes=clean
-        )
+        over = job_end.End(JobState.COMPLETED, exit_code=0)
+        done = job_end.complete(self.cluster, job, over, START_US, clean_nodes=clean)
         self.note(list(done))
 
     def nodes(self) -> list[dict[str, Any]]:
