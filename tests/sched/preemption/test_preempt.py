@@ -600,7 +600,7 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
     ids = [site.job("high", cpus, nodes=nodes, minutes=long) for cpus, nodes, long in high]
     promised = dict(site.run().expected_start_us)
     for _ in range(40):
-        _pass_on(site)
+        pass_on(site)
         for job_id in ids:
             if job_id in site.cluster.pending:
                 assert site.now_us <= promised.get(job_id, site.now_us)
@@ -608,7 +608,7 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
             break
 
 
-def _pass_on(site: Site) -> None:
+def pass_on(site: Site) -> None:
     """Let a minute pass, at the end of which nodes have cleaned up and a pass follows."""
     site.now_us += MINUTE_US
     site.apply(timers.due(site.cluster, site.conf, {}, site.now_us))

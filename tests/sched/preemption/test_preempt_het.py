@@ -12,9 +12,10 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.reasons.explain import outlook
 from pyslurm_ng.sched.snapshot import snapshot
-from tests.model.clusters import submit_het
-from tests.sched.preemption.test_preempt import TIERS, Site
+from tests.model.clusters import START_US, submit_het
+from tests.sched.preemption.test_preempt import MINUTE_US, TIERS, Site, pass_on
 
 
 class HetSite(Site):
@@ -158,3 +159,60 @@ def test_never_in_vain(low: list[int], mid: list[int], jobs: list[list[int]], mo
         if awaited.intersection(ids):
             assert site.states(*ids) == ["RUNNING"] * len(ids)
         assert len(set(site.states(*ids))) == 1
+
+
+def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
+    """Of all components at once, with the grace of whoever leaves; explain says so, too."""
+    conf = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=60")
+    site = HetSite(conf + "PreemptExemptTime=00:05:00\n")
+    low = [site.job("low", 4) for _ in range(4)]
+    site.run()
+    parts = site.het(tasks(4), tasks(4), tasks(1))
+    wide = site.job("low", 1, nodes=4)
+    found = outlook(snapshot(site.cluster, site.now_us), site.policy, parts[1])
+    plan = site.run()
+    leave_us = START_US + 6 * MINUTE_US
+    assert {plan.expected_start_us[job_id] for job_id in parts} == {leave_us}
+    assert sorted(len(plan.planned_nodes[job_id]) for job_id in parts) == [1, 1, 1]
+    assert plan.expected_start_us[wide] >= leave_us + 60 * MINUTE_US
+    assert found is not None
+    assert (found.start_us, "they are to leave for it then" in found.note) == (leave_us, True)
+    assert site.states(*low) == ["RUNNING"] * 4
+    site.now_us = plan.retry_us
+    site.run()
+    assert all(site.cluster.jobs[job_id].claim for job_id in parts)
+    site.wait(60)
+    site.clean_up()
+    site.run()
+    assert site.states(*parts) == ["RUNNING"] * 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    low=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 9), st.booleans()), min_size=2, max_size=7
+    ),
+    jobs=st.lists(SIZES, min_size=1, max_size=2),
+    mode=st.sampled_from(["CANCEL", "REQUEUE"]),
+)
+def test_starts_planned_ahead_of_exempt_jobs_are_kept(
+    low: list[tuple[int, int, bool]], jobs: list[list[int]], mode: str
+) -> None:
+    """Heterogeneous jobs of the highest tier start when the first pass has said, or before."""
+    site = HetSite((TIERS % mode) + "PreemptExemptTime=00:05:00\n")
+    site.now_us = 60 * MINUTE_US * (START_US // MINUTE_US // 60)
+    for cpus, minutes, comes_later in low:
+        site.job("low", cpus, minutes=minutes, requeue=comes_later)
+        if comes_later:
+            site.run()
+            site.now_us += MINUTE_US
+    site.run()
+    ids = [job_id for sizes in jobs for job_id in site.het(*map(tasks, sizes))]
+    promised = dict(site.run().expected_start_us)
+    for _ in range(20):
+        pass_on(site)
+        for job_id in ids:
+            if job_id in site.cluster.pending:
+                assert site.now_us <= promised.get(job_id, site.now_us)
+        if not site.cluster.pending.keys() & set(ids):
+            break

@@ -13,7 +13,7 @@ from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
-from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated
+from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated, VacatedTogether
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.reasons.obstacle import Obstacles
 from pyslurm_ng.sched.request import elastic
@@ -126,6 +126,19 @@ class KeptRoom:
             NO_END_US if before_us == NEVER else before_us,
             self.licenses,
             lambda at_us: self.promised_nodes(demand, at_us),
+        )
+
+    def vacated_together(
+        self, components: Sequence[tuple[Waiting, Demand]], before_us: int
+    ) -> VacatedTogether | None:
+        """Return the same of all components of a heterogeneous job."""
+        if self.preempting is None:
+            return None
+        return self.preempting.find_later_together(
+            components,
+            NO_END_US if before_us == NEVER else before_us,
+            self.licenses,
+            self.promised_nodes,
         )
 
     def take(self, job: Waiting, demand: Demand, start_us: int, vacated: Vacated | None) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.giving import Giving
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Wait
-from pyslurm_ng.sched.preemption.preempt import Preempting
+from pyslurm_ng.sched.preemption.preempt import Preempting, VacatedTogether
 from pyslurm_ng.sched.reasons import reason
 from pyslurm_ng.sched.request import het
+from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.timeline.node_plan import NodePlan
 
 
 def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
@@ -43,6 +46,9 @@ def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
             leaving = _preempt(walk, walk.preempting, parts)
             if leaving is not None:
                 return _note_waits(walk, parts, dict.fromkeys(waits, leaving))
+            vacated = room.vacated_together(in_order(parts), found.start_us)
+            if vacated is not None:
+                return _promise_vacated(walk, parts, vacated, reserves=reserves)
             found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     if not found.is_accepted:
         return _note_waits(walk, parts, dict.fromkeys(waits, over[0]))
@@ -63,6 +69,34 @@ def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
         return _note_waits(walk, parts, room.never_together(parts))
     for part in parts:
         waits[part.job.job_id] = _why(walk, part)
+    return _note_waits(walk, parts, waits)
+
+
+def in_order(parts: Sequence[het.Part]) -> list[tuple[Waiting, Demand]]:
+    """Return components as they look for others to leave.
+
+    The one that fewest nodes suit comes first, as where nobody has to leave.
+    """
+    order = sorted(parts, key=lambda part: (part.hopeful[0].suitable, part.job.job_id))
+    return [(part.job, part.hopeful[0]) for part in order]
+
+
+def _promise_vacated(
+    walk: Giving, parts: list[het.Part], vacated: VacatedTogether, *, reserves: bool
+) -> Wait:
+    """Keep what others are to leave for all components; return why they wait."""
+    start_us, now_us = vacated.start_us, walk.snapshot.now_us
+    waits: dict[int, Wait | None] = {}
+    late = _late(parts, start_us, now_us)
+    for part in parts:
+        job_id, demand = part.job.job_id, part.hopeful[0]
+        waits[job_id] = late or _why(walk, part)
+        if late is None:
+            walk.plan.expected_start_us[job_id] = start_us
+        if reserves and late is None:
+            assert isinstance(walk.planner, NodePlan)
+            walk.planner.promise(demand, vacated.nodes[job_id], start_us)
+            walk.room.promise(job_id, demand, start_us)
     return _note_waits(walk, parts, waits)
 
 
@@ -110,9 +144,7 @@ def _claimed(walk: Giving, parts: list[het.Part]) -> Wait | None:
 
 def _preempt(walk: Giving, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
     """Make others leave, if that lets all components start; return that they wait for them."""
-    # The one that fewest nodes suit looks for room first, as where nobody has to leave.
-    order = sorted(parts, key=lambda part: (part.hopeful[0].suitable, part.job.job_id))
-    components = [(part.job, part.hopeful[0]) for part in order]
+    components = in_order(parts)
 
     def accepts(nodes: Mapping[int, tuple[NodeAlloc, ...]]) -> bool:
         placed = [het.Placed(part, part.hopeful[0], nodes[part.job.job_id]) for part in parts]

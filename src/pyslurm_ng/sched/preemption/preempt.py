@@ -22,7 +22,7 @@ from pyslurm_ng.sched.cons_tres.rows import pass_layouts
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.job_records import Running, Waiting
-from pyslurm_ng.sched.plan import Plan, Preemption, Start
+from pyslurm_ng.sched.plan import Plan, Preemption
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.modes import exempt_s, grace_s, mode_of, mode_words, words_of
 from pyslurm_ng.sched.priority import Ranking
@@ -64,6 +64,22 @@ class Vacated(NamedTuple):
     start_us: int
     nodes: tuple[NodeAlloc, ...]
     victims: tuple[int, ...]
+
+
+class VacatedTogether(NamedTuple):
+    """The same of a heterogeneous job; `nodes` by component."""
+
+    start_us: int
+    nodes: dict[int, tuple[NodeAlloc, ...]]
+    victims: tuple[int, ...]
+
+
+class _Together(NamedTuple):
+    """Who leaves for components, the numbers of what they hold, and what each found has then."""
+
+    units: list[_Unit]
+    claims: list[int]
+    nodes: dict[int, tuple[NodeAlloc, ...]]
 
 
 class Preempting:
@@ -430,7 +446,7 @@ class Preempting:
             return Vacated(start_us, allot(demand.need, fresh), tuple(victims))
         return None
 
-    def give_up(self, vacated: Vacated) -> None:
+    def give_up(self, vacated: Vacated | VacatedTogether) -> None:
         """Let others have whom a job was to wait for."""
         self._awaited.difference_update(vacated.victims)
 
@@ -463,35 +479,112 @@ class Preempting:
         if self._tries >= _MOST_TRIES or self.work >= _MOST_WORK:
             return None
         self._catch_up()
-        free = dict(licenses_free)
-        gone: list[_Unit] = []
-        claims: list[int] = []
-        starts: dict[int, Start] = {}
-        for job, demand in components:
-            units = self._units(job, demand) if self.is_able(job, demand) else []
-            units = [unit for unit in units if "SUSPEND" not in unit.modes]
-            best = self._search(demand, units, free, closed(demand), spares=True)
-            if best is None:
-                break
-            chosen_units, chosen = best
-            leaving = frozenset(one for unit in chosen_units for one in unit.job_ids)
-            fresh = [(self._node(node.node_id, leaving), tasks) for node, tasks in chosen]
-            allocs = allot(demand.need, fresh)
-            self._leave(chosen_units)
-            gone += chosen_units
-            claims.append(self._claim(allocs))
-            starts[job.job_id] = start_of(job, demand, -1, allocs, self._snapshot.features)
-            for name, count in demand.licenses:
-                free[name] = free.get(name, 0) - count
-        is_whole = len(starts) == len(components) and bool(gone)
-        if not is_whole or not accepts({job_id: one.nodes for job_id, one in starts.items()}):
-            self._stay(gone, claims)
+        found = self._place_together(components, self._units, licenses_free, closed)
+        is_whole = len(found.nodes) == len(components) and bool(found.units)
+        if not is_whole or not accepts(found.nodes):
+            self._stay(found.units, found.claims)
             self._failed.add(key)
             self._tries += 1
             return None
-        first, *others = (starts[job_id] for job_id in sorted(starts))
-        self._plan.preemptions.append(Preemption(first, _victims(gone), tuple(others)))
+        first, *others = (
+            start_of(job, demand, -1, found.nodes[job.job_id], self._snapshot.features)
+            for job, demand in sorted(components, key=lambda one: one[0].job_id)
+        )
+        self._plan.preemptions.append(Preemption(first, _victims(found.units), tuple(others)))
         return self._plan.preemptions[-1]
+
+    def find_later_together(
+        self,
+        components: Sequence[tuple[Waiting, Demand]],
+        before_us: int,
+        licenses_free: Mapping[str, int],
+        closed: Callable[[Demand, int], frozenset[int]],
+    ) -> VacatedTogether | None:
+        """Return where all components may start before a time once others are exempt no more.
+
+        As `find_later` does for one job; here nobody is suspended.
+
+        Args:
+            components: in the order in which to look for room.
+            closed: nodes that others were promised for the time of a demand from a moment on.
+        """
+        is_over = self._later_tries >= _MOST_TRIES or self.work >= _MOST_WORK
+        able = [one for one in components if self.is_able(*one)]
+        if is_over or not able:
+            return None
+        moments = sorted({at_us for one in able for at_us, _ in self._later(*one)})
+        self._catch_up()
+        for at_us in moments[:_MOST_MOMENTS]:
+            if at_us >= before_us:
+                break
+            found = self._try_later(components, at_us, licenses_free, closed)
+            if len(found.nodes) < len(components) or not found.units:
+                self._later_tries += 1
+                continue
+            victims = tuple(job_id for unit in found.units for job_id in unit.job_ids)
+            start_us = at_us + _SECOND_US * max(map(self._grace_s, victims))
+            if start_us >= before_us:
+                break
+            self._awaited.update(victims)
+            return VacatedTogether(start_us, found.nodes, victims)
+        return None
+
+    def _try_later(
+        self,
+        components: Sequence[tuple[Waiting, Demand]],
+        at_us: int,
+        licenses_free: Mapping[str, int],
+        closed: Callable[[Demand, int], frozenset[int]],
+    ) -> _Together:
+        """Return who would leave for components at a moment; for now all stay."""
+
+        def units_then(job: Waiting, demand: Demand) -> list[_Unit]:
+            later = [unit for us, unit in self._later(job, demand) if us <= at_us]
+            return sorted(self._left([*self._known(job, demand).now, *later], demand), key=_order)
+
+        over = frozenset(item.job_id for item in self._snapshot.running if item.end_us <= at_us)
+        found = self._place_together(
+            components,
+            units_then,
+            licenses_free,
+            lambda demand: closed(demand, at_us),
+            at_us=at_us,
+            over=over,
+        )
+        self._stay(found.units, found.claims)
+        return found
+
+    def _place_together(
+        self,
+        components: Sequence[tuple[Waiting, Demand]],
+        units_of: Callable[[Waiting, Demand], list[_Unit]],
+        licenses_free: Mapping[str, int],
+        closed: Callable[[Demand], frozenset[int]],
+        *,
+        at_us: int = 0,
+        over: frozenset[int] = frozenset(),
+    ) -> _Together:
+        """Place one component after the other, as far as they fit; see `_search`."""
+        free = dict(licenses_free)
+        found = _Together([], [], {})
+        for job, demand in components:
+            units = units_of(job, demand) if self.is_able(job, demand) else []
+            units = [unit for unit in units if "SUSPEND" not in unit.modes]
+            best = self._search(
+                demand, units, free, closed(demand), spares=True, at_us=at_us, over=over
+            )
+            if best is None:
+                break
+            chosen_units, chosen = best
+            gone = over.union(one for unit in chosen_units for one in unit.job_ids)
+            fresh = [(self._node(node.node_id, gone), tasks) for node, tasks in chosen]
+            found.nodes[job.job_id] = allocs = allot(demand.need, fresh)
+            self._leave(chosen_units)
+            found.units.extend(chosen_units)
+            found.claims.append(self._claim(allocs))
+            for name, count in demand.licenses:
+                free[name] = free.get(name, 0) - count
+        return found
 
     def _claim(self, nodes: Sequence[NodeAlloc]) -> int:
         """Hold what victims leave, under a number that is no job's."""

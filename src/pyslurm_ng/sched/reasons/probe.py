@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.sched.backfill.planner import Planner, Rehearsal
+from pyslurm_ng.sched.backfill.walk_het import in_order
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.asks import least_ask
 from pyslurm_ng.sched.plan import Places, Plan, Wait
@@ -232,7 +233,15 @@ class _Prober:
             if limit is not None:
                 return demand, NO_END_US, (), limit
         start_us = self._common(parts)
-        return demand, start_us, (), None
+        if start_us <= self._snapshot.now_us:
+            return demand, start_us, (), None
+        vacated = walk.room.vacated_together(in_order(parts), start_us)
+        if vacated is None or walk.preempting is None:
+            return demand, start_us, (), None
+        walk.preempting.give_up(vacated)
+        self._is_vacated = True
+        nodes = tuple(alloc.node_id for alloc in vacated.nodes[job.job_id])
+        return demand, vacated.start_us, nodes, None
 
     def _common(self, parts: Sequence[het.Part]) -> int:
         if any(not part.hopeful for part in parts):
@@ -263,9 +272,13 @@ class _Prober:
 
     def _exempt_us(self, demand: Demand) -> int:
         preempting = self._walk.preempting
-        if preempting is None or self._job.het_job_id or demand.verdict is not None:
+        if preempting is None or demand.verdict is not None:
             return 0
-        return preempting.exempt_until_us(self._job, demand)
+        if not self._job.het_job_id:
+            return preempting.exempt_until_us(self._job, demand)
+        parts = self._walk.parts[self._job.het_job_id]
+        exempt_us = (preempting.exempt_until_us(*one) for one in in_order(parts))
+        return min(filter(None, exempt_us), default=0) if self._is_vacated else 0
 
     def _preempt(
         self,
