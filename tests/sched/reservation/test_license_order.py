@@ -139,3 +139,53 @@ def test_all_reservations_together_share_licences_as_one_queue_would(
         fits = min(count, most) <= left
         assert (job.state == JobState.RUNNING) == fits
         left -= min(count, most) * fits
+
+
+def test_of_alternatives_those_before_it_in_line_leave_one() -> None:
+    """Who could do with either does not take the only one that another needs."""
+    here = two_places("matlab:1,ansys:1")
+    either = here.job(reservation="first", nice=1000, licenses="matlab|ansys")
+    high = here.job(BOB, reservation="second", licenses="matlab")
+    here.run_pass()
+    assert running(either, high) == [True, True]
+    assert (either.licenses_alloc, high.licenses_alloc) == ("ansys:1", "matlab")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["first", "second"]),
+            st.integers(0, 5),
+            st.lists(
+                st.tuples(st.sampled_from(["matlab", "ansys"]), st.integers(1, 3)),
+                min_size=1, max_size=2,
+            ),
+        ),
+        max_size=6,
+    ),
+    st.integers(3, 6),
+)  # fmt: skip
+def test_alternatives_are_taken_as_one_queue_would(
+    jobs: list[tuple[str, int, list[tuple[str, int]]]], most: int
+) -> None:
+    """With room for everybody, each job takes the first of its ways that those before it left."""
+    here = two_places(f"matlab:{most},ansys:{most}")
+    made = [
+        (
+            nice,
+            here.job(
+                reservation=name, nice=1000 * nice, ntasks=1, time_limit_min=60,
+                licenses="|".join(f"{kind}:{count}" for kind, count in ways),
+            ),
+            ways,
+        )
+        for name, nice, ways in jobs
+    ]  # fmt: skip
+    here.run_pass()
+    left = {"matlab": most, "ansys": most}
+    for _, job, ways in sorted(made, key=lambda one: (one[0], one[1].job_id)):
+        way = next(((kind, count) for kind, count in ways if count <= left[kind]), None)
+        assert (job.state == JobState.RUNNING) == (way is not None)
+        if way is not None:
+            left[way[0]] -= way[1]

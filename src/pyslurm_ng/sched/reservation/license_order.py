@@ -5,13 +5,14 @@ Where a job found none because a job behind it had them, each reservation is set
 would have got in the order of the queue, and all are planned again. What was set aside for a job
 that does not start after all, for want of nodes, is not set aside any more. A job that names
 several reservations has it set aside in the first of them that has not turned out to lack nodes.
+Of alternatives (`--licenses=a|b`) the first is set aside that those before it in line have left.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.model.cluster import license_counts
@@ -28,6 +29,9 @@ _MOST_ROUNDS = 4
 _Place = tuple[int, str]
 """A job and a reservation that it may start in."""
 
+_Way = tuple[tuple[str, int], ...]
+"""Licences that do for one start."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -35,7 +39,7 @@ class _Asked:
 
     key: _Place
     rank: Rank
-    licenses: tuple[tuple[str, int], ...]  # of each start
+    ways: tuple[_Way, ...]  # of each start, one of them
     started: int
     wanted: int
     length_us: int
@@ -57,7 +61,7 @@ class LicenseOrder:
         self._rank = rank
         self._given: dict[_Place, int] = {}  # starts that licences were set aside for
         self._most: dict[_Place, int] = {}  # of those, how many there were
-        self._aside: dict[str, list[tuple[_Asked, int]]] = {}  # by reservation, with starts
+        self._aside: dict[str, list[tuple[_Asked, _Way, int]]] = {}  # by reservation, with starts
         self._rounds = 0
         self._asked: list[_Asked] = []
         self._had_turn: set[str] = set()
@@ -78,8 +82,8 @@ class LicenseOrder:
         if not away:
             return snapshot
         free, running = dict(snapshot.licenses_free), snapshot.running[:]
-        for one, count in away:
-            counts = [(name, each * count) for name, each in one.licenses]
+        for one, way, count in away:
+            counts = [(name, each * count) for name, each in way]
             for name, taken in counts:
                 free[name] -= taken
             text = ",".join(f"{name}:{taken}" for name, taken in counts)
@@ -92,23 +96,25 @@ class LicenseOrder:
         self, place: Reservation, jobs: Iterable[Waiting], plan: Plan, snapshot: Snapshot
     ) -> None:
         """Remember what the jobs of a reservation got, or were refused."""
-        starts = Counter(start.job_id for start in plan.starts)
+        starts = Counter((one.job_id, tuple(license_counts(one.licenses))) for one in plan.starts)
         for job in jobs:
-            text = job.request.licenses
-            if not text or "|" in text:
-                continue  # of several alternatives any may be had
-            licenses = tuple(license_counts(text))
-            if not all(name in self._free for name, _ in licenses):
+            ways = tuple(way for way in _ways(job) if self._are_everybodys(way))
+            if not ways:
                 continue
             wait = plan.waits.get(job.job_id)
-            started = starts[job.job_id]
+            # Of a job without alternatives a start does not say what it gets.
+            started = sum(starts[job.job_id, way] for way in {*ways, ()})
             is_refused = wait is not None and wait.reason is Reason.Licenses
             wanted = (job.tasks_left if job.array_pending else 1) if is_refused else started
             if wanted:
                 rank, length_us = self._rank(job), longest_us(snapshot, job)
                 self._asked.append(
-                    _Asked((job.job_id, place.name), rank, licenses, started, wanted, length_us)
+                    _Asked((job.job_id, place.name), rank, ways, started, wanted, length_us)
                 )
+
+    def _are_everybodys(self, way: _Way) -> bool:
+        """Return whether no reservation keeps any of some licences."""
+        return all(name in self._free for name, _ in way)
 
     def is_settled(self) -> bool:
         """Return whether this round may stand; else another one is to begin."""
@@ -134,22 +140,24 @@ class LicenseOrder:
         self._aside = {}
         for one in sorted(self._asked, key=lambda one: one.rank):
             job_id, place = one.key
-            most = self._most.get(one.key, one.wanted)
-            count = min(_fit(one, left), most, wanted[job_id])
-            if count <= 0:
-                continue
-            found[one.key] = count
-            wanted[job_id] -= count
-            self._aside.setdefault(place, []).append((one, count))
-            for name, each in one.licenses:
-                left[name] -= each * count
+            most = min(self._most.get(one.key, one.wanted), one.wanted, wanted[job_id])
+            for way in one.ways:
+                count = min([most, *(left[name] // each for name, each in way if each)])
+                if count <= 0:
+                    continue
+                found[one.key] = found.get(one.key, 0) + count
+                wanted[job_id] -= count
+                most -= count
+                self._aside.setdefault(place, []).append((one, way, count))
+                for name, each in way:
+                    left[name] -= each * count
         return found
 
 
-def _fit(one: _Asked, left: dict[str, int]) -> int:
-    """Return for how many of the starts that a job wants there are licences."""
-    most = min([one.wanted, *(left[name] // each for name, each in one.licenses if each)])
-    return max(0, most)
+def _ways(job: Waiting) -> Iterator[_Way]:
+    text = job.request.licenses
+    for one in text.split("|") if text else ():
+        yield tuple(license_counts(one))
 
 
 def wants_several(jobs: Iterable[Sequence[Waiting]]) -> bool:
