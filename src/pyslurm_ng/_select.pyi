@@ -1,7 +1,7 @@
 """Types of the scheduler's kernels; their twins in tests/oracle say what each must answer."""
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, TypeVar, overload
 
 _Item = TypeVar("_Item")
@@ -23,6 +23,42 @@ def rank(
 def unit_counts(fits: bytes, unit_of: bytes, units: int) -> list[int]: ...
 def first_of_each(job_ids: array[int], numbers: array[int]) -> tuple[bytearray, bytearray]: ...
 def places_used(placed: memoryview[int], nodes: int) -> bytearray: ...
+
+class Twin:
+    job_id: int
+    cpus: int
+    limit_us: int
+    submit_us: int
+    foreseen_us: int
+    tasks: int
+    entered_us: int
+    started_us: int
+    ran_us: int
+    def __init__(
+        self,
+        job_id: int,
+        cpus: int,
+        limit_us: int,
+        submit_us: int,
+        foreseen_us: int,
+        tasks: int = 0,
+    ) -> None: ...
+
+class Course:
+    at_us: int
+    longest_us: int
+    seen: int
+    @property
+    def waiting(self) -> list[Twin]: ...
+    def __init__(self, cpus: int, longest_us: int = 0) -> None: ...
+    def copy(self) -> Course: ...
+    def adopt(self, twin: Twin, now_us: int) -> None: ...
+    def forget(self, gone: Set[int]) -> None: ...
+    def go_on(self, arrivals: list[Twin], now_us: int, *, guesses: bool) -> None: ...
+
+def starts_in_us(
+    free_cpus: int, running: list[tuple[int, int]], queue: list[tuple[int, int]]
+) -> list[int]: ...
 
 class NumbersKept:
     def __len__(self) -> int: ...

@@ -221,6 +221,7 @@ def places_used(const int32_t[::1] placed, Py_ssize_t nodes):
 
 
 include "_profile.pxi"
+include "_easy.pxi"
 
 
 # Single nodes over time --------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.sched.backfill.outlook import starts_in_us
+from pyslurm_ng._select import starts_in_us
+from tests.oracle import outlook
 
 
 def test_jobs_start_one_after_another() -> None:
@@ -40,3 +41,25 @@ def test_no_more_runs_at_a_time_than_there_is(
     able += [(0, end, cpus) for end, cpus in running]
     for at, _, _ in able:
         assert sum(cpus for begin, end, cpus in able if begin <= at < end) <= most
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 9),
+    st.lists(st.tuples(st.integers(1, 20), st.integers(1, 4)), max_size=6),
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 20)), max_size=30),
+    st.sampled_from([1, 1, 1, 60]),
+)
+def test_the_kernel_agrees_with_its_twin(
+    free: int, running: list[tuple[int, int]], queue: list[tuple[int, int]], times: int
+) -> None:
+    """On queues that are longer than those looked at, too."""
+    queue *= times
+    assert starts_in_us(free, running, queue) == outlook.starts_in_us(free, running, queue)
+
+
+def test_runs_for_ever_do_not_overflow() -> None:
+    """Of each a hundred years count at most."""
+    found = starts_in_us(1, [], [(1, 1 << 62)] * 1000)
+    assert found == sorted(found)
+    assert found[-1] > found[0] == 0

@@ -1,18 +1,20 @@
 """How long jobs would have waited under plain EASY backfilling.
 
 The jobs of a partition enter its shadow when they are submitted and run there as under EASY, see
-`easy_course`, while the real queue is served in another order. What that would have come to can be
-told exactly up to the first moment at which a job could have ended there that has not really ended
-yet; from then on a second course goes on with what is foreseen. It is begun anew at times, so a
-wrong guess does not stay. The shadow says at any time which wait the order of submission has made
+`Course`, while the real queue is served in another order. What that would have come to can be told
+exactly up to the first moment at which a job could have ended there that has not really ended yet;
+from then on a second course goes on with what is foreseen. It is begun anew at times, so a wrong
+guess does not stay. The shadow says at any time which wait the order of submission has made
 necessary.
+
+Source of EASY: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from pyslurm_ng.sched.backfill.easy_course import Course, Twin
+from pyslurm_ng._select import Course, Twin
 
 __all__ = ["Shadow", "Twin"]
 

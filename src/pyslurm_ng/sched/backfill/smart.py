@@ -6,7 +6,7 @@ wrong guess costs order, never a promise.
 
 How long is too long, says the longest wait that EASY backfilling would have made so far, see
 `shadow`. Whether a job will wait too long, says a look ahead: when it would start if from now on
-all were served in the order that keeps the longest wait short, see `outlook`. That order is by due
+all were served in the order that keeps the longest wait short: `starts_in_us`. That order is by due
 dates: submission and expected run time, of which at most 0.4 of the longest wait counts, or a
 stream of short jobs would pass one of days for days. By it the waiting jobs of a partition fall
 into groups, served like this:
@@ -40,10 +40,10 @@ from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import NamedTuple
 
+from pyslurm_ng._select import starts_in_us
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.sched.backfill.outlook import starts_in_us
 from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.plan import Start

@@ -1,4 +1,4 @@
-"""When waiting jobs would start if from now on they were served in a given order.
+"""The obvious twin of `_select.starts_in_us`: when jobs start that are served in a given order.
 
 A partition is one number of CPUs, and jobs run as long as is foreseen. As under EASY backfilling
 those behind the first that does not fit start before it if they do not delay it.

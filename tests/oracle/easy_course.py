@@ -1,8 +1,8 @@
-"""EASY backfilling in one partition as one number: what begins and ends when.
+"""The obvious twin of `_select.Course`: what begins and ends when under EASY backfilling.
 
-No nodes, memory or licences: a number of CPUs. Jobs wait in order of submission and start as in
-EASY: one after another as long as they fit, then those behind the first that does not, if by their
-limits they do not delay it.
+One partition is one number of CPUs, no nodes, memory or licences. Jobs wait in order of submission
+and start as in EASY: one after another as long as they fit, then those behind the first that does
+not, if by their limits they do not delay it.
 
 Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
 """
