@@ -17,6 +17,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
+from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeState, Reason
 from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -324,3 +325,24 @@ def test_each_partition_has_its_own_topology(plan: Pass) -> None:
     split = submit(cluster, whole(2, partition="nvl", node_list="n7"))
     run(cluster, plan)
     assert {alloc.node_id for alloc in cluster.jobs[split].nodes} == {6, 7}
+
+
+@PASSES
+@pytest.mark.parametrize("topology", [TREE, BLOCKS], ids=["tree", "block"])
+@pytest.mark.parametrize("node_ids", [(0, 1), (6, 7), (3, 4)])
+def test_a_reservation_may_leave_units_without_nodes(
+    plan: Pass, topology: str, node_ids: tuple[int, ...]
+) -> None:
+    """To a job inside there are no others; the jobs outside are planned around it."""
+    cluster = cluster_with(topology)
+    hour_us = 3600 * 1_000_000
+    place = Reservation("r", START_US, START_US + hour_us, node_ids, users=("user1001",))
+    apply(cluster, ev.ReservationCreated(START_US, place))
+    inside = submit(cluster, whole(1, reservation="r"), time_limit_min=10)
+    behind = submit(cluster, whole(2, reservation="r"), time_limit_min=10)
+    outside = submit(cluster, whole(3), time_limit_min=10)
+    outcome = run(cluster, plan)
+    own = {cluster.node(node_id).spec.name for node_id in node_ids}
+    assert {*names(cluster, inside)} < own
+    assert not names(cluster, behind) and behind in outcome.waits
+    assert len(names(cluster, outside)) == 3 and not own & {*names(cluster, outside)}

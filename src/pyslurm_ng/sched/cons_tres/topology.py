@@ -132,8 +132,15 @@ class Layout:
             self._switches.append(_Switch(switch.level, span, leaf_at[switch.name]))
 
     def trees(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Return (level, units below) of every switch above the leaves, lowest first."""
-        return [(item.level, item.leaves) for item in self._switches if 0 < item.level < _LOOSE]
+        """Return (level, units below) of every switch above the leaves, lowest first.
+
+        Of units with nodes: inside a reservation the others' nodes are none of the cluster.
+        """
+        return [
+            (item.level, tuple(leaf for leaf in item.leaves if self.units[leaf].mask))
+            for item in self._switches
+            if 0 < item.level < _LOOSE
+        ]
 
     def is_loose(self, unit: int) -> bool:
         """Return whether a unit is that of the nodes below no switch."""
