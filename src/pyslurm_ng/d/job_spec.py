@@ -14,11 +14,13 @@ from typing import Any
 
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
+from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d import environment, task_binding
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group, Tree
+from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
 from pyslurm_ng.model import output_names
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.job import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, NodeAlloc
@@ -394,11 +396,13 @@ def step_spec(
             task_ids,
             _step_binding(setup, credential, request),
         )
+        bind = _gpu_bind(credential, request)
+        gpus = _share_gpus(setup, bind, gpu_view(setup, credential).step, bound.tasks)
         tasks = [
-            _task(setup, credential, request, local, task_id) | bound.tasks[local]
+            _task(setup, credential, request, local, task_id, gpus[local]) | bound.tasks[local]
             for local, task_id in enumerate(task_ids)
         ]
-    except (binding.BindError, BindWordsError, gres.GresError) as error:
+    except (binding.BindError, BindWordsError, GpuBindError) as error:
         raise SpecError(str(error)) from None
     variables |= bound.variables
     ends = _oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
@@ -470,11 +474,9 @@ def _task(
     request: nm.LaunchStep,
     local: int,
     task_id: int,
+    gpus: TaskGpus,
 ) -> dict[str, Any]:
-    step_gpus = gpu_view(setup, credential).step
-    bind = (request.gpu_bind or _gpu_bind(credential)).removeprefix("verbose,")
-    seen = gres.task_gpus(bind, step_gpus, local, credential.step_gpus_per_task)
-    view = gpu_view(setup, credential, seen)
+    view = gpu_view(setup, credential, gpus.seen)
     fields = _name_fields(setup, credential, task_id)
     std_in, std_out, std_err = _streams(request, fields, task_id)
     rank = request.first_rank + task_id
@@ -489,13 +491,36 @@ def _task(
     }
 
 
-def _gpu_bind(credential: nm.JobCredential) -> str:
-    """Return the binding that --tres-bind names for GPUs."""
-    for word in credential.step_tres_bind.split("+"):
-        kind, _, value = word.partition(":")
-        if kind in ("gres/gpu", "gpu"):
-            return value
-    return ""
+def _gpu_bind(credential: nm.JobCredential, request: nm.LaunchStep) -> GpuBind:
+    """Return how tasks share GPUs: as srun was told, or what follows from --gpus-per-task."""
+    text = request.gpu_bind or gpu_part(credential.step_tres_bind)
+    if not text and credential.step_gpus_per_task:
+        text = f"per_task:{credential.step_gpus_per_task}"
+    return parse_gpu_bind(text) if text else GpuBind()
+
+
+def _share_gpus(
+    setup: NodeSetup, bind: GpuBind, step_gpus: Sequence[int], tasks: list[dict[str, Any]]
+) -> list[TaskGpus]:
+    """Return the GPUs of the tasks bound, and have each told what there is to tell."""
+    found = []
+    for local, task in enumerate(tasks):
+        # A task that may run anywhere is near all of them.
+        cpus = _numbers(task["cpus"])
+        near = near_gpus(setup.host, setup.devices, cpus) if cpus else step_gpus
+        gpus = task_gpus(bind, step_gpus, local, near=near, is_confined=setup.confines_devices)
+        if gpus.problem:
+            task["report"] += f"slurmstepd-{setup.node_name}: error: {gpus.problem}\n"
+        if bind.is_verbose:
+            seen = gres.visible(step_gpus, gpus.seen, setup.confines_devices)
+            task["report"] += gpu_line(gpus, step_gpus, seen)
+        found.append(gpus)
+    return found
+
+
+def _numbers(mask_bytes: bytes) -> list[int]:
+    mask = int.from_bytes(mask_bytes, "little")
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def _argv(request: nm.LaunchStep, task_id: int, node_name: str) -> list[str]:

@@ -60,31 +60,6 @@ def test_product_names_become_types() -> None:
     assert type_name("NVIDIA A100-SXM4-40GB") == "nvidia_a100-sxm4-40gb"
 
 
-@pytest.mark.parametrize(
-    ("bind", "local_id", "per_task", "expected"),
-    [
-        ("", 1, 0, [2, 3, 5, 7]),
-        ("none", 0, 0, [2, 3, 5, 7]),
-        ("", 1, 2, [5, 7]),
-        ("per_task:1", 2, 0, [5]),
-        ("single:2", 1, 0, [2]),
-        ("single:2", 2, 0, [3]),
-        ("map:3,0", 0, 0, [7]),
-        ("map:3,0", 1, 0, [2]),
-        ("mask:0x3*2,0xc", 2, 0, [5, 7]),
-    ],
-)
-def test_gpu_bind(bind: str, local_id: int, per_task: int, expected: list[int]) -> None:
-    """Every form of --gpu-bind, counted from the step's first GPU."""
-    assert gres.task_gpus(bind, [2, 3, 5, 7], local_id, per_task) == expected
-
-
-def test_a_map_beyond_the_steps_gpus_is_refused() -> None:
-    """Bad lists are an error, not a smaller set."""
-    with pytest.raises(gres.GresError, match="has 2 GPUs"):
-        gres.task_gpus("map:2", [0, 1], 0, 0)
-
-
 def test_confined_devices_are_renumbered() -> None:
     """With ConstrainDevices the job's GPUs count from 0."""
     held = gres.indexes([GresAlloc("gpu", "a100", 2, b"\x0c")])

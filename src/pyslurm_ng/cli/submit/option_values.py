@@ -429,6 +429,20 @@ def binding(options: "Said", name: str, value: str) -> None:
     read(options, name, value)
 
 
+def gpu_bind(options: "Said", name: str, value: str) -> None:
+    """How tasks share GPUs, in the words of --gpu-bind or of --tres-bind."""
+    from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part, parse_gpu_bind
+
+    try:
+        if name == "gpu-bind":
+            parse_gpu_bind(value)
+        else:
+            gpu_part(value)
+    except GpuBindError as problem:
+        raise OptionError(str(problem), 1) from None
+    options.request[name.replace("-", "_")] = value
+
+
 def oom_kill_step(options: "Said", name: str, value: "str | None") -> None:
     """Whether a task that runs out of memory takes its step along."""
     if value not in (None, "", "0", "1"):

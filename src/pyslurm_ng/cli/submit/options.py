@@ -23,11 +23,10 @@ TEXTS = {
     "array": "array", "bb": "burst_buffer", "comment": "comment",
     "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
     "error": "std_err", "extra": "extra",
-    "gpu-bind": "gpu_bind", "input": "std_in", "job-name": "name", "licenses": "licenses",
+    "input": "std_in", "job-name": "name", "licenses": "licenses",
     "mail-user": "mail_user", "mcs-label": "mcs_label", "output": "std_out",
     "partition": "partition", "prefer": "prefer", "qos": "qos", "reservation": "reservation",
     "wckey": "wckey",
-    "tres-bind": "tres_bind",
 }  # fmt: skip
 """Options whose value goes into a field of the request as it is."""
 
@@ -56,6 +55,7 @@ READERS: "dict[str, Reader]" = {
     "clusters": ov.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
+    "gpu-bind": ov.gpu_bind,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
     "ignore-signals": ov.signals,
@@ -70,7 +70,8 @@ READERS: "dict[str, Reader]" = {
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
     "requeue": ov.requeue, "resv-ports": ov.resv_ports, "signal": ov.signal,
     "switches": ov.switches, "time": ov.time_limit,
-    "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-per-task": ov.tres_per_task,
+    "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-bind": ov.gpu_bind,
+    "tres-per-task": ov.tres_per_task,
     "uid": ov.user, "wait-all-nodes": ov.wait_all_nodes,
 }  # fmt: skip
 """Options with a grammar of their own."""

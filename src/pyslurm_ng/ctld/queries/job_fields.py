@@ -156,6 +156,7 @@ DETAIL = (
     "cpus_each",
 )
 _FROM_REQUEST = DETAIL[DETAIL.index("nodes_min") : DETAIL.index("oversubscribe")]
+_TRES_BIND = _FROM_REQUEST.index("tres_bind")
 _of_request = itemgetter(*[JobRequest.__struct_fields__.index(name) for name in _FROM_REQUEST])
 # A queue holds few different requests and many jobs.
 _tres_texts: dict[tuple[object, ...], str] = {}
@@ -315,7 +316,7 @@ def detail_values(
         elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
         [alloc.charged_cpus for alloc in job.nodes],
         request.flags | _shown_flags(job),
-        *_of_request(msgspec.structs.astuple(request)),
+        *_wanted(request),
         oversubscribe_text(request.flags),
         exclusive_text(request.flags, partition.exclusive if partition else "NO"),
         sizes.mem_per_node_mib,
@@ -323,6 +324,14 @@ def detail_values(
         sizes.mem_per_gpu_mib,
         sizes.cpus_per_task,
     )
+
+
+def _wanted(request: JobRequest) -> Sequence[object]:
+    """Return the values of `_FROM_REQUEST`; --gpu-bind is shown as what it is short for."""
+    wanted: list[object] = [*_of_request(msgspec.structs.astuple(request))]
+    if request.gpu_bind and not request.tres_bind:
+        wanted[_TRES_BIND] = f"gres/gpu:{request.gpu_bind}"
+    return wanted
 
 
 def requested_text(

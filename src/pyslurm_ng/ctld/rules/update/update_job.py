@@ -8,6 +8,7 @@ import msgspec
 
 from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part
 from pyslurm_ng.base.tres import TresError, TresPerTask, parse_tres_per_task
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Context, Decision
@@ -620,6 +621,18 @@ def _tres_per_task(change: Change, value: str) -> int:
     return 0
 
 
+def _tres_bind(change: Change, value: str) -> int:
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    try:
+        gpu_part(value)
+    except GpuBindError:
+        return Errno.ESLURM_INVALID_TRES
+    change.request["tres_bind"] = value
+    change.request["gpu_bind"] = ""
+    return 0
+
+
 # In the order in which they take effect, whatever order they are given in.
 SETTERS: dict[str, Setter] = {
     "account": _account,
@@ -678,7 +691,7 @@ SETTERS: dict[str, Setter] = {
     "tresperjob": _gres("gpus"),
     "trespersocket": _gres("gpus_per_socket"),
     "trespertask": _tres_per_task,
-    "tresbind": _text("tres_bind"),
+    "tresbind": _tres_bind,
     "tresfreq": _text("tres_freq"),
     "cpuspertres": _count("cpus_per_gpu"),
     "mempertres": _memory("mem_per_gpu_mib"),

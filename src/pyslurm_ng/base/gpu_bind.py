@@ -1,0 +1,90 @@
+"""The grammar of --gpu-bind, `[verbose,]kind[:list]`, and of --tres-bind, which names it too."""
+
+_LISTS = {"map": 10, "map_gpu": 10, "mask": 16, "mask_gpu": 16}
+_COUNTS = ("single", "per_task")
+_VERBOSE = "verbose,"
+
+
+class GpuBindError(ValueError):
+    """A word that cannot be read; the text is Slurm's."""
+
+
+class GpuBind:
+    """How tasks share the GPUs of their step on a node.
+
+    kind: "" where nothing is said; none, closest, single, per_task, map or mask.
+    numbers: of `single` and `per_task` the count, else the list's.
+    word: what was said, without `verbose`.
+    """
+
+    __slots__ = ("is_verbose", "kind", "numbers", "word")
+
+    def __init__(
+        self,
+        kind: str = "",
+        numbers: "tuple[int, ...]" = (),
+        word: str = "",
+        *,
+        is_verbose: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.numbers = numbers
+        self.word = word
+        self.is_verbose = is_verbose
+
+
+def parse_gpu_bind(text: str) -> GpuBind:
+    """Return what --gpu-bind says.
+
+    Raises:
+        GpuBindError: no such kind, or numbers that are none.
+    """
+    is_verbose = text.lower().startswith(_VERBOSE)
+    word = text[len(_VERBOSE) :] if is_verbose else text
+    kind, colon, value = word.partition(":")
+    kind = kind.lower()
+    if kind in ("none", "closest") and not colon:
+        return GpuBind(kind, (), word, is_verbose=is_verbose)
+    if kind in _COUNTS and value.isascii() and value.isdigit() and len(value) < 10:
+        return GpuBind(kind, (int(value),), word, is_verbose=is_verbose)
+    if kind in _LISTS and colon:
+        numbers = tuple(_listed(value, _LISTS[kind], text))
+        return GpuBind(kind.removesuffix("_gpu"), numbers, word, is_verbose=is_verbose)
+    raise GpuBindError(f"Invalid --gpu-bind argument: gpu:{text}")
+
+
+def _listed(value: str, base: int, text: str) -> "list[int]":
+    """Return the numbers of a list in which `0x3*2` stands for `0x3,0x3`."""
+    numbers: list[int] = []
+    for part in filter(None, value.split(",")):
+        word, star, times = part.partition("*")
+        digits = word.lower().removeprefix("0x")
+        try:
+            number = int(digits, 16 if base == 16 or digits != word.lower() else 10)
+            count = int(times) if star else 1
+        except ValueError:
+            raise GpuBindError(f"Invalid --gpu-bind argument: gpu:{text}") from None
+        if number < 0 or count < 1 or count > 65536:
+            raise GpuBindError(f"Invalid --gpu-bind argument: gpu:{text}")
+        numbers += [number] * count
+    return numbers
+
+
+def gpu_part(tres_bind: str) -> str:
+    """Return what --tres-bind says of GPUs in the words of --gpu-bind, "" for nothing.
+
+    Raises:
+        GpuBindError: a part without a name of a resource, or a binding that is none.
+    """
+    found = ""
+    for part in filter(None, tres_bind.split("+")):
+        name, colon, value = part.partition(":")
+        try:
+            parse_gpu_bind(value)
+        except GpuBindError:
+            colon = ""
+        if not colon or not name.removeprefix("gres/"):
+            raise GpuBindError(f"Invalid --tres-bind argument: {tres_bind}")
+        if name in ("gres/gpu", "gpu"):
+            found = value
+    return found
