@@ -20,10 +20,11 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.measures import given
 from pyslurm_ng.sched.limits.quotas import quotas
+from pyslurm_ng.sched.limits.standing import Standing
 from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.reasons.explain import Outlook, changes, outlook
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.snapshot import Snapshot, snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.preemption.test_preempt import TIERS, Site
 
@@ -632,3 +633,19 @@ def test_no_preemption_is_offered_where_a_limit_holds_all_the_same() -> None:
     found = outlook(view, rules, waiting, ["debug"])
     assert found is not None and found.limit is not None
     assert found.sooner == []
+
+
+def test_who_has_no_account_any_more_is_not_next_in_the_queue() -> None:
+    """Also where associations are enforced, and no limits."""
+    cluster = full_but_one()
+    job_id = submit(cluster, whole(1, node_list="n1"), time_limit_min=10)
+    view = replace(snapshot(cluster, START_US), limits=Standing(None, frozenset({"normal"}), None))
+    assert look_at(view, job_id).limit is None
+    view = replace(snapshot(cluster, START_US), limits=Standing(None, frozenset(), None))
+    assert look_at(view, job_id).limit is not None
+
+
+def look_at(view: Snapshot, job_id: int) -> Outlook:
+    found = outlook(view, RULES, job_id)
+    assert found is not None
+    return found

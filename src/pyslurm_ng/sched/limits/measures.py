@@ -83,6 +83,9 @@ class Limits(Protocol):
     def fork(self) -> Limits:
         """Return the same limits, which count on their own from here."""
 
+    def unused(self) -> Limits:
+        """Return the same limits with nobody below them, and nothing used up so far."""
+
 
 def least(need: Need, licenses: str = "", partition: Partition | None = None) -> dict[str, int]:
     """Return the least a job takes, wherever it starts."""

@@ -91,6 +91,11 @@ class Standing:
         inner = self._inner.fork() if self._inner is not None else None
         return Standing(self._assoc_ids, self._qos, inner, self._thresholds, self._fairshare)
 
+    def unused(self) -> Standing:
+        """Return the same limits with nobody below them, and nothing used up so far."""
+        inner = self._inner.unused() if self._inner is not None else None
+        return Standing(self._assoc_ids, self._qos, inner)
+
 
 class Standings:
     """Sees whether any job has lost account or QOS; looks at jobs only when those have changed."""

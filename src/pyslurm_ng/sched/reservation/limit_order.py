@@ -179,6 +179,10 @@ class _Behind:
         """Return whether a job that cannot start now may be promised room."""
         return self._counted.may_reserve(job, partition, priority)
 
+    def unused(self) -> Limits:
+        """Return the limits with nobody below them: claims do not count either."""
+        return self._counted.unused()
+
     def fork(self) -> Limits:
         """Return the same limits, which count on their own from here."""
         return self._counted.fork()
