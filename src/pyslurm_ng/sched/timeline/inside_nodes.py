@@ -18,29 +18,20 @@ from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.timeline.bookings import HiddenBooking
 from pyslurm_ng.sched.timeline.kept_places import KeptPlace
-from pyslurm_ng.sched.timeline.nearness import Nearness
-from pyslurm_ng.sched.timeline.node_timeline import Timeline
-from pyslurm_ng.sched.timeline.nodes_now import NodesNow
-from pyslurm_ng.sched.timeline.shapes import Hardware, Variant
+from pyslurm_ng.sched.timeline.pass_tables import PassTables
+from pyslurm_ng.sched.timeline.shapes import Variant
 
 
 class InsideNodes:
     """The cores and GPUs of one pass."""
 
-    def __init__(
-        self,
-        hardware: Hardware,
-        nearness: Nearness,
-        timeline: Timeline,
-        free: NodesNow,
-        now_us: int,
-    ) -> None:
-        self._hardware = hardware
-        self._nearness = nearness
-        self._timeline = timeline
-        self._bookings = timeline.bookings
-        self._free = free
-        self._now_us = now_us
+    def __init__(self, tables: PassTables) -> None:
+        self._hardware = tables.hardware
+        self._nearness = tables.nearness
+        self._timeline = tables.timeline
+        self._bookings = tables.timeline.bookings
+        self._free = tables.free
+        self._now_us = tables.now_us
 
     # What fits ----------------------------------------------------------------------------------
 

@@ -22,11 +22,8 @@ from pyslurm_ng.sched.cons_tres.topology import bits
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import Guest, may_share
-from pyslurm_ng.sched.timeline.company import Company
-from pyslurm_ng.sched.timeline.nearness import Nearness
-from pyslurm_ng.sched.timeline.node_timeline import Timeline
-from pyslurm_ng.sched.timeline.nodes_now import NodesNow
-from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Hardware, Shares
+from pyslurm_ng.sched.timeline.pass_tables import PassTables
+from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Shares
 
 _MOST_LOOKS = 10_000  # at a node for a start beyond now, in one pass
 
@@ -41,21 +38,13 @@ class _Host(NamedTuple):
 class Joins:
     """The search of one pass; who has found nobody to join now does not look again."""
 
-    def __init__(
-        self,
-        hardware: Hardware,
-        nearness: Nearness,
-        company: Company,
-        timeline: Timeline,
-        free: NodesNow,
-        now_us: int,
-    ) -> None:
-        self._hardware = hardware
-        self._nearness = nearness
-        self._company = company
-        self._timeline = timeline
-        self._free = free
-        self._now_us = now_us
+    def __init__(self, tables: PassTables) -> None:
+        self._hardware = tables.hardware
+        self._nearness = tables.nearness
+        self._company = tables.company
+        self._timeline = tables.timeline
+        self._free = tables.free
+        self._now_us = tables.now_us
         self._failed: set[int] = set()  # demands
         self._before: set[int] | None = None  # the trial
         self._budget = _MOST_LOOKS

@@ -32,6 +32,7 @@ from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
+from pyslurm_ng.sched.timeline.pass_tables import PassTables
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.shapes import Shares, Variant
 from pyslurm_ng.sched.timeline.uneven import Uneven
@@ -81,15 +82,10 @@ class NodePlan:
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
         self._licenses = LicenseTimeline(snapshot, wanted)
-        self._uneven = Uneven(
-            self.hardware, self._nearness, self._company, self._timeline, self._free
-        )
-        self._joins = Joins(
+        tables = PassTables(
             self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
         )
-        self._inside = InsideNodes(
-            self.hardware, self._nearness, self._timeline, self._free, self._now_us
-        )
+        self._uneven, self._joins, self._inside = Uneven(tables), Joins(tables), InsideNodes(tables)
         self._amounts = ExactAmounts(self.hardware, self._nearness, snapshot.weights)
         self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
 

@@ -27,11 +27,8 @@ from pyslurm_ng.sched.cons_tres.topology import choose_shares
 from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
-from pyslurm_ng.sched.timeline.company import Company
-from pyslurm_ng.sched.timeline.nearness import Nearness
-from pyslurm_ng.sched.timeline.node_timeline import Timeline
-from pyslurm_ng.sched.timeline.nodes_now import NodesNow
-from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware, Shares, Variant
+from pyslurm_ng.sched.timeline.pass_tables import PassTables
+from pyslurm_ng.sched.timeline.shapes import CPUS, Shares, Variant
 
 _MOST_NODES = 4096  # to try in an uneven placement
 _NO_MORE = 1 << 30
@@ -64,19 +61,12 @@ class Hopes(NamedTuple):
 class Uneven:
     """The search of one pass; what has failed once fails until the end of it."""
 
-    def __init__(
-        self,
-        hardware: Hardware,
-        nearness: Nearness,
-        company: Company,
-        timeline: Timeline,
-        free: NodesNow,
-    ) -> None:
-        self._hardware = hardware
-        self._nearness = nearness
-        self._company = company
-        self._timeline = timeline
-        self._free = free
+    def __init__(self, tables: PassTables) -> None:
+        self._hardware = tables.hardware
+        self._nearness = tables.nearness
+        self._company = tables.company
+        self._timeline = tables.timeline
+        self._free = tables.free
         self._blocked: set[int] = set()
         self._hopes: dict[int, Hopes] = {}  # by demand
         self._budget = _MOST_LOOKS
