@@ -60,29 +60,16 @@ class Walk(Giving):
 
     def run(self, queue: list[Entry]) -> None:
         """Look at all jobs of the queue, or of the next stretch of it."""
-        waits, expected, behind = self.plan.waits, self.plan.expected_start_us, self.room.behind
-        planner, reserve = self.planner, self.room.promises.append
-        place = planner.place
-        now_us, claimed = self.snapshot.now_us, self.snapshot.claims
-        gate, looks_at_all = self.gate, self._looks_at_all(queue)
+        self._lose_claims(queue)
+        planner, done, starts = self.planner, self._done, self.plan.starts
+        # Nothing but room decides: many jobs can be answered without a look at everything else.
+        takes_others = self.preempting is not None or self.sharing is not None
+        by_room = self._looks_at_all(queue) and not takes_others
         keeps = self.room.keeps(queue)
-        reserves_all = looks_at_all and keeps is None
-        done, hand_over, starts = self._done, self.hand_over, self.plan.starts
+        can_stretch = self.gate.is_open if isinstance(planner, Pools) else keeps is None
+        in_stretches = by_room and can_stretch
         shown = len(starts)
-        tested = 0
-        preempts = self.preempting is not None or self.sharing is not None
-        in_stretches = looks_at_all and not preempts
-        if isinstance(planner, Pools):
-            in_stretches = in_stretches and gate.is_open
-        else:
-            in_stretches = in_stretches and reserves_all
-        hopeless = self.room.hopeless
-        is_alike = looks_at_all and not preempts and not claimed
-        if claimed:
-            alive = {entry[1].job_id for entry in queue}
-            self.plan.lost_claims += [job_id for job_id in claimed if job_id not in alive]
-        wait: Wait | None
-        at = 0
+        at = tested = 0
         while True:
             while (
                 in_stretches
@@ -94,52 +81,63 @@ class Walk(Giving):
                 break
             _, job, demand = queue[at]
             at += 1
-            job_id = job.job_id
-            if job_id in done:
+            if job.job_id in done:
                 continue
-            # Room only shrinks in a pass: where one job has none, none has that asks for the same.
-            if (
-                is_alike
-                and (known := hopeless.get(id(demand))) is not None
-                and not job.array_pending
-                and not job.het_job_id
-                and gate.is_clear(job, demand)
-            ):
-                waits.setdefault(job_id, known)
+            if by_room and self._is_answered_at_once(job, demand, keeps_all=keeps is None):
                 tested += 1
                 continue
-            # Most jobs of a long queue are of the plainest sort: the planner finds room at once.
-            if (
-                reserves_all
-                and demand.is_plain
-                and job_id not in expected
-                and not job.array_pending
-                and not preempts
-                and not job.het_job_id
-                and (wait := behind.get(demand.partition.name)) is not None
-                and gate.is_clear(job, demand)
-            ):
-                start_us = place(demand, job_id)
-                if start_us > now_us:
-                    expected[job_id] = start_us
-                    reserve(job_id, demand, start_us)
-                    waits[job_id] = wait
-                    tested += 1
-                    continue
-            wait = self._consider(job, demand)
-            if hand_over is not None and len(starts) > shown:
+            self._settle(job, demand, self._consider(job, demand))
+            if self.hand_over is not None and len(starts) > shown:
                 shown = len(starts)
-                hand_over(self.plan)
-            if wait is None:
-                done.add(job_id)
-                waits.pop(job_id, None)
-                expected.pop(job_id, None)
-            else:
-                self._note_wait(job_id, demand, wait)
+                self.hand_over(self.plan)
         self.plan.tested += tested
         if self.room.promises:
             self.room.promises.settle()
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
+
+    def _lose_claims(self, queue: list[Entry]) -> None:
+        """Note whose claims nobody has a use for: they are in the queue no more."""
+        claimed = self.snapshot.claims
+        if claimed:
+            alive = {job.job_id for _, job, _ in queue}
+            self.plan.lost_claims += [job_id for job_id in claimed if job_id not in alive]
+
+    def _is_answered_at_once(self, job: Waiting, demand: Demand, *, keeps_all: bool) -> bool:
+        """Answer a job of the sort that most of a long queue are of; return whether it was one.
+
+        Args:
+            keeps_all: every job of the queue has room kept for it.
+        """
+        if job.array_pending or job.het_job_id:
+            return False
+        job_id, expected = job.job_id, self.plan.expected_start_us
+        # Room only shrinks in a pass: where one job has none, none has that asks for the same.
+        known = None if self.snapshot.claims else self.room.hopeless.get(id(demand))
+        is_plain = keeps_all and demand.is_plain
+        wait = self.room.behind.get(demand.partition.name) if is_plain else None
+        if (known is None and wait is None) or not self.gate.is_clear(job, demand):
+            return False
+        if known is not None:
+            self.plan.waits.setdefault(job_id, known)
+            return True
+        if wait is None or job_id in expected:
+            return False
+        start_us = self.planner.place(demand, job_id)
+        if start_us <= self.snapshot.now_us:
+            return False
+        expected[job_id] = start_us
+        self.room.promises.append(job_id, demand, start_us)
+        self.plan.waits[job_id] = wait
+        return True
+
+    def _settle(self, job: Waiting, demand: Demand, wait: Wait | None) -> None:
+        """Note that a job needs no further look, or why it waits."""
+        if wait is not None:
+            self._note_wait(job.job_id, demand, wait)
+            return
+        self._done.add(job.job_id)
+        self.plan.waits.pop(job.job_id, None)
+        self.plan.expected_start_us.pop(job.job_id, None)
 
     def _looks_at_all(self, queue: list[Entry]) -> bool:
         """Return whether room is looked for, if there is any, for each job of the queue."""
