@@ -86,7 +86,6 @@ class _Salloc:
         self._argv = argv
         self._command = command
         self._path = path
-        self._has_command = has_command
         self._conf = conf
         self._quiet = "quiet" in options.settings
         self._signals = Signals()

@@ -634,7 +634,7 @@ class Daemon:
                 self.log.error(f"{path}: cannot be taken up: {error}")
                 continue
             if "reported" in records:
-                self._remember_ended(path, records, credential, step_id)
+                self._remember_ended(records, credential, step_id)
                 continue
             self.core.adopt(credential, step_id, records["spec"].get("duty", 0))
             key = (job_id, step_id, attempt)
@@ -645,7 +645,7 @@ class Daemon:
                 self._step_ended(key, records)
 
     def _remember_ended(
-        self, path: str, records: Mapping[str, Any], credential: nm.JobCredential, step_id: int
+        self, records: Mapping[str, Any], credential: nm.JobCredential, step_id: int
     ) -> None:
         """Know that an attempt ran here, so that a late order does not start it again."""
         if step_id == STEP_BATCH and "end" in records:

@@ -29,18 +29,12 @@ REQ_KILL_INVALID_DEP = 1 << 14  # --kill-on-invalid-dep=yes
 REQ_KEEP_INVALID_DEP = 1 << 15  # --kill-on-invalid-dep=no
 REQ_OPEN_APPEND = 1 << 16
 REQ_OPEN_TRUNCATE = 1 << 17
-REQ_WAIT_ALL_NODES = 1 << 18
 REQ_GET_USER_ENV = 1 << 19
 REQ_GRES_DISABLE_BIND = 1 << 20
 REQ_GRES_ENFORCE_BIND = 1 << 21
 REQ_GRES_ONE_TASK_SHARING = 1 << 22
-REQ_NICE_SET = 1 << 23
-REQ_IMMEDIATE = 1 << 24
-REQ_INTERACTIVE = 1 << 25  # salloc or srun: no script
-REQ_EXPORT_NONE = 1 << 26
 REQ_NTASKS_SET = 1 << 27  # -n was given, so SLURM_NTASKS is shown
 REQ_MEM_SET = 1 << 28  # a memory option was given (0 then means all of the node)
-REQ_ALLOW_NO_NODES = 1 << 29
 REQ_NODES_SET = 1 << 30  # -N was given
 REQ_SIGNAL_BATCH = 1 << 31  # --signal=B:
 REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
@@ -154,15 +148,11 @@ class JobRequest(
     rlimits: Annotated[tuple[tuple[str, int, int], ...], Meta(max_length=32)] = ()
     acctg_freq: str = ""
     profile: str = ""
-    cpu_freq: str = ""
     container: str = ""
     burst_buffer: str = ""
     uid: int = NO_VAL  # --uid, root only
     gid: int = NO_VAL  # --gid
-    spank_env: Annotated[tuple[str, ...], Meta(max_length=4096)] = ()
-    # salloc and srun: where to tell the outcome; kill command signal for salloc.
     origin: str = ""  # sbatch, salloc, srun
-    kill_command_signal: int = 0
     wait_all_nodes: int = NO_VAL
     oom_kill_step: int = NO_VAL
     resv_ports: int = NO_VAL
@@ -274,9 +264,6 @@ NO_STEPS: dict[int, Step] = _NoSteps()  # a dict of its own would take 64 bytes 
 
 STEP_OVERLAP = 1
 STEP_EXACT = 2
-STEP_NO_KILL = 4
-STEP_KILL_ON_BAD_EXIT = 8
-STEP_PTY = 16
 STEP_MEM_ZERO = 32  # shares the job's memory
 
 

@@ -225,7 +225,7 @@ class _Pass:
         ask = Ask(least(need, job.request.licenses, partition), partition, limit_min)
         for _ in range(job.tasks_left):
             if quotas is not None:
-                over = quotas.may_start(job, ask, self.snapshot.now_us)
+                over = quotas.may_start(job, ask)
                 if over is not None:
                     return self._over(partition, over)
             missing = self._missing_license(job)
@@ -236,7 +236,7 @@ class _Pass:
                 return self._blocked(job, partition, need, rooms)
             if quotas is not None:
                 gets = given(_would_get(need, chosen), job.request.licenses, partition, limit_min)
-                over = quotas.may_start(job, gets, self.snapshot.now_us)
+                over = quotas.may_start(job, gets)
                 if over is not None:
                     self._unhide()
                     return self._over(partition, over)

@@ -58,8 +58,8 @@ def test_headroom_agrees_with_the_limits(
     for is_ann, held in running:
         quotas.is_clear(ANN, ask)  # what it keeps must follow what starts
         quotas.took(ANN if is_ann else bob, held)
-    closely = quotas.may_start_all([(ANN, ask)], START_US)
-    assert quotas.may_start(ANN, ask, START_US) == closely
+    closely = quotas.may_start_all([(ANN, ask)])
+    assert quotas.may_start(ANN, ask) == closely
     assert closely is None or not quotas.is_clear(ANN, ask)
 
 

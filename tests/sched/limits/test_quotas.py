@@ -88,7 +88,7 @@ def replace_qos(name: str) -> Partition:
 
 def reason_of(limits: Quotas, job: Waiting = ANN, wanted: Ask | None = None) -> Reason | None:
     """Return why a job may not start."""
-    wait = limits.may_start(job, wanted or ask(), START_US)
+    wait = limits.may_start(job, wanted or ask())
     assert wait is None or any(letter.isdigit() for letter in wait.text), wait
     return None if wait is None else wait.reason
 
@@ -324,8 +324,8 @@ def test_several_starts_at_once_are_judged_as_a_sum() -> None:
     """And nothing is counted by asking."""
     found = limits_of(parent=Limits(grp_tres={"cpu": 25}))
     for _ in range(2):
-        assert found.may_start_all([(ANN, ask()), (ANN, ask())], START_US) is None
-    wait = found.may_start_all([(ANN, ask())] * 3, START_US)
+        assert found.may_start_all([(ANN, ask()), (ANN, ask())]) is None
+    wait = found.may_start_all([(ANN, ask())] * 3)
     assert wait is not None
     assert wait.reason is Reason.AssocGrpCpuLimit
 
@@ -374,7 +374,7 @@ def test_no_limit_is_ever_exceeded(
         wanted = Ask({"cpu": cpus, "node": 1}, MAIN, 60)
         fits = sum(held["ann"] + held["bob"]) + cpus <= most
         fits = fits and sum(held[user]) + cpus <= own and len(held[user]) < count
-        assert (found.may_start(users[user], wanted, START_US) is None) is fits
+        assert (found.may_start(users[user], wanted) is None) is fits
         if fits:
             found.took(users[user], wanted)
             held[user].append(cpus)
@@ -387,8 +387,8 @@ def test_forked_limits_count_on_their_own() -> None:
     before = quotas.took(ANN, ask)
     fork = quotas.fork()
     fork.took(ANN, ask)
-    assert fork.may_start(ANN, ask, START_US) is not None
-    assert quotas.may_start(ANN, ask, START_US) is None
+    assert fork.may_start(ANN, ask) is not None
+    assert quotas.may_start(ANN, ask) is None
     quotas.left(before)
     (counter,) = [key for key, used in fork.used().items() if used.jobs == 2 and key[0] == "assoc"][
         :1

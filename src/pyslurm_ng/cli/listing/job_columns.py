@@ -156,7 +156,7 @@ def _start(context: Context, *columns: "Cells") -> "Cells":
     ]
 
 
-def end_of(state: int, start_us: int, end_us: int, limit_min: int, suspended_us: int) -> int:
+def end_of(start_us: int, end_us: int, limit_min: int, suspended_us: int) -> int:
     """Return when a job ended or its limit will end it; 0 for never or unknown."""
     if end_us:  # of a running job too, when it has been preempted
         return end_us
@@ -168,7 +168,7 @@ def end_of(state: int, start_us: int, end_us: int, limit_min: int, suspended_us:
 def _end(context: Context, *columns: "Cells") -> "Cells":
     text = context.dates.text
     return [
-        text(end_of(state, start if state else planned, *rest))
+        text(end_of(start if state else planned, *rest))
         for state, start, planned, *rest in zip(*columns, strict=False)
     ]
 

@@ -170,7 +170,7 @@ def _end(
     state: int, start_us: int, planned_us: int, end_us: int, minutes: int, pause_us: int
 ) -> str:
     from_us = start_us if state else planned_us
-    return _seconds_text(end_of(state, from_us, end_us, minutes, pause_us))
+    return _seconds_text(end_of(from_us, end_us, minutes, pause_us))
 
 
 def _shared(oversubscribe: str, exclusive: str) -> "list[str]":

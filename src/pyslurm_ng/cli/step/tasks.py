@@ -50,7 +50,6 @@ class StepTasks:
         self.node_of = {task: node for node, tasks in enumerate(of_node) for task in tasks}
         self.state = dict.fromkeys(sorted(self.node_of), STARTING)
         self.worst_status = 0
-        self.worst_flags = 0
         self.code = 0
         self.exited_count = 0
         self._unsaid: dict[tuple[int, int, int], list[int]] = {}
@@ -81,7 +80,6 @@ class StepTasks:
         if code > self.code:
             self.code = code
             self.worst_status = status
-            self.worst_flags = flags
         self._unsaid.setdefault((self.node_of[task], status, flags), []).append(task)
         return True
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
+from msgspec.msgpack import Decoder
 
-from pyslurm_ng.base.codec import CodecError, decode
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
@@ -30,6 +30,7 @@ from pyslurm_ng.wire.node_messages import (
 )
 
 _LONGEST_HEARTBEAT_S = 30
+_facts_decoder = Decoder(NodeFacts)
 
 
 class Log(Protocol):
@@ -83,8 +84,8 @@ class NodeService:
         writer, now_us = self._writer, self._clock.now_us()
         cluster = writer.cluster
         try:
-            facts = decode(message.facts, NodeFacts)
-        except CodecError as error:
+            facts = _facts_decoder.decode(message.facts)
+        except DecodeError as error:
             self._log.error(f"registration of {name} refused: {error}")
             answer(ErrorReply(Errno.SLURM_PROTOCOL_VERSION_ERROR, f"RegisterNode: {error}"))
             return

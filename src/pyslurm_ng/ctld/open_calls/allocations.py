@@ -64,7 +64,7 @@ class Allocations:
 
     def handle(self, call: OpenCall, caller: Caller) -> None:
         """Accept or refuse; then stay."""
-        self._decide(call, caller, _Answer(self, call, caller))
+        self._decide(call, caller, _Answer(self, call))
 
     def notify(self, job_id: int, text: str) -> bool:
         """Show a line to whoever waits for the job; return whether there is somebody."""
@@ -197,7 +197,7 @@ class _Session:
 class _Answer:
     """Turns the writer's answer into the first of several."""
 
-    def __init__(self, allocations: Allocations, call: OpenCall, caller: Caller) -> None:
+    def __init__(self, allocations: Allocations, call: OpenCall) -> None:
         self._allocations = allocations
         self._call = call
 

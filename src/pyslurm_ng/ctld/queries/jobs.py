@@ -329,7 +329,7 @@ def show_steps(
         found = [(cluster.jobs[job_id], -1) for job_id in cluster.active]
     tracked = conf.tracked_tres()
     records = [
-        elements_of_step(cluster, job, step, tracked, now_us)
+        elements_of_step(cluster, job, step, tracked)
         for job, wanted in found
         if test(job) and audience.sees_job(job) and not job.flags & JobFlag.COMPLETING
         for step in _steps_in_order(job)
@@ -349,9 +349,7 @@ def _steps_in_order(job: Job) -> list[Step]:
     return sorted(job.steps.values(), key=lambda step: (step.step_id < STEP_BATCH, step.step_id))
 
 
-def elements_of_step(
-    cluster: Cluster, job: Job, step: Step, tracked: tuple[str, ...], now_us: int
-) -> bytes:
+def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str, ...]) -> bytes:
     """Return one packed step record."""
     is_own = step.step_id < STEP_BATCH
     held = amounts.allocated_tres(step.nodes, tracked, None) if is_own else {}

@@ -41,7 +41,7 @@ class Giving:
         self.planner = planner
         self.plan = outcome
         self.preempting: Preempting | None = None
-        self.gate = LimitGate(snapshot.limits, snapshot.now_us, stops=policy.stops_at_limits)
+        self.gate = LimitGate(snapshot.limits, stops=policy.stops_at_limits)
         self._limits: BackfillLimits | None = None
         if policy.limits_backfill:
             self._limits = BackfillLimits(policy, snapshot.now_us)

@@ -21,11 +21,10 @@ class LimitGate:
     `stopped` has the partitions that are closed behind a job over a limit: assoc_limit_stop.
     """
 
-    def __init__(self, limits: Limits | None, now_us: int, *, stops: bool) -> None:
+    def __init__(self, limits: Limits | None, *, stops: bool) -> None:
         self.stopped: dict[str, Wait] = {}
         self.is_open = limits is None
         self._limits = limits
-        self._now_us = now_us
         self._stops = stops
         self._asks: dict[int, Ask] = {}  # by identity of the demand
 
@@ -33,7 +32,7 @@ class LimitGate:
         """Return the limit that a job breaks wherever it starts; it keeps no room then."""
         if self._limits is None:
             return None
-        return self._limits.may_start(job, self._least(demand), self._now_us)
+        return self._limits.may_start(job, self._least(demand))
 
     def is_clear(self, job: Waiting, demand: Demand) -> bool:
         """Return whether it is plain that no limit keeps a job from a promise."""
@@ -49,14 +48,14 @@ class LimitGate:
         """Return the limit that a start on these nodes, with all they have, would break."""
         if self._limits is None:
             return None
-        return self._limits.may_start(job, given_ask(demand, nodes), self._now_us)
+        return self._limits.may_start(job, given_ask(demand, nodes))
 
     def over_together(self, placed: Iterable[het.Placed]) -> Wait | None:
         """Return the limit in the way of all components of a job together."""
         if self._limits is None:
             return None
         asked = [(item.part.job, given_ask(item.demand, item.nodes or ())) for item in placed]
-        return self._limits.may_start_all(asked, self._now_us)
+        return self._limits.may_start_all(asked)
 
     def took(self, job: Waiting, demand: Demand, nodes: tuple[NodeAlloc, ...]) -> None:
         """Count a start."""

@@ -65,13 +65,13 @@ class Ask:
 class Limits(Protocol):
     """What a pass asks before and tells after each start."""
 
-    def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
+    def may_start(self, job: Waiting, ask: Ask) -> Wait | None:
         """Return why a job may not start now, or None."""
 
     def is_clear(self, job: Waiting, ask: Ask) -> bool:
         """Return whether it is plain that a job may start and be promised room."""
 
-    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
+    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]]) -> Wait | None:
         """Return why some jobs may not all start at once now, or None."""
 
     def took(self, job: Owner, ask: Ask) -> object:

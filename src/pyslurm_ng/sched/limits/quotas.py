@@ -151,7 +151,7 @@ class Quotas:
         """Return what runs, by counter: `assoc` and id, or `qos`, name and maybe whose part."""
         return self._used
 
-    def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
+    def may_start(self, job: Waiting, ask: Ask) -> Wait | None:
         """Return the first limit in the way: of the QOS, then of associations upwards."""
         if self._room(job, ask).holds(ask):
             return None
@@ -204,7 +204,7 @@ class Quotas:
             answers[key] = next(self._in_the_way(standing, ask), None)
         return answers[key]
 
-    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
+    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]]) -> Wait | None:
         """Return the first limit in the way of several starts at once; nothing is counted."""
         used, own = self._used, self._own
         self._used, self._own = dict(used), set()

@@ -39,12 +39,12 @@ class Standing:
         self._qos = qos
         self._inner = inner
 
-    def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
+    def may_start(self, job: Waiting, ask: Ask) -> Wait | None:
         """Return why a job may not start now, or None."""
         lost = self._lost(job)
         if lost is not None or self._inner is None:
             return lost
-        return self._inner.may_start(job, ask, now_us)
+        return self._inner.may_start(job, ask)
 
     def is_clear(self, job: Waiting, ask: Ask) -> bool:
         """Return whether it is plain that a job may start and be promised room."""
@@ -69,13 +69,13 @@ class Standing:
             return Wait(Reason.QOSUsageThreshold, text)
         return None
 
-    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
+    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]]) -> Wait | None:
         """Return why some jobs may not all start at once now, or None."""
         for job, ask in asked:
-            wait = self.may_start(job, ask, now_us)
+            wait = self.may_start(job, ask)
             if wait is not None:
                 return wait
-        return self._inner.may_start_all(asked, now_us) if self._inner is not None else None
+        return self._inner.may_start_all(asked) if self._inner is not None else None
 
     def took(self, job: Owner, ask: Ask) -> None:
         """Count a start."""

@@ -183,13 +183,13 @@ class _Prober:
         quotas = self._snapshot.limits
         if quotas is None:
             return None
-        return quotas.may_start(job, least_ask(demand), self._snapshot.now_us)
+        return quotas.may_start(job, least_ask(demand))
 
     def _look_for_job(self, own: list[Demand]) -> tuple[Demand, int, tuple[int, ...], Wait | None]:
         """Return where and when the job itself starts, on which nodes, or what limits it."""
         job, walk = self._job, self._walk
         if job.het_job_id:
-            return self._look_for_components(own)
+            return self._look_for_components()
         limit = self._limit(job, own[0])
         if limit is not None:
             return own[0], NO_END_US, (), limit
@@ -221,9 +221,8 @@ class _Prober:
             self._is_vacated = True
         return demand, start_us, nodes, None
 
-    def _look_for_components(
-        self, own: list[Demand]
-    ) -> tuple[Demand, int, tuple[int, ...], Wait | None]:
+    def _look_for_components(self) -> tuple[Demand, int, tuple[int, ...], Wait | None]:
+        """Return where and when all components start together, or what limits one of them."""
         job, walk = self._job, self._walk
         parts = walk.parts[job.het_job_id]
         mine = next(part for part in parts if part.job.job_id == job.job_id)

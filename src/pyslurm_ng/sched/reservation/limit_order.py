@@ -115,12 +115,12 @@ class LimitOrder:
             of_job = list(group)
             job, ask, count = of_job[0].job, of_job[-1].ask, 0
             for one in of_job:
-                if not one.is_refused and limits.may_start(job, one.ask, 0) is None:
+                if not one.is_refused and limits.may_start(job, one.ask) is None:
                     limits.took(job, one.ask)
                     count += 1
             most = self._most.get(job.job_id, job.tasks_left if job.array_pending else 1)
             if of_job[-1].is_refused:
-                while count < most and limits.may_start(job, ask, 0) is None:
+                while count < most and limits.may_start(job, ask) is None:
                     limits.took(job, ask)
                     count += 1
                     is_any_new = True
@@ -143,13 +143,13 @@ class _Behind:
         while self._claims and self._claims[0].rank < self._order.rank(job):
             claim = self._claims.popleft()
             for _ in range(claim.count):
-                if self._counted.may_start(claim.job, claim.ask, 0) is None:
+                if self._counted.may_start(claim.job, claim.ask) is None:
                     self._counted.took(claim.job, claim.ask)
         return self._counted
 
-    def may_start(self, job: Waiting, ask: Ask, now_us: int) -> Wait | None:
+    def may_start(self, job: Waiting, ask: Ask) -> Wait | None:
         """Return why a job may not start now, or None."""
-        wait = self._seen_by(job).may_start(job, ask, now_us)
+        wait = self._seen_by(job).may_start(job, ask)
         if wait is not None:
             self._order.note(job, ask, is_refused=True)
         return wait
@@ -160,9 +160,9 @@ class _Behind:
             return False  # it may be asked of jobs whose turn is not yet
         return self._counted.is_clear(job, ask)
 
-    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]], now_us: int) -> Wait | None:
+    def may_start_all(self, asked: Sequence[tuple[Waiting, Ask]]) -> Wait | None:
         """Return why some jobs may not all start at once now, or None."""
-        wait = self._seen_by(asked[0][0]).may_start_all(asked, now_us)
+        wait = self._seen_by(asked[0][0]).may_start_all(asked)
         if wait is not None:
             self._order.note(*asked[0], is_refused=True)
         return wait
