@@ -264,6 +264,9 @@ NO_STEPS: dict[int, Step] = _NoSteps()  # a dict of its own would take 64 bytes 
 
 STEP_OVERLAP = 1
 STEP_EXACT = 2
+STEP_NO_KILL = 4
+STEP_KILL_ON_BAD_EXIT = 8
+STEP_PTY = 16
 STEP_MEM_ZERO = 32  # shares the job's memory
 
 
