@@ -251,7 +251,7 @@ def _is_limited_for_good(snapshot: Snapshot, job: Waiting, found: Probe) -> bool
         return False
     components = [(part.job, least_ask(part.demands[0])) for part in found.parts]
     asked = components or [(job, least_ask(found.demand))]
-    return snapshot.limits.unused().may_start_all(asked, snapshot.now_us) is not None
+    return snapshot.limits.unused().may_start_all(asked) is not None
 
 
 def _ahead(found: Probe) -> int:
