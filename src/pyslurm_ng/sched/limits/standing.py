@@ -88,13 +88,7 @@ class Standing:
 
     def fork(self) -> Standing:
         """Return the same limits, which count on their own from here."""
-        return self._around(self._inner.fork() if self._inner is not None else None)
-
-    def unused(self) -> Standing:
-        """Return the same limits with nobody below them, and nothing used up so far."""
-        return self._around(self._inner.unused() if self._inner is not None else None)
-
-    def _around(self, inner: Limits | None) -> Standing:
+        inner = self._inner.fork() if self._inner is not None else None
         return Standing(self._assoc_ids, self._qos, inner, self._thresholds, self._fairshare)
 
     def unused(self) -> Standing:

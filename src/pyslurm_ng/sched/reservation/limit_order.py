@@ -186,7 +186,3 @@ class _Behind:
     def fork(self) -> Limits:
         """Return the same limits, which count on their own from here."""
         return self._counted.fork()
-
-    def unused(self) -> Limits:
-        """Return the same limits with nobody below them, and nothing used up so far."""
-        return self._counted.unused()
