@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.hostlist import expand, fold
 from tests.daemons.live import LiveCluster
 
 pytestmark = pytest.mark.daemons
@@ -16,6 +17,9 @@ echo "size $SLURM_HET_SIZE ids $SLURM_JOB_ID_HET_GROUP_0 $SLURM_JOB_ID_HET_GROUP
 echo "tasks $SLURM_NTASKS_HET_GROUP_0 $SLURM_NTASKS_HET_GROUP_1"
 srun --het-group=1 bash -c 'echo "one: $SLURM_JOB_ID rank $SLURM_PROCID of $SLURM_NTASKS"'
 srun -l --het-group=0,1 bash -c 'echo "both: $SLURM_JOB_ID rank $SLURM_PROCID of $SLURM_NTASKS"'
+srun --het-group=0,1 bash -c 'echo "node $SLURM_PROCID\
+ $SLURM_NODEID/$SLURM_NNODES/$SLURM_STEP_NUM_NODES\
+ $SLURM_STEP_TASKS_PER_NODE $SLURM_JOB_CPUS_PER_NODE $SLURM_STEP_NODELIST"'
 srun --het-group=2 true || echo refused
 """
 
@@ -32,13 +36,19 @@ def test_script_of_two_components(live_cluster: LiveCluster) -> None:
     assert f"size 2 ids {leader} {other}" in lines
     assert "tasks 1 2" in lines
     assert sorted(line for line in lines if line.startswith("one:")) == [
-        f"one: {other} rank 0 of 2",
-        f"one: {other} rank 1 of 2",
+        f"one: {leader} rank 0 of 2",
+        f"one: {leader} rank 1 of 2",
     ]
     assert sorted(line for line in lines if "both:" in line) == [
         f"0: both: {leader} rank 0 of 3",
-        f"1: both: {other} rank 1 of 3",
-        f"2: both: {other} rank 2 of 3",
+        f"1: both: {leader} rank 1 of 3",
+        f"2: both: {leader} rank 2 of 3",
+    ]
+    shown = live_cluster.out("squeue", "-h", "-t", "all", "-o", "%i %N", "-j", str(leader))
+    nodes = dict(line.split() for line in shown.splitlines())
+    first, second = (expand(nodes[f"{leader}+{offset}"]) for offset in (0, 1))
+    assert sorted(line for line in lines if line.startswith("node ")) == [
+        f"node {rank} {rank}/3/3 1(x3) 1(x3) {fold([*first, *second])}" for rank in range(3)
     ]
     assert "refused" in lines
     assert any("maximum value of 1" in line for line in lines)

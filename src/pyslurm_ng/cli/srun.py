@@ -10,6 +10,7 @@ from pyslurm_ng.cli.step.routes import Routes
 from pyslurm_ng.cli.step.signals import Signals
 from pyslurm_ng.cli.step.streams import Sink, StepIo
 from pyslurm_ng.cli.step.terminal import RawTerminal
+from pyslurm_ng.cli.step.whole_step import of_component
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.binding_options import without_found_masks
 from pyslurm_ng.cli.submit.options import Options
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.step.client import StepClient
     from pyslurm_ng.cli.step.het_steps import Component, Meeting
+    from pyslurm_ng.cli.step.whole_step import WholeStep
     from pyslurm_ng.cli.submit.allocation import Allocation
     from pyslurm_ng.wire.client import Client
 
@@ -230,7 +232,7 @@ class _Srun:
         self._allocation: Allocation | None = None
         self._status = 0
         self.meeting: Meeting | None = None  # of the components of one srun
-        self._ranks = (0, 0)  # the first, and how many in all if others have some
+        self._whole: WholeStep | None = None  # where others have a part of it
 
     def _info(self, text: str) -> None:
         if not self._quiet:
@@ -306,16 +308,17 @@ class _Srun:
         name = f"StepId={granted['job_id']}.{granted['step_id']}"
         tasks = StepTasks(name, granted["nodes"], granted["tasks"])
         if self.meeting is not None:
-            self._ranks = self.meeting.ranks(tasks.count)
-            if self._ranks[0] < 0:
+            self._whole = self.meeting.whole(of_component(granted, os.environ))
+            if self._whole is None:
                 self._never_launched(granted, list(range(len(granted["nodes"]))))
                 raise Failed
-            tasks.first_rank = self._ranks[0]
+            tasks.first_rank = self._whole.first_rank
         programs = self._programs(granted, tasks.count)
         sent = self._send_program(granted)
         streams = StepIo(Sink(1), Sink(2))
         try:
-            std = Routes(options, granted, tasks.count, self._ranks).open(streams)
+            ranks = (self._whole.first_rank, self._whole.tasks) if self._whole else (0, 0)
+            std = Routes(options, granted, tasks.count, ranks).open(streams)
         except OSError as problem:
             say(f"srun: error: Could not open {problem.filename}: {problem.strerror}")
             self._never_launched(granted, list(range(len(granted["nodes"]))))
@@ -430,8 +433,8 @@ class _Srun:
         if self._options.verbose:
             self._say_launching(granted, client)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
-        if self._ranks[1]:
-            fields["first_rank"], fields["all_ranks"] = self._ranks
+        if self._whole is not None:
+            fields |= self._whole.launch_fields()
         limit_s = float(self._options.settings.get("msg-timeout") or 60)
         failed = Launch(self._conf, granted, fields, limit_s).run(client.port, client.key)
         if not failed:

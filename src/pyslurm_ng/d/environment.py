@@ -24,7 +24,7 @@ from pyslurm_ng.model.job import (
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
 from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution
-from pyslurm_ng.wire.node_messages import JobCredential
+from pyslurm_ng.wire.node_messages import JobCredential, LaunchStep
 
 _NICEST = 19
 _LAUNCHERS = {
@@ -400,6 +400,9 @@ def step_environment(
     step_id = str(credential.step_id)
     variables = dict(sent)
     variables |= job_variables(credential, place)
+    if credential.het_job_id:
+        # Components are told by their groups; for tasks the job has one id, that of the first.
+        variables |= dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), str(credential.het_job_id))
     if credential.step_ports:
         variables["SLURM_STEP_RESV_PORTS"] = fold_numbers(credential.step_ports)
     variables["SLURM_JOB_NAME"] = sent.get("SLURM_JOB_NAME", variables["SLURM_JOB_NAME"])
@@ -460,13 +463,30 @@ def _step_tres(credential: JobCredential) -> dict[str, str]:
     return variables
 
 
-def het_step_variables(task_ids: Sequence[int], first: int, count: int) -> dict[str, str]:
-    """Return what a step says that is one of several components' with common ranks."""
+def het_step_variables(
+    task_ids: Sequence[int], node_index: int, request: LaunchStep
+) -> dict[str, str]:
+    """Return what a step says that is one of several components' with common ranks and nodes.
+
+    Nodes are in the order of components, so that SLURM_NODEID is a place among them.
+    """
+    tasks, nodes = str(request.all_ranks), str(request.all_node_count)
+    per_node = request.all_tasks_per_node
     return {
-        "SLURM_NTASKS": str(count),
-        "SLURM_NPROCS": str(count),
-        "SLURM_STEP_NUM_TASKS": str(count),
-        "SLURM_GTIDS": _list(first + task_id for task_id in task_ids),
+        "SLURM_NTASKS": tasks,
+        "SLURM_NPROCS": tasks,
+        "SLURM_STEP_NUM_TASKS": tasks,
+        "SLURM_GTIDS": _list(request.first_rank + task_id for task_id in task_ids),
+        "SLURM_NODEID": str(request.first_node + node_index),
+        "SLURM_NNODES": nodes,
+        "SLURM_STEP_NUM_NODES": nodes,
+        "SLURM_NODELIST": request.all_job_nodes,
+        "SLURM_STEP_NODELIST": request.all_nodes,
+        "SLURM_TASKS_PER_NODE": per_node,
+        "SLURM_STEP_TASKS_PER_NODE": per_node,
+        "SLURM_JOB_NUM_NODES": str(request.all_job_node_count),
+        "SLURM_JOB_NODELIST": request.all_job_nodes,
+        "SLURM_JOB_CPUS_PER_NODE": request.all_cpus_per_node,
     }
 
 

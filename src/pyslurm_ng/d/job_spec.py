@@ -386,8 +386,7 @@ def step_spec(
     sent = environment.parse_environment(request.environment)
     variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
     if request.all_ranks:
-        first, count = request.first_rank, request.all_ranks
-        variables |= environment.het_step_variables(task_ids, first, count)
+        variables |= environment.het_step_variables(task_ids, node_index, request)
     total = sum(len(tasks) for tasks in credential.step_tasks)
     try:
         bound = task_binding.bind_step(

@@ -36,6 +36,7 @@ ORDER_BYTES = 16 << 20
 CREDENTIAL_LIFE_US = 120_000_000
 
 _Text = Annotated[str, Meta(max_length=4096)]
+_List = Annotated[str, Meta(max_length=1 << 20)]
 _Blob = Annotated[bytes, Meta(max_length=ORDER_BYTES)]
 _Key = Annotated[bytes, Meta(min_length=16, max_length=64)]
 _Argv = Annotated[list[Annotated[str, Meta(max_length=1 << 20)]], Meta(max_length=65536)]
@@ -459,6 +460,14 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tasks_per_socket: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # at most; 0: any number
     threads_per_core: Annotated[int, Meta(ge=0, le=1 << 16)] = 0  # that tasks use; 0: all
     program: _Text = ""  # in place of the first word of argv; %N stands for the node's name
+    # Of several components' steps together, as their tasks' variables have it.
+    first_node: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
+    all_nodes: _List = ""
+    all_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
+    all_tasks_per_node: _List = ""
+    all_job_nodes: _List = ""
+    all_job_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
+    all_cpus_per_node: _List = ""
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")

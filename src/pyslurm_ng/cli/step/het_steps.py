@@ -1,19 +1,20 @@
 """srun over components: `--het-group=0,2`, and programs with `:` between them.
 
-Each component is a step of its own, run by a process of its own. They create their steps, tell how
-many tasks those have, and launch when all are known: ranks go on from one component to the next.
+Each component is a step of its own, run by a process of its own. They create their steps, tell what
+those have, and launch when all are known: ranks and nodes go on from one component to the next.
 """
 
 import os
 
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.step.whole_step import WholeStep, wholes
 from pyslurm_ng.cli.submit.het_options import PASSED_ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     Pairs: TypeAlias = list[tuple[str, str | None]]
 
@@ -163,26 +164,57 @@ def become(group: int) -> None:
 
 
 class Meeting:
-    """One component's end of the talk about how many tasks there are in all."""
+    """One component's end of the talk about what all of them have together."""
 
     def __init__(self, told: int, asked: int) -> None:
         self._told = told
         self._asked = asked
 
-    def ranks(self, count: int) -> "tuple[int, int]":
-        """Say how many tasks this step has; return its first rank and how many there are in all.
+    def whole(self, own: WholeStep) -> "WholeStep | None":
+        """Say what this component's step has; return what all have, and where it stands in it.
 
-        (-1, 0) when another component could not go on.
+        None when another component could not go on.
         """
-        os.write(self._told, count.to_bytes(_FIELD_BYTES, "little"))
-        answer = b""
-        while len(answer) < 2 * _FIELD_BYTES:
-            more = os.read(self._asked, 2 * _FIELD_BYTES - len(answer))
-            if not more:
-                return -1, 0
-            answer += more
-        first = int.from_bytes(answer[:_FIELD_BYTES], "little")
-        return first, int.from_bytes(answer[_FIELD_BYTES:], "little")
+        self.tell(own)
+        return self.hear()
+
+    def tell(self, own: WholeStep) -> None:
+        """Say what this component's step has."""
+        _send(self._told, own.fields())
+
+    def hear(self) -> "WholeStep | None":
+        """Return what all have, once they have said so."""
+        found = _receive(self._asked)
+        return WholeStep(**found) if found else None
+
+
+def _send(descriptor: int, fields: "dict[str, Any]") -> None:
+    from msgpack import packb
+
+    body = packb(fields)
+    left = memoryview(len(body).to_bytes(_FIELD_BYTES, "little") + body)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _receive(descriptor: int) -> "dict[str, Any]":
+    """Return what somebody sends; nothing of one who goes without a word."""
+    from msgpack import unpackb
+
+    size = int.from_bytes(_read(descriptor, _FIELD_BYTES), "little")
+    body = _read(descriptor, size)
+    found: dict[str, Any] = unpackb(body) if size and len(body) == size else {}
+    return found
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        more = os.read(descriptor, size - len(found))
+        if not more:
+            break
+        found += more
+    return found
 
 
 def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]") -> int:
@@ -233,23 +265,21 @@ def _run_child(
 
 
 def _arrange(reads: "list[int]", writes: "list[int]") -> None:
-    """Tell each component where its ranks begin, once all have their step."""
-    counts = []
+    """Tell each component what all have and where its part begins, once all have their step."""
+    parts = []
     for descriptor in reads:
-        text = os.read(descriptor, _FIELD_BYTES)
-        counts.append(int.from_bytes(text, "little") if len(text) == _FIELD_BYTES else -1)
+        found = _receive(descriptor)
         os.close(descriptor)
-    total = sum(counts)
-    first = 0
-    for descriptor, count in zip(writes, counts, strict=True):
-        if min(counts) >= 0:
+        parts.append(WholeStep(**found) if found else None)
+    present = [part for part in parts if part is not None]
+    answers = wholes(present) if len(present) == len(parts) else []
+    for place, descriptor in enumerate(writes):
+        if answers:
             try:
-                text = first.to_bytes(_FIELD_BYTES, "little")
-                os.write(descriptor, text + total.to_bytes(_FIELD_BYTES, "little"))
+                _send(descriptor, answers[place].fields())
             except BrokenPipeError:
                 pass  # it has been interrupted; its exit code says so
         os.close(descriptor)
-        first += count
 
 
 def _forward_signals(children: "list[int]") -> None:

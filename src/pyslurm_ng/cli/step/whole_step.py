@@ -1,0 +1,110 @@
+"""What the steps of several components are together, as the variables of their tasks tell it."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+
+class WholeStep:
+    """One component's step, or those of all in the order of components.
+
+    nodes, tasks_per_node: of the step. job_nodes, cpus_per_node: of the allocations, as
+        SLURM_JOB_NODELIST and SLURM_JOB_CPUS_PER_NODE have them.
+    first_rank, first_node: where the component begins among all.
+    """
+
+    __slots__ = (
+        "cpus_per_node",
+        "first_node",
+        "first_rank",
+        "job_nodes",
+        "nodes",
+        "tasks_per_node",
+    )
+
+    def __init__(
+        self,
+        nodes: "list[str]",
+        tasks_per_node: "list[int]",
+        job_nodes: str = "",
+        cpus_per_node: str = "",
+        first_rank: int = 0,
+        first_node: int = 0,
+    ) -> None:
+        self.nodes = nodes
+        self.tasks_per_node = tasks_per_node
+        self.job_nodes = job_nodes
+        self.cpus_per_node = cpus_per_node
+        self.first_rank = first_rank
+        self.first_node = first_node
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return sum(self.tasks_per_node)
+
+    def fields(self) -> "dict[str, Any]":
+        """Return what a copy is made of."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def launch_fields(self) -> "dict[str, Any]":
+        """Return what a LaunchStep says of it."""
+        from pyslurm_ng.base.hostlist import expand, fold
+        from pyslurm_ng.sched.cons_tres.layout import counts_text
+
+        job_nodes = expand(self.job_nodes)
+        return {
+            "first_rank": self.first_rank,
+            "all_ranks": self.tasks,
+            "first_node": self.first_node,
+            "all_nodes": fold(self.nodes),
+            "all_node_count": len(self.nodes),
+            "all_tasks_per_node": counts_text(self.tasks_per_node),
+            "all_job_nodes": fold(job_nodes),
+            "all_job_node_count": len(job_nodes),
+            "all_cpus_per_node": counts_text(_counts(self.cpus_per_node)),
+        }
+
+
+def of_component(granted: "Mapping[str, Any]", environment: "Mapping[str, str]") -> WholeStep:
+    """Return what one component has: its step that was granted, in its allocation."""
+    return WholeStep(
+        list(granted["nodes"]),
+        [len(tasks) for tasks in granted["tasks"]],
+        environment.get("SLURM_JOB_NODELIST", ""),
+        environment.get("SLURM_JOB_CPUS_PER_NODE", ""),
+    )
+
+
+def wholes(parts: "list[WholeStep]") -> "list[WholeStep]":
+    """Return for each component what all have together, and where it begins."""
+    found = []
+    first_rank = first_node = 0
+    for part in parts:
+        found.append(
+            WholeStep(
+                [node for one in parts for node in one.nodes],
+                [count for one in parts for count in one.tasks_per_node],
+                _joined(one.job_nodes for one in parts),
+                _joined(one.cpus_per_node for one in parts),
+                first_rank,
+                first_node,
+            )
+        )
+        first_rank += part.tasks
+        first_node += len(part.nodes)
+    return found
+
+
+def _joined(texts: "Iterable[str]") -> str:
+    return ",".join(filter(None, texts))
+
+
+def _counts(text: str) -> "list[int]":
+    """Return the counts of `2(x3),1`."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        count, _, times = part.partition("(x")
+        found += [int(count)] * int(times.removesuffix(")") or 1)
+    return found
