@@ -7,7 +7,7 @@ from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.signals import Signals
 from pyslurm_ng.cli.submit import option_values as ov, submission
-from pyslurm_ng.cli.submit.allocation import TIMEOUT, Allocation, Revoked
+from pyslurm_ng.cli.submit.allocation import TIMEOUT, Allocation, NotAtOnce, Revoked
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.wire.client import SlurmError
@@ -118,6 +118,10 @@ class _Salloc:
         is_kept = "no-shell" in options.settings
         try:
             allocation.ask(is_kept=is_kept)
+        except NotAtOnce as problem:
+            submission.refusal("salloc", problem, "Unable to allocate resources")
+            say(f"salloc: Job allocation {allocation.job_id} has been revoked.")
+            return 1
         except SlurmError as problem:
             return submission.refusal("salloc", problem, _LEAD)
         except Revoked:

@@ -31,7 +31,6 @@ CONF_KEYS = (
     "KillOnBadExit", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog", "SlurmdPidFile",
     *submission.CONF_KEYS,
 )  # fmt: skip
-_NODES_BUSY = 2016
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 _NODE_FAIL = 7
 
@@ -254,7 +253,7 @@ class _Srun:
 
     def alone(self) -> int:
         """Get an allocation, run one step in it, give it back."""
-        from pyslurm_ng.cli.submit.allocation import Allocation, Revoked
+        from pyslurm_ng.cli.submit.allocation import Allocation, NotAtOnce, Revoked
 
         options, request = self._options, self._options.request
         submission.describe_origin(options, self._argv)
@@ -267,7 +266,7 @@ class _Srun:
             allocation.ask()
         except SlurmError as problem:
             submission.refusal("srun", problem, "Unable to allocate resources")
-            is_busy = problem.code == _NODES_BUSY
+            is_busy = isinstance(problem, NotAtOnce)
             raise Failed(_set_code("SLURM_EXIT_IMMEDIATE" if is_busy else _EXIT_ERROR)) from None
         except Revoked:
             raise Failed from None

@@ -2,6 +2,7 @@
 
 import os
 import select
+from errno import ETIMEDOUT
 from time import monotonic
 
 from pyslurm_ng.cli.command import say
@@ -29,6 +30,22 @@ _OF_THE_WHOLE = frozenset(
 """Variables without a copy for each component."""
 _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
+
+
+NOT_TOP_PRIORITY, NOT_CONFIGURED, DEPENDS = 2013, 2015, 2038
+_LIMITED = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
+_WHY = {
+    "Priority": NOT_TOP_PRIORITY,
+    **dict.fromkeys(
+        "Dependency DependencyNeverSatisfied BeginTime JobHeldUser JobHeldAdmin".split(), DEPENDS
+    ),
+    **dict.fromkeys((*_LIMITED, "PartitionDown", "PartitionInactive"), NOT_CONFIGURED),
+}
+"""The error by which --immediate fails, by the reason why the job waits; the others are busy."""
+
+
+class NotAtOnce(SlurmError):
+    """The job has not started in the time that --immediate gives it."""
 
 
 class Revoked(Exception):
@@ -63,6 +80,10 @@ class Allocation:
         self._sequence = 0
         self._was_queued = False
         self._is_quiet = "quiet" in options.settings
+        # How long the job has to start: 1 for at once, 0 for ever.
+        self._immediate_s = 0
+        if "immediate" in options.settings:
+            self._immediate_s = ov.number("immediate", options.settings["immediate"] or "1", 0)
 
     def _info(self, text: str) -> None:
         if not self._is_quiet:
@@ -90,9 +111,10 @@ class Allocation:
         if self._further:
             self._fields["components"] = [component.request for component in self._further]
         self._sequence = self._client.begin("AllocateJob", self._fields)
-        wait_s = self._immediate_s()
+        wait_s = self._immediate_s
         give_up = monotonic() + wait_s if wait_s else float("inf")
-        say_at = monotonic() + _SAY_QUEUED_AFTER_S
+        # Who is to start at once is not told that it waits.
+        say_at = float("inf") if wait_s == 1 else monotonic() + _SAY_QUEUED_AFTER_S
         while not self.granted:
             now = monotonic()
             until = min(give_up, say_at if not self._was_queued else float("inf"))
@@ -102,8 +124,9 @@ class Allocation:
             if self.granted:
                 break
             if monotonic() >= give_up and self.job_id:
+                code, text = self._why_not(wait_s)
                 self.give_back(0)
-                raise SlurmError(NODES_BUSY, "Requested nodes are busy")
+                raise NotAtOnce(code, text)
             if monotonic() >= say_at and self.job_id and not self._was_queued:
                 self._was_queued = True
                 if self._command == "salloc":
@@ -112,10 +135,23 @@ class Allocation:
         if self._was_queued:
             self._info(f"job {self.job_id} has been allocated resources")
 
-    def _immediate_s(self) -> float:
-        if "immediate" not in self._options.settings:
-            return 0.0
-        return float(ov.number("immediate", self._options.settings["immediate"] or "1", 0) or 1)
+    def _why_not(self, waited_s: int) -> "tuple[int, str]":
+        """Return why the job has not started in the time it had, as Slurm says it."""
+        from pyslurm_ng.base.error_texts import error_text
+        from pyslurm_ng.cli.command import Table
+
+        if waited_s > 1 and self._command == "salloc":
+            return NODES_BUSY, os.strerror(ETIMEDOUT)
+        code = NODES_BUSY
+        if waited_s == 1:
+            try:
+                asked = {"filter": {"jobs": [str(self.job_id)]}, "flags": 3}
+                reply = self._client.call("ShowJobs", asked)
+                rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+                code = _WHY.get(rows[0]["reason"], code) if rows else code
+            except SlurmError:
+                pass  # then it is not known better
+        return code, error_text(code)
 
     def _wait(self, timeout_s: float) -> None:
         """Take an answer or a signal; lost connections are made again."""
@@ -155,7 +191,7 @@ class Allocation:
     def take(self, reply: "dict[str, Any]", is_last: bool) -> None:
         """Note what an answer to our request says."""
         if "notes" in reply:
-            for note in reply["notes"]:
+            for note in reply["notes"] if self._immediate_s != 1 else ():
                 say(f"{self._command}: {note}")
             if not self.job_id and self._options.verbose:
                 self._info(f"JobId={reply['job_id']} returned by the controller")

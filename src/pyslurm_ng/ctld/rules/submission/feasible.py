@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import REQ_OVERCOMMIT, JobRequest
 from pyslurm_ng.model.node import Node, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING
@@ -135,16 +135,18 @@ def _judge(
     kinds = _kinds(cluster, partition)
     examples = [nodes[0] for nodes in kinds]
     refusal = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
-    if need.required_nodes and not need.required_nodes <= set(partition.node_ids):
-        return refusal
     if need.required_nodes & need.excluded_nodes:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    node_count, total_cpus = size_of(cluster, partition)
+    if need.tasks * need.cpus_per_task > total_cpus and not request.flags & REQ_OVERCOMMIT:
+        return None  # whatever else it asks for: the nodes to come may have that too
+    if need.required_nodes and not need.required_nodes <= set(partition.node_ids):
+        return refusal
     # What is too much is told of the nodes with the features, if there are any.
     featured = [node for node in examples if suits(request, node.features_active)]
     detail = _too_much_for_any(request, need, featured or examples)
     if detail:
         return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
-    node_count, total_cpus = size_of(cluster, partition)
     node_count = min(node_count, partition.max_nodes)  # beyond it a job waits: PartitionNodeLimit
     if need.nodes_min > node_count or need.tasks * need.cpus_per_task > total_cpus:
         return _one_of_them_fits(request, need, examples, refusal)
