@@ -135,5 +135,5 @@ def accounted(cluster: LiveCluster, jobs: list[int], fields: str) -> dict[int, s
         ends = lines("End")
         return len(ends) == len(jobs) and "Unknown" not in ends.values()
 
-    cluster.wait_until(f"accounting of {len(jobs)} jobs", is_complete, 30)
+    cluster.wait_until(f"accounting of {len(jobs)} jobs", is_complete)
     return lines(fields)

@@ -66,7 +66,6 @@ def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:
     cluster.wait_until(
         "reports of ends",
         lambda: len(cluster.out("squeue", "-h", "-t", "R").splitlines()) == len(jobs) // 2,
-        15,
     )
     assert all(map(is_running, pids[1::2]))
     Path(f"{go}1").touch()

@@ -96,7 +96,7 @@ def hooks(cluster: LiveCluster) -> Iterator[Path]:
     for name in ("prolog", "epilog"):
         (directory / f"{name}.do").unlink(missing_ok=True)
     cluster.run("scancel", "-u", "root")
-    cluster.wait_for_jobs(limit_s=15)
+    cluster.wait_for_jobs()
     cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
 
 
@@ -160,7 +160,7 @@ def test_fork_bomb(cluster: LiveCluster, work: Path, marker: str) -> None:
     cluster.wait_for_jobs(other)
     assert (work / "other").read_text() == "fine\n"
     assert as_user(cluster, "games", "scancel", str(job_id)).returncode == 0
-    cluster.wait_for_jobs(job_id, limit_s=15)
+    cluster.wait_for_jobs(job_id)
     assert subprocess.run(["pgrep", "-u", "games"], check=False, stdout=-3).returncode == 1
     # So many processes may meet the job's memory limit before they are cancelled.
     assert cluster.accounted(job_id, "State").startswith(("CANCELLED", "OUT_OF_MEMORY"))
@@ -183,7 +183,6 @@ def test_prolog_that_does_not_pass(
                 "launch failed requeued held"
                 in cluster.out("squeue", "-h", "-j", str(job_id), "-o", "%r|%R")
             ),
-            20,
         )
     finally:
         if way == "missing":
@@ -309,7 +308,6 @@ def test_dependencies_that_cannot_be(cluster: LiveCluster) -> None:
         lambda: (
             "DependencyNeverSatisfied" in cluster.out("squeue", "-h", "-j", str(second), "-o", "%r")
         ),
-        10,
     )
     assert cluster.accounted(killed, "State").startswith("CANCELLED")
     cluster.out("scancel", str(second))

@@ -201,7 +201,6 @@ def test_hooks(cluster: LiveCluster) -> None:
         cluster.wait_until(
             "requeue",
             lambda: "launch failed requeued held" in cluster.out("squeue", "-h", "-j", str(job_id)),
-            20,
         )
         assert "Prolog error" in cluster.out("sinfo", "-R", "-h")
         cluster.out("scancel", str(job_id))

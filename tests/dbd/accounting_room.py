@@ -230,7 +230,7 @@ def serving(database: Database, place: Path) -> Iterator[Room]:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     try:
         yield made[0]
     finally:

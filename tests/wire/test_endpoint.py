@@ -73,7 +73,7 @@ class Cluster:
     async def until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
             self.came.clear()
-            await asyncio.wait_for(self.came.wait(), 20)
+            await asyncio.wait_for(self.came.wait(), 60)
 
     def close(self) -> None:
         for node in self.nodes.values():

@@ -114,7 +114,7 @@ class Room:
 
     def __enter__(self) -> Room:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(
@@ -147,7 +147,7 @@ class Room:
     def raw_unix(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
         self._opened.append(connection)
-        connection.settimeout(10)
+        connection.settimeout(60)
         # By the descriptor of its directory, as the path may be longer than an address.
         folder = os.open(os.path.dirname(self.path), os.O_PATH)
         connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(self.path)}")
@@ -155,8 +155,8 @@ class Room:
         return connection
 
     def raw_tcp(self) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
-        connection.settimeout(10)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection.settimeout(60)
         self._opened.append(connection)
         return connection
 
