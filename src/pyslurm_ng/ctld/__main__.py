@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import getopt
 import os
 import sys
 
-from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background
 from pyslurm_ng.base.daemon_log import DaemonLog
-from pyslurm_ng.base.daemon_options import complaint
+from pyslurm_ng.base.daemon_options import given_options
 from pyslurm_ng.conf.check import check, check_warnings
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
@@ -39,19 +37,10 @@ _LONG = ["check", "help", "systemd", "version"]
 
 def main(argv: list[str]) -> int:
     """Run slurmctld, or do what its options ask instead; return the exit code."""
-    try:
-        given, operands = getopt.gnu_getopt(argv, _SHORT, _LONG)
-    except getopt.GetoptError as error:
-        sys.stderr.write(f"slurmctld: {complaint(error)}\n{USAGE}")
-        return 1
-    names = [name for name, _ in given]
-    values = dict(given)
-    if "-h" in names or "--help" in names:
-        sys.stdout.write(USAGE)
-        return 0
-    if "-V" in names or "--version" in names:
-        sys.stdout.write(f"slurm {__version__}\n")
-        return 0
+    given = given_options("slurmctld", argv, _SHORT, _LONG, USAGE)
+    if isinstance(given, int):
+        return given
+    names, values, operands = given
     is_check = "--check" in names
     if operands and not (is_check and len(operands) == 1):
         sys.stderr.write(f"slurmctld: unexpected argument '{operands[0]}'\n{USAGE}")
@@ -59,9 +48,9 @@ def main(argv: list[str]) -> int:
     path = os.path.abspath(operands[0] if operands else values.get("-f") or find_conf())
     if is_check:
         return _check(path)
-    nice = values.get("-n", "")
-    if nice and not nice.lstrip("-").isdigit():
-        sys.stderr.write(f"slurmctld: -n {nice}: a niceness from -20 to 19 is allowed\n")
+    nice = given.niceness()
+    if nice is None:
+        sys.stderr.write(f"slurmctld: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1
     options = Options(
         conf_path=path,
@@ -72,7 +61,7 @@ def main(argv: list[str]) -> int:
         verbose=names.count("-v"),
         quiet=names.count("-q"),
     )
-    return _run(options, nice=int(nice or 0), changes_directory="-s" in names)
+    return _run(options, nice=nice, changes_directory="-s" in names)
 
 
 def _check(path: str) -> int:

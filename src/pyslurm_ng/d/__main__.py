@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import getopt
 import os
 import sys
 
-from pyslurm_ng import __version__
 from pyslurm_ng.base.background import Background
 from pyslurm_ng.base.daemon_log import DaemonLog, level_number
-from pyslurm_ng.base.daemon_options import complaint
+from pyslurm_ng.base.daemon_options import given_options
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d.daemon import CannotStart, Daemon
 from pyslurm_ng.d.host import sensors
@@ -54,27 +52,18 @@ def main(argv: list[str]) -> int:
                 f"slurmd: error: {word.partition('=')[0]}: {what}: not supported yet\n"
             )
             return 1
-    try:
-        given, operands = getopt.gnu_getopt(argv, _SHORT, _LONG)
-    except getopt.GetoptError as error:
-        sys.stderr.write(f"slurmd: {complaint(error)}\n{USAGE}")
-        return 1
-    names = [name for name, _ in given]
-    values = dict(given)
-    if "-h" in names or "--help" in names:
-        sys.stdout.write(USAGE)
-        return 0
-    if "-V" in names or "--version" in names:
-        sys.stdout.write(f"slurm {__version__}\n")
-        return 0
+    given = given_options("slurmd", argv, _SHORT, _LONG, USAGE)
+    if isinstance(given, int):
+        return given
+    names, values, operands = given
     if operands:
         sys.stderr.write(f"slurmd: unexpected argument '{operands[0]}'\n{USAGE}")
         return 1
     if "-C" in names:
         return print_hardware()
-    nice = values.get("-n", "0")
-    if not nice.lstrip("-").isdigit():
-        sys.stderr.write(f"slurmd: -n {nice}: a niceness from -20 to 19 is allowed\n")
+    nice = given.niceness()
+    if nice is None:
+        sys.stderr.write(f"slurmd: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1
     options = Options(
         conf_path=os.path.abspath(values.get("-f") or find_conf()),
@@ -91,7 +80,7 @@ def main(argv: list[str]) -> int:
     )
     if "-G" in names:
         return print_resources(options)
-    return _run(options, nice=int(nice), changes_directory="-s" in names)
+    return _run(options, nice=nice, changes_directory="-s" in names)
 
 
 def print_hardware() -> int:
