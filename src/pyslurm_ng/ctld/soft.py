@@ -194,8 +194,11 @@ class Soft:
                     jobs.failed += 1
 
     def _keep_priority(self, event: ev.AnyEvent) -> None:
-        """Remember the priority a job had when it stopped waiting, as squeue goes on showing it."""
-        if isinstance(event, (ev.JobAllocated, ev.JobEnded)):
+        """Remember the priority of a job that ended while it waited, as squeue goes on showing it.
+
+        One that has started has it in its record.
+        """
+        if isinstance(event, ev.JobEnded):
             priority = self.priority.get(event.job_id)
             if priority is not None:
                 self.last_priority[event.job_id] = priority

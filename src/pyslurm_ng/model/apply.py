@@ -300,6 +300,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.scheduler = event.scheduler
     job.reservation = event.reservation
     job.rows = event.rows
+    job.start_priority = event.priority
     _drop_claim(job)
     job.start_us = event.time_us
     job.last_eval_us = event.time_us
@@ -469,7 +470,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.cancelled_by, job.scheduler = NO_VAL, ""
     job.reservation = job.failed_node = job.preempt_mode = ""
     job.preempt_us = job.suspended_by = job.resize_us = 0
-    job.charged_us = job.charged_suspended_us = 0
+    job.charged_us = job.charged_suspended_us = job.start_priority = 0
     job.rows = 1
     _move_state(cluster, job)  # gives back the licences
     job.licenses_alloc = ""

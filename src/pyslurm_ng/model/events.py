@@ -121,6 +121,7 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     rows: int = 1  # so many jobs may have each of its cores
     prolog: bool = False  # PrologSlurmctld runs first: nodes owe nothing before PrologEnded
     waited_for: int = 0  # the Reason that the last pass before had for it
+    priority: int = 0  # that the pass reckoned for it, 0 if it did not
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):

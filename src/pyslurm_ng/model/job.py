@@ -382,6 +382,7 @@ class Job(Struct, array_like=True, gc=False):
     # moved to another QOS. With how long it had been suspended by then.
     charged_us: int = 0
     charged_suspended_us: int = 0
+    start_priority: int = 0  # that was reckoned when it started, 0 if it waits
 
     @property
     def nodes_held(self) -> tuple[NodeAlloc, ...]:

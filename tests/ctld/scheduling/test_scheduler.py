@@ -93,7 +93,7 @@ def test_a_start_takes_effect_while_its_pass_goes_on() -> None:
     room.job(nodes_min=3, flags=REQ_EXCLUSIVE)
     room.settle()
     assert first.state == JobState.RUNNING
-    assert room.soft.last_priority[first.job_id] > 0
+    assert first.start_priority > 0
     assert not room.soft.reason
     room.end_pass()
     assert (room.soft.jobs.started, room.soft.passes.last_started) == (1, 1)

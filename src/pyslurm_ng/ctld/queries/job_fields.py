@@ -228,8 +228,8 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     job_id = job.job_id
     priority = job.priority
     if priority == NO_VAL:
-        priority = soft.priority.get(job_id) or soft.last_priority.get(job_id, 0)
-        # What a job had when it started is not known any more to a controller that began later.
+        priority = job.start_priority or soft.priority.get(job_id, 0)
+        priority = priority or soft.last_priority.get(job_id, 0)
         if not priority and job.state not in TERMINAL_STATES:
             priority = soft.rank(job)
     if is_completing(job) and job.flags & JobFlag.REQUEUED:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -31,6 +32,8 @@ from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.licenses import kept_from, licenses_inside
 from pyslurm_ng.sched.snapshot import are_free_now
 
+NO_PRIORITIES: Mapping[int, int] = MappingProxyType({})
+
 
 def dispatch(
     cluster: Cluster,
@@ -39,6 +42,7 @@ def dispatch(
     *,
     prepare: Preparation = NONE,
     waited_for: int = 0,
+    priorities: Mapping[int, int] = NO_PRIORITIES,
 ) -> list[ev.AnyEvent]:
     """Return the events that start one job of a plan; none when the world has moved on.
 
@@ -47,6 +51,7 @@ def dispatch(
     Args:
         prepare: what nodes do before the job counts as started.
         waited_for: the Reason for which it has waited.
+        priorities: of the jobs that the pass looked at, by job id.
 
     Where the controller runs a prolog of its own, nodes are told nothing before it has ended:
     see `rules.programs`.
@@ -87,6 +92,7 @@ def dispatch(
             rows=rows_of(cluster.partitions.get(start.partition), job.request),
             prolog=waits,
             waited_for=waited_for,
+            priority=priorities.get(start.job_id, 0),
         )
     )
     if duty == DutyKind.LAUNCH and not waits:
@@ -103,6 +109,7 @@ def dispatch_het(
     *,
     prepare: Preparation = NONE,
     waited_for: int = 0,
+    priorities: Mapping[int, int] = NO_PRIORITIES,
 ) -> list[ev.AnyEvent]:
     """Return the events that start all components of a heterogeneous job, or none at all."""
     jobs = [cluster.jobs.get(start.job_id) for start in starts]
@@ -111,7 +118,9 @@ def dispatch_het(
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for start in starts:
-        found = dispatch(cluster, start, now_us, prepare=prepare, waited_for=waited_for)
+        found = dispatch(
+            cluster, start, now_us, prepare=prepare, waited_for=waited_for, priorities=priorities
+        )
         if not found:
             return []
         for event in found:

@@ -414,9 +414,13 @@ class Scheduler:
             self._begin_after(self._pause_s)
 
     def _dispatch(self, start: Start, now_us: int) -> None:
-        waited_for = self._waited_for(start)
         events = dispatch(
-            self._writer.cluster, start, now_us, prepare=self.prepare, waited_for=waited_for
+            self._writer.cluster,
+            start,
+            now_us,
+            prepare=self.prepare,
+            waited_for=self._waited_for(start),
+            priorities=self._soft.priority,
         )
         self._writer.record(events)
 
@@ -440,9 +444,13 @@ class Scheduler:
             position += 1
         if not self._outdated.isdisjoint(one.job_id for one in together):
             return position
-        waited_for = self._waited_for(start)
         events = dispatch_het(
-            writer.cluster, together, now_us, prepare=self.prepare, waited_for=waited_for
+            writer.cluster,
+            together,
+            now_us,
+            prepare=self.prepare,
+            waited_for=self._waited_for(start),
+            priorities=self._soft.priority,
         )
         if events:
             self._soft.passes.het_components += len(together)

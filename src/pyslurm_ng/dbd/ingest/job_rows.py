@@ -255,6 +255,7 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
         start_us=event.time_us,
         eligible_us=row["eligible_us"] or event.time_us,
         flags=f"Sched{event.scheduler},StartReceived",
+        priority=event.priority or row["priority"],
     )
     if event.licenses:
         row["licenses"] = event.licenses

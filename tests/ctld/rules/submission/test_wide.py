@@ -1,4 +1,4 @@
-"""Requests for more CPUs than their partition has: they wait, as its administrator may add nodes."""
+"""Requests for more CPUs than their partition has: they wait, as nodes may be added."""
 
 from __future__ import annotations
 

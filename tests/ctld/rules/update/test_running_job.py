@@ -160,6 +160,8 @@ def test_nice_may_change_while_a_job_runs() -> None:
     """It counts where jobs are preempted by priority, and when it is requeued."""
     scene = Scene()
     job = scene.running()
+    started = ev.JobUpdated(scene.now_us, job.job_id, {"start_priority": 1000})
+    scene.apply([started])
     assert update(scene, job, nice="20") == []
-    assert job.nice == 20
+    assert (job.nice, job.start_priority) == (20, 980)
     assert update(scene, job, nice="-20") == [Errno.ESLURM_ACCESS_DENIED]

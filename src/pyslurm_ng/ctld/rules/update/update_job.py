@@ -338,6 +338,9 @@ def _nice(change: Change, value: str) -> int:
         return Errno.ESLURM_INVALID_NICE
     if nice < 0 and not change.context.caller.is_operator:
         return Errno.ESLURM_ACCESS_DENIED
+    if change.job.start_priority:
+        niced = change.job.start_priority - (nice - change.job.nice)
+        change.fields["start_priority"] = min(max(1, niced), NO_VAL - 1)
     change.fields["nice"] = nice
     change.request["nice"] = nice
     return 0
