@@ -304,7 +304,7 @@ class _Pass:
         ]
         if begins:
             self.plan.expected_start_us.setdefault(job.job_id, min(begins))
-        what = "is not in force for as long as it needs" if names else "is not for this job"
+        what = "is not in force" if names else "is not for this job"
         return Wait(Reason.Reservation, f"reservation {job.request.reservation} {what}")
 
     def _choose(
