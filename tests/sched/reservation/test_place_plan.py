@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from pyslurm_ng.ctld.rules.reports import judge
 from pyslurm_ng.ctld.rules.timers import limit_moments_us, over_at_us
+from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched import first_fit
@@ -12,7 +16,16 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.job_views import Views
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.snapshot import snapshot
-from tests.ctld.rules.reservation_room import BOB, DAY_US, HOUR_US, MINUTE_US, PlanFunction, Room
+from pyslurm_ng.wire.node_messages import JobTerminated
+from tests.ctld.rules.reservation_room import (
+    ALICE,
+    BOB,
+    DAY_US,
+    HOUR_US,
+    MINUTE_US,
+    PlanFunction,
+    Room,
+)
 from tests.model.clusters import START_US
 
 
@@ -147,3 +160,43 @@ def test_a_warning_comes_before_its_end(over_min: int) -> None:
     assert not job.time_signalled
     here.advance(1)
     assert job.time_signalled
+
+
+@pytest.mark.parametrize("seed", [11, 13, 25, 40, 41])
+def test_starts_are_kept_that_were_planned_beside_jobs_that_outlive_it(seed: int) -> None:
+    """Inside and outside, today and tomorrow: nobody starts later than the first pass said."""
+    random = Random(seed)
+    here = Room("PriorityType=priority/basic", plan=Planner())
+    flags = random.choice(("", "", "DAILY", "HOURLY"))
+    here.make(
+        nodes=random.choice(("n[1-2]", "n[1-4]")),
+        duration=random.choice((30, 50)) if flags == "HOURLY" else random.choice((60, 120, 180)),
+        flags=flags,
+        starttime=here.now_us + random.choice((0, 0, 10)) * MINUTE_US,
+    )
+    here.advance()
+    for _ in range(random.randint(3, 9)):
+        name = "r" if random.random() < 0.7 else ""
+        minutes, nodes = random.choice((10, 20, 30, 60, 100, 300)), random.randint(1, 2)
+        here.job(
+            ALICE if name else BOB, reservation=name, time_limit_min=minutes, nodes_min=nodes,
+            nodes_max=nodes, ntasks=nodes, flags=REQ_EXCLUSIVE,
+        )  # fmt: skip
+    promised = dict(here.run_pass().expected_start_us)
+    for _ in range(200):
+        here.advance(MINUTE_US)
+        clean_up(here)
+        here.run_pass()
+        for job_id, start_us in promised.items():
+            job = here.cluster.jobs.get(job_id)
+            begun_us = (job.start_us or here.now_us) if job is not None else 0
+            assert begun_us <= start_us + MINUTE_US, job_id  # passes are a minute apart
+
+
+def clean_up(here: Room) -> None:
+    """Let all nodes report that they have cleaned up."""
+    for node_id in [*here.cluster.duties]:
+        for duty in [*here.cluster.duties.get(node_id, {}).values()]:
+            if duty.kind == DutyKind.TERMINATE:
+                report = JobTerminated(duty.job_id, duty.attempt, duty.duty_id)
+                here.apply(judge(here.cluster, node_id, report, here.conf, here.now_us))

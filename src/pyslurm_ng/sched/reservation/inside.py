@@ -9,24 +9,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import NO_END_US, Running, Waiting
-from pyslurm_ng.sched.plan import Plan, Start, Wait
+from pyslurm_ng.sched.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.plan import Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.request.demand import limit_us
 from pyslurm_ng.sched.reservation import reserved
 from pyslurm_ng.sched.reservation.license_order import LicenseOrder, wants_several
-from pyslurm_ng.sched.reservation.licenses import LicensesInside
 from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
-from pyslurm_ng.sched.reservation.place_plan import PlacePlans, PlanView, left_of
+from pyslurm_ng.sched.reservation.place_plan import PlacePlans, PlanView
 from pyslurm_ng.sched.reservation.place_view import (
     longest_us,
 )
+from pyslurm_ng.sched.reservation.started import beyond, held, left_of, with_reservations
 from pyslurm_ng.sched.snapshot import Snapshot
 
 
@@ -119,8 +116,12 @@ class Inside:
             cut_us = reserved.cut_us(place, policy.over_run_us)
             by_id = {job.job_id: job for job in here}
             snapshot = held(snapshot, place, found.starts, by_id, cut_us)
-            kept = _promised_licenses(snapshot, place, found, filter(None, left.values()), cut_us)
-            snapshot = dataclasses.replace(snapshot, reservations=(*snapshot.reservations, *kept))
+            waiting = [*filter(None, left.values())]
+            kept = _promised_licenses(snapshot, place, found, waiting, cut_us)
+            snapshot = with_reservations(snapshot, kept)
+            if "FLEX" not in place.flags:
+                later = beyond(snapshot, place, found, waiting, cut_us)
+                snapshot = with_reservations(snapshot, later)
             outcome.add(found)
         return outcome, snapshot, left
 
@@ -204,66 +205,3 @@ def _rank(plan: Plan, ranking: Ranking, snapshot: Snapshot, jobs: Iterable[Waiti
         partition = snapshot.partitions.get(job.partitions[0])
         if partition is not None:
             plan.priorities[job.job_id] = ranking.priority(job, partition)
-
-
-def held(
-    snapshot: Snapshot,
-    place: Reservation,
-    starts: list[Start],
-    jobs: dict[int, Waiting],
-    cut_us: int = NO_END_US,
-) -> Snapshot:
-    """Return a snapshot in which what starts runs already.
-
-    Args:
-        cut_us: when all of it is ended.
-    """
-    if not starts:
-        return snapshot
-    fresh = dataclasses.replace(
-        snapshot,
-        cpus_free=snapshot.cpus_free[:],
-        mem_free_mib=snapshot.mem_free_mib[:],
-        cores_busy=snapshot.cores_busy[:],
-        gres_busy=snapshot.gres_busy[:],
-        gres_used=snapshot.gres_used[:],
-        in_use=snapshot.in_use[:],
-        running=snapshot.running[:],
-        licenses_free=dict(snapshot.licenses_free),
-    )
-    inside = dict(snapshot.licenses_inside)
-    fresh = dataclasses.replace(fresh, licenses_inside=inside)
-    for start in starts:
-        job = jobs[start.job_id]
-        for alloc in start.nodes:
-            node_id = alloc.node_id
-            fresh.in_use[node_id] = 1
-            fresh.cpus_free[node_id] -= alloc.cpus
-            fresh.mem_free_mib[node_id] -= alloc.mem_mib
-            fresh.cores_busy[node_id] |= int.from_bytes(alloc.cores, "little")
-            busy, used = dict(fresh.gres_busy[node_id]), dict(fresh.gres_used[node_id])
-            for held in alloc.gres:
-                gres_parts.hold(busy, used, held)
-            fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
-        licenses = start.licenses or job.request.licenses
-        _take_licenses(fresh, inside, job, place.name, licenses)
-        partition = opened(snapshot.partitions[start.partition], snapshot.qos.get(job.qos))
-        end_us = min(snapshot.now_us + limit_us(job.time_limit_min, partition), cut_us)
-        fresh.running.append(
-            Running(job.job_id, end_us, start.nodes, licenses, tenant=start.tenant)
-        )
-    return fresh
-
-
-def _take_licenses(
-    fresh: Snapshot, inside: dict[str, LicensesInside], job: Waiting, place: str, licenses: str
-) -> None:
-    """Take licences out of a reservation as far as that has some, else of all."""
-    one = inside.get(place)
-    for name, count in license_counts(licenses):
-        kept = min(count, one.left.get(name, 0)) if one is not None else 0
-        fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count + kept
-        if one is not None and kept:
-            left = one.left | {name: one.left[name] - kept}
-            taken = one.taken | {name: one.taken.get(name, 0) + count}
-            one = inside[place] = LicensesInside(left, taken, one.job_ids | {job.job_id})

@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Protocol
 
-from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.sched.job_records import Waiting
@@ -28,6 +27,7 @@ from pyslurm_ng.sched.reservation.place_view import (
     too_late,
     why_inside,
 )
+from pyslurm_ng.sched.reservation.started import beyond, held, left_of, with_reservations
 from pyslurm_ng.sched.snapshot import Snapshot
 
 
@@ -93,6 +93,10 @@ class PlacePlans:
             one.waits |= {job_id: wait for job_id, wait in late.items() if wait is not None}
             budget = max(0, budget - one.tested)
             has_placed = bool(one.starts or one.expected_start_us)
+            if len(ahead) > 1:
+                snapshot = held(snapshot, place, one.starts, {job.job_id: job for job in here})
+                kept = beyond(snapshot, place, one, here, term.cut_us)
+                snapshot = with_reservations(snapshot, kept)
             found.add(one)
             rest = _unplaced(rest, found)
             # Where one has room for nobody, those after it are not worth the time.
@@ -189,16 +193,3 @@ def _cut(start: Start, jobs: Mapping[int, Waiting], term: Term, now_us: int) -> 
     if not 0 < job.request.time_min_min <= left_min < limit_min:
         return start
     return dataclasses.replace(start, time_limit_min=left_min)
-
-
-def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:
-    """Return what of a job has not started: the other tasks of an array."""
-    if not task_ids:
-        return job
-    if not job.array_pending or job.tasks_left <= len(task_ids):
-        return None
-    ranges = job.array_pending
-    for task_id in task_ids:
-        ranges = task_ranges.remove(ranges, task_id)
-    left = job.tasks_left - len(task_ids)
-    return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
