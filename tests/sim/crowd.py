@@ -121,7 +121,11 @@ class Crowd(Meddling):
                     text = text.replace(nodes, "Nodes=n[2,4]")
         self.conf = parse_slurm_conf(text, "the simulator's slurm.conf")
         self.reloads += 1
-        controller.writer.record(configure(controller.cluster, self.conf, self.world.now_us))
+        self._read(controller)
+
+    def _read(self, controller: SimController) -> None:
+        now_us = self.world.now_us
+        controller.writer.record(configure(controller.cluster, self.conf, now_us, self.topologies))
 
     def _meddle(self) -> None:
         if self.controller is not None and not self._calm and self.world.random.random() < 0.02:

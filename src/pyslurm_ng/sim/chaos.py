@@ -4,12 +4,13 @@ lossy network, nodes and controllers that die. A failing seed is a bug report.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules import nodes as node_rules, reports
 from pyslurm_ng.ctld.rules.configure import configure
@@ -132,6 +133,7 @@ class Chaos:
         """
         self.world = World(seed, _BEGIN_US)
         self.conf: SlurmConf = parse_slurm_conf(CONF + conf, "the simulator's slurm.conf")
+        self.topologies: Sequence[TopologyConf] = ()  # as of the next reading
         self._partitions = partitions
         self._has_components = components
         self._pass_us = pass_us
@@ -456,7 +458,8 @@ class Chaos:
 
     def _reload(self, controller: SimController) -> None:
         """Read the same configuration again, as `scontrol reconfigure` does."""
-        controller.writer.record(configure(controller.cluster, self.conf, self.world.now_us))
+        now_us = self.world.now_us
+        controller.writer.record(configure(controller.cluster, self.conf, now_us, self.topologies))
 
     def _heal(self, name: str) -> Callable[[], None]:
         return lambda: self.network.heal(name)

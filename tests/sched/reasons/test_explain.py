@@ -13,7 +13,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, JobRequest
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeFlag, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -649,3 +649,27 @@ def look_at(view: Snapshot, job_id: int) -> Outlook:
     found = outlook(view, RULES, job_id)
     assert found is not None
     return found
+
+
+def test_a_component_that_no_node_suits_has_an_outlook() -> None:
+    conf = conf_of(FOUR_NODES + "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n")
+    cluster, rules = cluster_of(conf), policy(conf)
+    submit(cluster, whole(4), time_limit_min=600)
+    for start in Planner()(snapshot(cluster, START_US), rules).starts:
+        apply_all(cluster, dispatch(cluster, start, START_US))
+    both = submit_het(cluster, JobRequest(ntasks=1), JobRequest(ntasks=1, exclude="n[1-4]"))
+    for job_id in both:
+        found = outlook(snapshot(cluster, START_US), rules, job_id)
+        assert found is not None
+        assert (found.start_us, found.ahead) == (NO_END_US, -1)
+
+
+def test_a_component_is_not_put_beside_jobs_on_nodes_without_its_gpus() -> None:
+    cluster = cluster_of()
+    alone = REQ_EXCLUSIVE_USER
+    submit(cluster, JobRequest(ntasks=1, node_list="n3", flags=alone), time_limit_min=60)
+    submit(cluster, whole(2, node_list="n[1-2]"), time_limit_min=20)
+    run_pass(cluster)
+    both = submit_het(cluster, JobRequest(ntasks=1, gpus="1", flags=alone), JobRequest(ntasks=1))
+    for job_id in both:
+        assert look(cluster, job_id).start_us >= START_US + 20 * MINUTE_US

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.conf.topology_yaml import topologies_of
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.submission.feasible import feasible
 from pyslurm_ng.model import events as ev, job as mj
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -23,6 +25,7 @@ from pyslurm_ng.sched import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.plan import Plan
 from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.request.need import Selection
 from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 from tests.sched.networks import BLOCKS, TREE
@@ -346,3 +349,36 @@ def test_a_reservation_may_leave_units_without_nodes(
     assert {*names(cluster, inside)} < own
     assert not names(cluster, behind) and behind in outcome.waits
     assert len(names(cluster, outside)) == 3 and not own & {*names(cluster, outside)}
+
+
+@PASSES
+def test_nodes_that_never_lie_as_a_job_wants_are_the_reason(plan: Pass) -> None:
+    """Whatever else it asks for: the partition has a node of each block only."""
+    cluster = cluster_with(BLOCKS, CONF + "PartitionName=apart Nodes=n[1,5]\n")
+    for flags in (0, mj.REQ_EXCLUSIVE_USER, mj.REQ_EXCLUSIVE_TOPO):
+        job_id = submit(cluster, whole(2, partition="apart", flags=flags), time_limit_min=10)
+        wait = run(cluster, plan).waits[job_id]
+        assert wait.reason == Reason.No_suitable_topology_unit_found
+        assert "2 nodes in one block" in wait.text
+
+
+@PASSES
+def test_nodes_side_by_side_lie_as_the_network_wants(plan: Pass) -> None:
+    """--contiguous does not split segments, nor a job that fits into a block."""
+    for segment, own in (
+        (2, ["n3", "n4", "n5", "n6"]),
+        (0, ["n5", "n6", "n7"]),
+    ):
+        cluster = cluster_with(BLOCKS)
+        flags = mj.REQ_EXCLUSIVE | mj.REQ_CONTIGUOUS
+        wants = whole(
+            len(own), flags=flags, segment=segment, exclude="n[1-2]" if not segment else "n1"
+        )
+        job_id = submit(cluster, wants, time_limit_min=10)
+        run(cluster, plan)
+        assert names(cluster, job_id) == own
+    cluster = cluster_with(BLOCKS)
+    odd = whole(3, flags=mj.REQ_CONTIGUOUS, segment=2)
+    refusal = feasible(cluster, odd, cluster.partitions["main"], Selection())
+    assert refusal is not None
+    assert refusal.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE

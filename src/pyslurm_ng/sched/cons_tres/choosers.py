@@ -103,7 +103,7 @@ class Chooser:
         self, candidates: int, place: Place, counts: tuple[tuple[int, int], ...]
     ) -> int | None:
         if self._need.contiguous:
-            return contiguous(candidates, place, self._ids, counts, self._groups)
+            return contiguous(candidates, place, self._ids, counts, self._groups, self._lies_well)
         if not counts:
             return self._free_choice(candidates, place)
         required = meet_counts(candidates, place.nodes, place.required, counts)
@@ -120,6 +120,11 @@ class Chooser:
                 if found is not None:
                     return found
         return None
+
+    def _lies_well(self, nodes: int, place: Place) -> bool:
+        """Return whether the network, if there is one, has all of some nodes in a place."""
+        base = self._base
+        return not isinstance(base, Layout) or base.pick(nodes, place) is not None
 
     def _free_choice(self, candidates: int, place: Place) -> int | None:
         if self._need.least_loaded and self.load and isinstance(self._base, Plain):
@@ -186,21 +191,30 @@ def _give(place: int, fits: int, required: int, given: list[int], masks: Sequenc
     return False
 
 
+def _anywhere(nodes: int, place: Place) -> bool:
+    """Return that any nodes will do."""
+    return True
+
+
 def contiguous(
     fits: int,
     place: Place,
     ids: Sequence[int],
     counts: Sequence[tuple[int, int]] = (),
     groups: Sequence[int] = (-1,),
+    lies_well: Callable[[int, Place], bool] = _anywhere,
 ) -> int | None:
     """Return nodes that lie side by side in the node table: out of the smallest run of enough.
 
     Lighter nodes are tried alone before heavier ones are added to them.
+
+    Args:
+        lies_well: whether just these nodes will do, as far as the network goes.
     """
     for group in groups:
         candidates = fits & (group | place.required)
         if candidates.bit_count() >= place.nodes:
-            found = _in_a_run(candidates, place, ids, counts)
+            found = _in_a_run(candidates, place, ids, counts, lies_well)
             if found is not None:
                 return found
         if candidates == fits:
@@ -209,7 +223,11 @@ def contiguous(
 
 
 def _in_a_run(
-    fits: int, place: Place, ids: Sequence[int], counts: Sequence[tuple[int, int]]
+    fits: int,
+    place: Place,
+    ids: Sequence[int],
+    counts: Sequence[tuple[int, int]],
+    lies_well: Callable[[int, Place], bool],
 ) -> int | None:
     nodes = place.nodes
     runs: list[list[int]] = []
@@ -224,7 +242,9 @@ def _in_a_run(
             window = sum(1 << position for position in run[first : first + nodes])
             if place.required & ~window:
                 continue
-            if not counts or meet_counts(window, nodes, place.required, counts) is not None:
+            if counts and meet_counts(window, nodes, place.required, counts) is None:
+                continue
+            if lies_well(window, place):
                 return window
     return None
 

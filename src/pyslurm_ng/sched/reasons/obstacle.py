@@ -11,9 +11,11 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
+from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.job_records import NO_END_US
 from pyslurm_ng.sched.plan import Wait
 from pyslurm_ng.sched.reasons import reason
@@ -134,15 +136,18 @@ def unplaceable(
         and suits(request, snapshot.features[node_id])
     ]
     usable = [node_id for node_id in suited if snapshot.usable[node_id]]
-    if _fits(snapshot, usable, need):
+    layout = _layout(snapshot, partition)
+    if _fits(snapshot, usable, need, layout):
         return None
     what = needs(need)
-    if _fits(snapshot, suited, need):
+    if _fits(snapshot, suited, need, layout):
         away = [node_id for node_id in suited if not snapshot.usable[node_id]]
         left = f"{len(usable)} of {plural(len(suited), 'suitable node')} of {partition.name}"
         verb = "is" if len(usable) == 1 else "are"
         text = f"needs {what}; {left} {verb} in service, not {_names(snapshot, away)}"
         return Wait(Reason.Resources, text, AWAY)
+    if layout is not None and _fits(snapshot, suited, need):
+        return reason.topology(need, partition.name)
     if request.constraint:
         able = [
             node_id
@@ -263,8 +268,21 @@ def _available(snapshot: Snapshot, node_id: int) -> tuple[str, ...]:
     return active
 
 
-def _fits(snapshot: Snapshot, node_ids: Iterable[int], need: Need) -> bool:
-    return choose(need, empty_nodes(snapshot, node_ids)) is not None
+def _fits(
+    snapshot: Snapshot, node_ids: Iterable[int], need: Need, layout: Layout | None = None
+) -> bool:
+    return choose(need, empty_nodes(snapshot, node_ids), layout) is not None
+
+
+def _layout(snapshot: Snapshot, partition: Partition) -> Layout | None:
+    """Return the network of a partition, if it has one."""
+    if topology_of(snapshot.topologies, partition) is None:
+        return None
+    weights = snapshot.weights
+    order = sorted(range(len(weights)), key=lambda node_id: (weights[node_id], node_id))
+    position = {node_id: place for place, node_id in enumerate(order)}
+    in_order = [weights[node_id] for node_id in order]
+    return layouts_of(snapshot.topologies, [partition], position, in_order)[partition.name]
 
 
 def empty_nodes(snapshot: Snapshot, node_ids: Iterable[int]) -> Iterator[FreeNode]:

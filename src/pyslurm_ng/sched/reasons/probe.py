@@ -232,7 +232,7 @@ class _Prober:
             if limit is not None:
                 return demand, NO_END_US, (), limit
         start_us = self._common(parts)
-        if start_us <= self._snapshot.now_us:
+        if start_us <= self._snapshot.now_us or not all(part.hopeful for part in parts):
             return demand, start_us, (), None
         vacated = walk.room.vacated_together(in_order(parts), start_us)
         if vacated is None or walk.preempting is None:
@@ -275,9 +275,11 @@ class _Prober:
             return 0
         if not self._job.het_job_id:
             return preempting.exempt_until_us(self._job, demand)
+        if not self._is_vacated:
+            return 0
         parts = self._walk.parts[self._job.het_job_id]
         exempt_us = (preempting.exempt_until_us(*one) for one in in_order(parts))
-        return min(filter(None, exempt_us), default=0) if self._is_vacated else 0
+        return min(filter(None, exempt_us), default=0)
 
     def _preempt(
         self,

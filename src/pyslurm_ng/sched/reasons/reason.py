@@ -108,15 +108,20 @@ def _in_service(demand: Demand) -> str:
     return f"{suitable} of {total} nodes of {name} are in service and suit"
 
 
-def topology(need: Need) -> Wait:
-    """Return the reason of a job with enough nodes free, but not near one another."""
+def topology(need: Need, partition_name: str = "") -> Wait:
+    """Return the reason of a job with enough nodes free, but not near one another.
+
+    Args:
+        partition_name: whose nodes never lie as they should, whoever else runs there.
+    """
     whole = need.segment or need.nodes_min
     words = f"room for {plural(whole, 'node')} in one block"
     if need.switches:
         words = f"{plural(need.nodes_min, 'node')} below {plural(need.switches, 'leaf switch')}"
     elif need.segment:
         words += f", {plural(need.nodes_min // need.segment, 'time')}"
-    text = f"needs {needs(need)}; as many are free, but it needs {words}"
+    found = f"{partition_name} has as many" if partition_name else "as many are free"
+    text = f"needs {needs(need)}; {found}, but it needs {words}"
     return Wait(Reason.No_suitable_topology_unit_found, text)
 
 

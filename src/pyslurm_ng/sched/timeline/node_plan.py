@@ -261,6 +261,9 @@ class NodePlan:
         if demand.may_join and self._licenses.free_us(demand, self._now_us) == self._now_us:
             self._shares = self._joins.find(demand)
             self._uneven.most_gpus = {}
+            # They are found by what fits on each node; GPUs in all may be on none of them.
+            if demand.need.gres_total and self._amounts.of(demand, self._shares, {}) is None:
+                self._shares = []
         return bool(self._shares)
 
     def _join_before(self, demand: Demand, at_us: int, found_us: int) -> int:

@@ -156,9 +156,11 @@ def _judge(
         if _suits(request, need, nodes[0])
         for node in _enough(need, nodes)
     ]
-    layout = layouts_in(cluster).get(partition.name) if need.is_choosy else None
-    if choose(need, candidates, layout) is None:
+    if choose(need, candidates) is None:
         return refusal
+    layout = layouts_in(cluster).get(partition.name)
+    if layout is not None and need.is_choosy and choose(need, candidates, layout) is None:
+        return _TOPOLOGY
     return None if _may_lie(cluster, request, partition, need) else _TOPOLOGY
 
 
