@@ -19,7 +19,7 @@ cdef class Grid(GridSpread):
             return (self._instants[0] if slot == 0 else NEVER), -1
         return self._instants[slot], self._record(self._job + kind)
 
-    def place_next(self, list entries, Py_ssize_t first):
+    def place_next(self, list entries, Py_ssize_t first, bytes keeps=None, dict apart=None):
         """Place the jobs of entries, one after the other, as long as that is all there is to it.
 
         A few thousand at most: to note so many is one stretch in which no other thread runs.
@@ -31,30 +31,41 @@ cdef class Grid(GridSpread):
 
         Args:
             entries: tuples whose second item is a job and whose third its demand.
+            keeps: a byte for each entry, 0 where the start is found and no room is kept, of more
+                than 1 where the stretch ends; None: room is kept for all.
+            apart: has the ids of jobs before which the stretch ends.
         """
+        cdef const unsigned char *marks = NULL
         cdef int[BATCH] kinds
         cdef int[BATCH] slots
         cdef int64_t[BATCH] placings
-        cdef int wanted = FIRST_BATCH, known, placed, at
+        cdef int wanted = FIRST_BATCH, known, placed, held, at
         cdef Py_ssize_t last = min(len(entries), first + 4096)
         cdef list starts = []
         numbers = bytearray()
+        if keeps is not None:
+            if len(keeps) != len(entries):
+                raise ValueError(f"{len(keeps)} marks for {len(entries)} entries")
+            marks = <const unsigned char *>keeps + first
         while True:
-            known = self._plain_kinds(entries, first, min(last, first + wanted), kinds)
+            known = self._plain_kinds(
+                entries, first, min(last, first + wanted), marks, apart, kinds)
             for at in range(known):
                 self._remember(kinds[at])
             with nogil:
-                placed = self._place_batch(kinds, known, slots, placings)
+                placed = self._place_batch(kinds, marks, known, slots, placings, &held)
             for at in range(placed):
                 starts.append(self._instants[slots[at]])
-            numbers += (<char *>placings)[:placed * sizeof(int64_t)]
+            numbers += (<char *>placings)[:held * sizeof(int64_t)]
             if placed < wanted:
                 return starts, numbers
             first += placed
+            if marks != NULL:
+                marks += placed
             wanted = min(BATCH, 2 * wanted)
 
     cdef int _plain_kinds(self, list entries, Py_ssize_t first, Py_ssize_t last,
-                          int *kinds) except -1:
+                          const unsigned char *marks, dict apart, int *kinds) except -1:
         """Note the kinds of the next jobs as far as these are plain; return how many it are."""
         cdef Py_ssize_t index
         cdef tuple entry
@@ -64,28 +75,38 @@ cdef class Grid(GridSpread):
             demand, job = entry[2], entry[1]
             kind = demand.kind
             if (kind < 0 or job.array_pending or job.het_job_id
-                    or len(<tuple>job.partitions) > 1):
+                    or len(<tuple>job.partitions) > 1
+                    or (marks != NULL and marks[count] > 1)
+                    or (apart and job.job_id in apart)):
                 break
             kinds[count] = kind
             count += 1
         return count
 
-    cdef int _place_batch(self, const int *kinds, int count, int *slots,
-                          int64_t *placings) except -1 nogil:
-        """Place jobs of these kinds as long as all must wait; return how many it were."""
+    cdef int _place_batch(self, const int *kinds, const unsigned char *marks, int count,
+                          int *slots, int64_t *placings, int *held) except -1 nogil:
+        """Place jobs of these kinds as long as all must wait; return how many it were.
+
+        Args:
+            marks: 0 for those whose room is not held; NULL: all are. `held` counts them.
+        """
         cdef int at, slot
         cdef Kind *job
+        held[0] = 0
         for at in range(count):
             job = self._job + kinds[at]
             slot = self._search(job)
             if slot <= 0:
                 return at
+            slots[at] = slot
+            if marks != NULL and not marks[at]:
+                continue
             # What the next searches read comes while the rows do that this job takes of.
             self._fetch_rows()
             self._fetch_ahead(kinds + at, count - at)
             self._found_slot = slot
-            slots[at] = slot
-            placings[at] = self._record(job)
+            placings[held[0]] = self._record(job)
+            held[0] += 1
         return count
 
     cdef void _fetch_rows(self) noexcept nogil:

@@ -266,6 +266,7 @@ class _Job(NamedTuple):
     array_pending: tuple[int, ...] = ()
     het_job_id: int = 0
     partitions: tuple[str, ...] = ("long",)
+    job_id: int = 0
 
 
 @settings(deadline=None)
@@ -302,10 +303,51 @@ def test_a_stretch_is_placed_as_one_by_one(
                     alone.take_found(kind)
                     grid.take_found(kind)
             at += 1
+    assert_alike(alone, grid, len(nodes))
+
+
+def assert_alike(alone: Grid, grid: Grid, nodes: int) -> None:
     assert alone.all_placed() == grid.all_placed()
-    for node in range(len(nodes)):
+    for node in range(nodes):
         for resource in (CPUS, MEM):
             assert alone.free_at(node, resource) == grid.free_at(node, resource)
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=100),
+    jobs=st.lists(
+        st.tuples(st.integers(0, len(KINDS) - 1), st.sampled_from(b"\0\0\0\1\1\2")), max_size=80
+    ),
+    apart=st.sets(st.integers(0, 79), max_size=2),
+)
+def test_of_who_is_kept_no_room_only_the_start_is_found(
+    nodes: list[tuple[int, int]], jobs: list[tuple[int, int]], apart: set[int]
+) -> None:
+    """Others hold their room; the stretch ends at marks above 1 and at jobs that stand apart."""
+    alone, _, kinds = twins(nodes)
+    grid, _, _ = twins(nodes)
+    queue = [(0, _Job(job_id=at), _Demand(kinds[place])) for at, (place, _) in enumerate(jobs)]
+    keeps = bytes(mark for _, mark in jobs)
+    at = 0
+    while at < len(queue):
+        starts, numbers = grid.place_next(queue, at, keeps, dict.fromkeys(apart))
+        placings = list(array("q", bytes(numbers)))
+        for start in starts:
+            kind = queue[at][2].kind
+            assert at not in apart
+            if keeps[at]:
+                assert alone.place(kind) == (start, placings.pop(0))
+            else:
+                assert alone.find(kind) == start > TIMES[0]
+            at += 1
+        assert not placings
+        if at < len(queue):
+            kind, start = queue[at][2].kind, alone.find(queue[at][2].kind)
+            assert at in apart or keeps[at] > 1 or start in (TIMES[0], NEVER)
+            assert grid.find(kind) == start
+            at += 1
+    assert_alike(alone, grid, len(nodes))
 
 
 def test_wide_jobs_use_few_leaves() -> None:

@@ -198,11 +198,21 @@ class KeptRoom:
 
     def settled(self) -> dict[str, Wait]:
         """Return of `behind` the partitions where `keeps` says who is promised room from now on."""
-        depth = 1 if self.smart is not None else self._policy.reserve_depth
-        if depth >= EVERY_JOB:
+        if self.smart is None and self._policy.reserve_depth >= EVERY_JOB:
             return self.behind
-        counts = self._counts
-        return {name: wait for name, wait in self.behind.items() if counts.get(name, 0) >= depth}
+        return {name: wait for name, wait in self.behind.items() if self.is_settled(name)}
+
+    def is_settled(self, name: str) -> bool:
+        """Return whether a partition is one of `settled`."""
+        depth = 1 if self.smart is not None else self._policy.reserve_depth
+        return name in self.behind and self._counts.get(name, 0) >= depth
+
+    def waits(self, entries: Sequence[Entry]) -> list[Wait]:
+        """Return why jobs wait that others were promised room before, in `settled` partitions."""
+        behind, kept = self.behind, self._kept_by_reservation
+        if not self._snapshot.reservations:
+            return [behind[demand.partition.name] for _, _, demand in entries]
+        return [kept(job, demand) or behind[demand.partition.name] for _, job, demand in entries]
 
     def lacks_licenses(self, demand: Demand) -> bool:
         """Return whether fewer licences are left than a job asks for."""

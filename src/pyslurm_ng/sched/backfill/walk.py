@@ -66,16 +66,12 @@ class Walk(Giving):
         takes_others = self.preempting is not None or self.sharing is not None
         by_room = self._looks_at_all(queue) and not takes_others
         keeps = self.room.keeps(queue)
-        can_stretch = self.gate.is_open if isinstance(planner, Pools) else keeps is None
-        in_stretches = by_room and can_stretch
+        in_stretches = by_room and (self.gate.is_open or isinstance(planner, NodePlan))
+        learns = in_stretches and keeps is not None and isinstance(planner, NodePlan)
         shown = len(starts)
         at = tested = 0
         while True:
-            while (
-                in_stretches
-                and not planner.keeps_places
-                and (placed := self._place_next(queue, at, keeps))
-            ):
+            while in_stretches and (placed := self._place_next(queue, at, keeps)):
                 at += placed
             if at >= len(queue):
                 break
@@ -87,6 +83,8 @@ class Walk(Giving):
                 tested += 1
                 continue
             self._settle(job, demand, self._consider(job, demand))
+            if learns and demand.kind < 0:
+                self._learn(demand)
             if self.hand_over is not None and len(starts) > shown:
                 shown = len(starts)
                 self.hand_over(self.plan)
@@ -166,14 +164,19 @@ class Walk(Giving):
         if isinstance(planner, Pools):
             starts_us = planner.place_next(queue, first, self.room.settled(), keeps)
         elif self.gate.is_open:
-            starts_us = planner.place_next(queue, first)
+            starts_us = planner.place_next(queue, first, keeps)
         else:
-            starts_us = planner.place_next(self._clear(queue, first), 0)
+            clear = self._clear(queue, first)
+            marks = None if keeps is None else keeps[first : first + len(clear)]
+            starts_us = planner.place_next(clear, 0, marks)
         placed = queue[first : first + len(starts_us)]
         if placed:
             job_ids = [job.job_id for _, job, _ in placed]
             demands = [demand for _, _, demand in placed]
-            waits = [behind[demand.partition.name] for demand in demands]
+            if keeps is None:
+                waits = [behind[demand.partition.name] for demand in demands]
+            else:
+                waits = self.room.waits(placed)
             self.plan.expected_start_us.put_all(job_ids, starts_us)
             self.plan.waits.update(zip(job_ids, waits, strict=True))
             if keeps is not None:
@@ -183,6 +186,13 @@ class Walk(Giving):
             self.room.promises.extend(job_ids, demands, starts_us)
             self.plan.tested += len(placed)
         return len(placed)
+
+    def _learn(self, demand: Demand) -> None:
+        """Let stretches have jobs of a demand that has just been looked at, if they are plain."""
+        is_plain = demand.is_plain and demand.loose is None and not demand.need.sharing
+        if is_plain and self.room.is_settled(demand.partition.name):
+            assert isinstance(self.planner, NodePlan)
+            self.planner.learn(demand)
 
     def _clear(self, queue: list[Entry], first: int) -> list[Entry]:
         """Return the next jobs as far as it is plain that no limit is in their way.

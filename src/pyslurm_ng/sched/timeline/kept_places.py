@@ -74,6 +74,11 @@ class KeptPlaces:
         """Whether no more promises of this pass are kept."""
         return self._count >= MOST_KEPT
 
+    @property
+    def last(self) -> dict[int, list[KeptPlace]]:
+        """What jobs were promised in the last pass, as far as that is not used or void."""
+        return self._last
+
     def takes(self, nodes: int) -> bool:
         """Return whether a promise of so many nodes would be kept."""
         return not self.is_full and self._nodes + nodes <= _MOST_NODES

@@ -515,17 +515,7 @@ class NodePlan:
             start_us = self.find(demand)
             if start_us not in (NEVER, self._now_us):
                 self.take(demand, start_us)
-            kinds = self._timeline.kinds(demand)
-            if (
-                self._timeline.is_deep
-                and self._until_us == NO_END_US
-                and len(kinds) == 1
-                and not demand.licenses
-                and not self._nearness.is_open(demand, kinds[0][1].nodes)
-                and self._uneven.is_hopeless(demand)
-                and (is_alike(demand, kinds[0][1]) or self._exact_left <= 0)
-            ):
-                demand.kind = kinds[0][0]
+            self.learn(demand)
             return start_us
         start_us, number = self._timeline.grid.place(kind)
         if number >= 0:
@@ -536,12 +526,37 @@ class NodePlan:
             self._chosen = kind, variant, self._found(demand, variant, start_us)
         return start_us
 
-    def place_next(self, queue: list[Entry], first: int) -> list[int]:
-        """Keep room for the next jobs of a queue at once; return when they start.
+    def learn(self, demand: Demand) -> None:
+        """Have the grid look for jobs of a demand that waits by itself, if that is all it takes."""
+        kinds = self._timeline.kinds(demand)
+        if (
+            self._timeline.is_deep
+            and self._until_us == NO_END_US
+            and len(kinds) == 1
+            and not demand.licenses
+            and not self._nearness.is_open(demand, kinds[0][1].nodes)
+            and self._uneven.is_hopeless(demand)
+            and (is_alike(demand, kinds[0][1]) or self._exact_left <= 0)
+        ):
+            demand.kind = kinds[0][0]
 
-        It ends before the first job that may start now or that `place` has not prepared for.
+    def place_next(self, queue: list[Entry], first: int, keeps: bytes | None = None) -> list[int]:
+        """Find room for the next jobs of a queue at once; return when they start.
+
+        It ends before the first job that may start now, or whose demand is not learned.
+
+        Args:
+            keeps: a byte for each job of the queue, 0 for who is not kept room; None: all are.
         """
-        starts_us, numbers = self._timeline.grid.place_next(queue, first)
+        grid = self._timeline.grid
+        if self.keeps_places and (keeps is None or self._timeline.bookings.is_kept):
+            return []
+        if keeps is None:
+            starts_us, numbers = grid.place_next(queue, first)
+        else:
+            if self.keeps_places:
+                keeps = keeps.replace(b"\1", b"\2")  # they are to be found there again
+            starts_us, numbers = grid.place_next(queue, first, keeps, self._kept.last)
         self._reserved.frombytes(numbers)
         return starts_us
 
