@@ -45,7 +45,6 @@ _MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.
 _LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 40, 30, 20, 15, 10, 5, 1)
 _MOST_LIMITS = 18
-_MOST_TERMS = 4  # of a reservation in which a job is looked for
 _MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = _MINUTE_US
@@ -321,7 +320,7 @@ def _inside(
         return
     waiting = [one for one in snapshot.waiting if place.name in _named(one)]
     ahead = [] if "FLEX" in place.flags else terms(place, snapshot.now_us, policy)
-    for term in ahead[:_MOST_TERMS]:
+    for term in ahead:
         here = [
             one
             for one in waiting

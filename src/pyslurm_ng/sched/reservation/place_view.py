@@ -38,6 +38,9 @@ _NO_ROOM = frozenset(
 )
 
 
+_MOST_TERMS = 4
+
+
 class Term(NamedTuple):
     """An occurrence of a reservation; jobs that start in it are ended at `cut_us`."""
 
@@ -47,14 +50,18 @@ class Term(NamedTuple):
 
 
 def terms(place: Reservation, now_us: int, policy: Policy) -> list[Term]:
-    """Return the occurrences of a reservation that are not over, as far as passes plan ahead."""
+    """Return the next occurrences of a reservation, as far as passes plan ahead.
+
+    Only a few: each is planned by itself.
+    """
     until_us = now_us + policy.window_s * 1_000_000
     cut_us = reserved.cut_us(place, policy.over_run_us)
-    return [
+    found = [
         Term(begin_us, end_us, cut_us)
         for begin_us, end_us in place.occurrences()
         if now_us < end_us and begin_us < until_us
     ]
+    return found[:_MOST_TERMS]
 
 
 def named_nothing(job: Waiting) -> Waiting:
