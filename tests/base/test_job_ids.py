@@ -24,7 +24,7 @@ from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids, ste
         ("27_3.extern", (27, ((3, 3, 1),), -1, 4294967292)),
     ],
 )
-def test_forms(text: str, expected: tuple[object, ...]) -> None:
+def test_every_form_of_an_id_is_read(text: str, expected: tuple[object, ...]) -> None:
     """Every form of the manual."""
     name = parse_job_id(text)
     assert (name.job_id, name.tasks, name.het_offset, name.step) == expected
@@ -33,7 +33,7 @@ def test_forms(text: str, expected: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "-1", "abc", "1x", "1_", "1_[3-1]", "1_[a]", "1+", "1.x", "99999999999", "²"]
 )
-def test_refused(text: str) -> None:
+def test_what_is_no_id_is_refused(text: str) -> None:
     """What is no id is never taken for one."""
     with pytest.raises(JobIdError):
         parse_job_id(text)

@@ -32,7 +32,7 @@ def test_same_headings(case: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
     assert printed.stdout.splitlines()[0] == stdout.splitlines()[0]
 
 
-def test_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_listed_as_by_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     case = next(case for case in CASES if case[0] == "w")
     printed = run_command(monkeypatch, queue(), "alice", case[2])
     assert printed.stdout == case[3]

@@ -33,7 +33,7 @@ HealthCheckInterval=60
         (("REBOOT_ONLY",), ""),
     ],
 )
-def test_states(words: tuple[str, ...], states: str) -> None:
+def test_nodes_are_checked_in_the_states_named(words: tuple[str, ...], states: str) -> None:
     """HealthCheckNodeState names the states; some words mean only the start of slurmd."""
     found = [state for state in ("IDLE", "MIXED", "ALLOC") if is_due_in(words, state)]
     assert " ".join(found) == states

@@ -95,7 +95,7 @@ def test_restart_reattaches(cluster: LiveCluster) -> None:
         ("exec /no/such/program", "FAILED|127:0"),
     ],
 )
-def test_ends(cluster: LiveCluster, script: str, expected: str) -> None:
+def test_the_scripts_status_is_the_jobs(cluster: LiveCluster, script: str, expected: str) -> None:
     job_id = submit(cluster, script, "-o", "none")
     cluster.wait_for_jobs(job_id)
     assert cluster.accounted(job_id) == expected
@@ -176,7 +176,7 @@ def test_a_health_check_drains_its_node(tmp_path: Path) -> None:
         live.down()
 
 
-def test_hooks(cluster: LiveCluster) -> None:
+def test_prolog_and_epilog_run_around_a_job(cluster: LiveCluster) -> None:
     """Prolog before, Epilog after; a prolog that fails drains the node and holds the job."""
     said = cluster.directory / "hooks"
     for name in ("prolog", "epilog"):

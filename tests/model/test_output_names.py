@@ -43,7 +43,7 @@ def test_step_names(pattern: str, expected: str) -> None:
     assert names.expand(pattern, TASK) == expected
 
 
-def test_defaults() -> None:
+def test_output_and_errors_share_a_file_by_default() -> None:
     """Without options output and errors share a file in the working directory."""
     assert names.batch_names("", "", "", "/home/alice", BATCH) == (
         "/dev/null",

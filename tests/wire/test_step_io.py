@@ -40,7 +40,7 @@ def test_unknown_type_is_refused() -> None:
         step_io.Frames().feed(step_io.HEAD.pack(99, 0, 0, 0, 0))
 
 
-def test_numbers() -> None:
+def test_numbers_come_back_as_sent() -> None:
     frame = step_io.pack_number(step_io.EXIT, 3, 256, 1)
     ((kind, task, body),) = step_io.Frames().feed(frame)
     assert (kind, task, step_io.numbers(body)) == (step_io.EXIT, 3, (256, 1))

@@ -115,7 +115,7 @@ def test_allocation_by_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert held[0] == held[1]
 
 
-def test_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sdiags_document_has_every_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     """sdiag's document has all of Slurm's counters."""
     words, theirs = recorded("sdiag", "json")
     printed = run_command(monkeypatch, queue(), "root", words)

@@ -73,7 +73,7 @@ def test_bad_words_have_slurms_codes() -> None:
     )
 
 
-def test_help() -> None:
+def test_a_binding_of_help_explains_itself() -> None:
     for name in ("cpu-bind", "mem-bind"):
         with pytest.raises(Told, match=f"--{name}="):
             options_of(f"--{name}=help")

@@ -142,7 +142,7 @@ def test_begin_and_end() -> None:
         ),
     ],
 )
-def test_ends(mail_type: int, state: JobState, status: int, wanted: list[str]) -> None:
+def test_an_end_is_told_once_if_asked_for(mail_type: int, state: JobState, status: int, wanted: list[str]) -> None:
     """Only what was asked for; one mail for one end."""
     post = Post()
     post.submit(mail_type)
@@ -219,7 +219,7 @@ def test_each_task_of_an_array() -> None:
     assert post.sent.runs[0][1]["SLURM_ARRAY_TASK_ID"] == "0"
 
 
-def test_recipients() -> None:
+def test_plain_names_get_the_mail_domain() -> None:
     """MailDomain completes plain names; a name that MailProg would take for an option gets none."""
     post = Post("example.org")
     for job_id, user in ((100, ""), (101, "boss"), (102, "a@b.c"), (103, "-x")):

@@ -71,7 +71,7 @@ def test_percentage_of_threads() -> None:
     assert gres.mps_percentage(available, (GresAlloc("gpu", "", 1, b"\x01"),)) == 0
 
 
-def test_variables() -> None:
+def test_gpus_in_parts_are_visible_but_not_the_jobs() -> None:
     """GPUs in parts are visible, but are not GPUs of the job."""
     found = gpu_variables(GpuView((), (1,), (1,), in_parts=True, shards=3), is_step=True)
     assert found["CUDA_VISIBLE_DEVICES"] == "1"

@@ -172,7 +172,7 @@ def test_a_task_that_cannot_be_bound_does_not_run(template: Template) -> None:
     assert "here" not in said
 
 
-def test_limits(template: Template) -> None:
+def test_scripts_have_the_limits_of_the_submission(template: Template) -> None:
     _, out = template.run("ulimit -n; ulimit -c", rlimits=[(7, 99, 200), (4, 0, 0)])
     assert out.split() == ["99", "0"]
 
@@ -475,7 +475,7 @@ def test_signal_to_one_task(template: Template) -> None:
     assert b"DUE TO TASK FAILURE ***\n" in srun.notices
 
 
-def test_terminal(template: Template) -> None:
+def test_a_pty_has_the_size_of_sruns_and_echoes_its_input(template: Template) -> None:
     srun = Srun(
         template, ["sh", "-c", "tty; stty size; read x; echo got $x"], count=1, pty=True, rows=33,
         columns=77,

@@ -88,7 +88,7 @@ def test_array_tasks_share_too() -> None:
     assert site.cluster.jobs[head].array_pending == ((8, 9, 1),)
 
 
-def test_turns() -> None:
+def test_rows_take_turns_and_who_is_alone_just_runs() -> None:
     """Of two rows one runs, the other for the next slice; who is alone on its cores just runs."""
     site = Site(ROWS % GANG)
     first = site.job("twice", 4, nodes=2)

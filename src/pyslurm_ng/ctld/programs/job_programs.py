@@ -25,7 +25,7 @@ Done: TypeAlias = Callable[[HookResult], None]
 
 
 class Runner(Protocol):
-    """Where programs run; `programs.HookRunner`."""
+    """Where programs run; `runner.HookRunner` in a controller."""
 
     def run(
         self, patterns: Sequence[str], environment: Mapping[str, str], limit_s: int, done: Done, /
