@@ -39,7 +39,9 @@ def test_node_states() -> None:
         ("DOWN", "DRAIN", ("drained", "drain")),
     ],
 )
-def test_states_have_sinfos_words_and_suffixes(state: str, flags: str, words: tuple[str, str]) -> None:
+def test_states_have_sinfos_words_and_suffixes(
+    state: str, flags: str, words: tuple[str, str]
+) -> None:
     """sinfo's words with their suffixes."""
     bits = sum(state_names.NODE_FLAG[name] for name in flags.split())
     assert state_names.node_state_words(state_names.NODE_STATES.index(state), bits) == words

@@ -169,7 +169,9 @@ def test_jobs_by_id(stored: Database, selectors: list[list[int]], found: list[in
         ({"reasons": ["JobHeldUser"]}, []),
     ],
 )
-def test_filters_restrict_alone_and_together(stored: Database, fields: dict[str, object], found: list[int]) -> None:
+def test_filters_restrict_alone_and_together(
+    stored: Database, fields: dict[str, object], found: list[int]
+) -> None:
     """Each restricts; together they restrict more."""
     assert select(stored, **fields) == found
 

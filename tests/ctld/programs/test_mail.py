@@ -142,7 +142,9 @@ def test_begin_and_end() -> None:
         ),
     ],
 )
-def test_an_end_is_told_once_if_asked_for(mail_type: int, state: JobState, status: int, wanted: list[str]) -> None:
+def test_an_end_is_told_once_if_asked_for(
+    mail_type: int, state: JobState, status: int, wanted: list[str]
+) -> None:
     """Only what was asked for; one mail for one end."""
     post = Post()
     post.submit(mail_type)

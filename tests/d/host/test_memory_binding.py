@@ -31,7 +31,9 @@ AS_IT_IS, PREFERRED, BIND, LOCAL = -1, 1, 2, 4
         ("prefer,map_mem:1", 0, (PREFERRED, 2)),
     ],
 )
-def test_words_of_mem_bind_become_the_kernels_policies(how: str, local: int, wanted: tuple[int, int]) -> None:
+def test_words_of_mem_bind_become_the_kernels_policies(
+    how: str, local: int, wanted: tuple[int, int]
+) -> None:
     assert memory_policy(HOST, mem_bind(how), local, ()) == MemoryPolicy(*wanted)
 
 
