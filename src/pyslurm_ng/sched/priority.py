@@ -174,12 +174,17 @@ class Ranking:
 
     def standing(self, job: Waiting, partition: Partition) -> int:
         """Return the priority of `job` without what time or the order of submission adds."""
+        is_summed = job.priority == NO_VAL and self._policy.is_multifactor
+        return self.standing_with(job, self.fixed_part(job, partition)[0] if is_summed else 0.0)
+
+    def standing_with(self, job: Waiting, fixed: float) -> int:
+        """Return the same where the fixed part is known."""
         if job.priority != NO_VAL:
             return job.priority
         if not self._policy.is_multifactor:
             return max(1, _BASIC_FIRST - job.nice)
         fairshare = self._policy.weight_fairshare * self._fairshare.get(job.assoc_id, 0.0)
-        return bounded(int(self.fixed_part(job, partition)[0] + fairshare))
+        return bounded(int(fixed + fairshare))
 
     def priority(self, job: Waiting, partition: Partition) -> int:
         """Return the priority of `job` in one of its partitions; 0 means held."""

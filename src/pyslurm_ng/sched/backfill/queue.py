@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from pyslurm_ng._select import rank, taken_over, untracked
 from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.plan import Plan, Wait
@@ -190,9 +191,9 @@ class Queue:
             if partition is None:
                 continue
             fixed, is_all = ranking.fixed_part(job, partition)
-            first = partition.priority_tier * _TIER + self._qos_ranks.get(job.qos, 0) * _ABLE
+            first = self._first(job, partition)
             for demand in self._demands.each(job, shape_id, partition):
-                prepared.append((-first, fixed, is_all, demand))
+                prepared.append((first, fixed, is_all, demand))
         return tuple(prepared)
 
     def never_lower(self, entries: list[Entry], outcome: Plan) -> list[Entry]:
@@ -211,16 +212,21 @@ class Queue:
 
     def ranked(self, entries: list[Entry], ranking: Ranking) -> list[Entry]:
         """Return entries led by what goes before any order within: tier and standing."""
-        return [
-            (
-                -demand.partition.priority_tier * _TIER
-                - self._qos_ranks.get(job.qos, 0) * _ABLE
-                - ranking.standing(job, demand.partition),
-                job,
-                demand,
-            )
-            for _, job, demand in entries
-        ]
+        known = {job.job_id: each for job, each in zip(self._jobs, self._prepared, strict=True)}
+        ranked: list[Entry] = []
+        for _, job, demand in entries:
+            for first, fixed, _, its_demand in known.get(job.job_id) or ():
+                if its_demand is demand:
+                    ranked.append((first - ranking.standing_with(job, fixed), job, demand))
+                    break
+            else:
+                first = self._first(job, demand.partition)
+                ranked.append((first - ranking.standing(job, demand.partition), job, demand))
+        return ranked
+
+    def _first(self, job: Waiting, partition: Partition) -> int:
+        """Return what leads a job in a partition before its priority does."""
+        return -partition.priority_tier * _TIER - self._qos_ranks.get(job.qos, 0) * _ABLE
 
 
 def _without_partition(job: Waiting) -> Wait:
