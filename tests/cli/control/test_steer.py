@@ -222,7 +222,6 @@ def test_update_is_checked_as_submission_is(
         "Requeue=maybe",
         "Contiguous=2",
         "Switches=x",
-        "MailType=BLA",
     ],
 )
 def test_a_value_that_is_none_is_named(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +230,28 @@ def test_a_value_that_is_none_is_named(setting: str, monkeypatch: pytest.MonkeyP
     key, _, value = setting.partition("=")
     assert printed.stderr == f"scontrol: error: Invalid {key} value: {value}\n"
     assert printed.code == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("MailType=BLA", "Invalid MailType: BLA"),
+        ("timelimit=x", "scontrol: error: Invalid TimeLimit value"),
+        ("TimeMin=x", "scontrol: error: Invalid TimeMin value"),
+        ("cpuspertask=x", "scontrol: error: Invalid CPUsPerTask value: x"),
+        ("NumCPUs=0", "scontrol: error: Invalid NumCPUs value: 0"),
+        ("minmemorynode=lots", "scontrol: error: Invalid MinMemoryNode value: lots"),
+        ("shared=maybe", "scontrol: error: Invalid OverSubscribe value: maybe"),
+        ("nice=99999999999",
+         "scontrol: error: Nice value out of range (+/- 2147483645). Value ignored"),
+    ],
+)  # fmt: skip
+def test_each_key_has_words_of_its_own(
+    setting: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm's scontrol 22.05 prints them, however the key was typed."""
+    printed = run(monkeypatch, queue(), "root", f"scontrol update JobId=29 {setting}")
+    assert (printed.stderr, printed.code) == (words + "\n", 1)
 
 
 def test_the_weight_of_a_node_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,12 @@ _JOB_ALIASES = {
 _SIZES = frozenset(("numnodes", "nodelist", "reqnodelist"))  # which nodes a running job keeps
 _FLAGS = ("contiguous", "oversubscribe", "reboot", "requeue")
 _MAX_PRIORITY = 4294967293
+_MOST_NICE = 2147483645
+_COUNTS = frozenset(
+    ("cpuspertask", "mincpusnode", "mintmpdisknode", "numtasks", "taskspernode")
+    + ("reqcores", "reqsockets", "reqthreads")
+)
+_MEMORY = frozenset(("minmemorycpu", "minmemorynode"))
 _DATES = ("starttime", "deadline", "endtime")
 NODE_KEYS = (
     "ActiveFeatures AvailableFeatures CertToken Comment CpuBind Extra Gres InstanceId "
@@ -130,7 +136,7 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
             if name == "arraytaskthrottle" and not value.isdigit():
                 fail("Invalid ArrayTaskThrottle value")
             if _is_invalid(name, value):
-                fail(f"scontrol: error: Invalid {key} value: {value}")
+                fail(_complaint(name, value))
             request["settings"][name] = value
     if not request["settings"]:
         say("No changes specified")
@@ -146,13 +152,34 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
 
 def _is_invalid(name: str, value: str) -> bool:
     """Return whether a value is none of its key's: a flag, a count, a number with a sign."""
+    if name == "numcpus":
+        return not all(word.isdigit() and int(word) for word in value.split("-", 1))
+    if name in _COUNTS:
+        return not value.isdigit()
+    if name in _MEMORY:
+        from pyslurm_ng.base.units import UnitError, parse_mem_mib
+
+        try:
+            parse_mem_mib(value)
+        except UnitError:
+            return True
+        return False
+    if name in ("timelimit", "timemin"):
+        from pyslurm_ng.base.units import UnitError, parse_time_limit_min
+
+        try:
+            parse_time_limit_min(value[value[:1] in "+-" and value != "-1" :])
+        except UnitError:
+            return True
+        return False
     if name in _FLAGS:
         return value.lower() not in ("yes", "no", "y", "n", "1", "0")
     if name == "priority":
         is_number = value.isdigit() and int(value) <= _MAX_PRIORITY
         return not is_number and value.upper() not in ("INFINITE", "UNLIMITED", "-1")
     if name in ("nice", "sitefactor"):
-        return bool(value) and not value.removeprefix("-").removeprefix("+").isdigit()
+        digits = value.removeprefix("-").removeprefix("+")
+        return bool(value) and (not digits.isdigit() or int(digits) > _MOST_NICE)
     if name == "switches":
         return not (value.partition("@")[0] or "0").isdigit()
     if name == "mailtype":
@@ -160,6 +187,21 @@ def _is_invalid(name: str, value: str) -> bool:
 
         return any(word.strip().upper() not in MAIL_WORDS for word in value.split(","))
     return False
+
+
+_NAMES = {name.lower(): name for name in JOB_KEYS}
+
+
+def _complaint(name: str, value: str) -> str:
+    """Return Slurm's words for a value that its key does not take."""
+    if name == "mailtype":
+        return f"Invalid MailType: {value}"
+    if name in ("timelimit", "timemin"):
+        return f"scontrol: error: Invalid {_NAMES[name]} value"
+    if name == "nice" and value.strip("+-").isdigit():
+        limit = f"(+/- {_MOST_NICE})"
+        return f"scontrol: error: Nice value out of range {limit}. Value ignored"
+    return f"scontrol: error: Invalid {_NAMES[name]} value: {value}"
 
 
 def _moment(session: "Session", value: str, word: str) -> str:

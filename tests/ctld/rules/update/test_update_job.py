@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.base.errors import Reject
+import pytest
+
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.wire.query_messages import UpdateJob
-from tests.ctld.rules.reservation_room import ALICE
+from tests.ctld.rules.reservation_room import ALICE, ROOT
 from tests.ctld.rules.test_reasons import Scene
 
 
@@ -26,3 +28,61 @@ def test_account_and_qos_go_back_to_the_users_own() -> None:
     assert (job.account, job.qos) == ("physics", "late")
     update(scene, job, qos="", account="")
     assert (job.account, job.assoc_id, job.qos) == ("physics", 3, "normal")
+
+
+def refusals(scene: Scene, job: Job, **settings: str) -> list[int]:
+    """Change a job; return the numbers of what is refused."""
+    message = UpdateJob(bytes(16), settings, [str(job.job_id)])
+    decision = update_job(scene.cluster, message, scene.context(ROOT))
+    assert not isinstance(decision, Reject)
+    scene.apply(decision.events)
+    return [code for _, code, _ in decision.reply.errors]
+
+
+GPUS = "NodeName=g1 CPUs=16 CoresPerSocket=16 RealMemory=4096 Gres=gpu:a100:4"
+
+
+@pytest.mark.parametrize("text", ["gres:gpu:2", "gres/gpu:2", "gpu:2", "gres/gpu=2"])
+def test_gpus_of_a_job_may_be_named_in_every_way(text: str) -> None:
+    """As scontrol shows them, and as Slurm 22.05 took them."""
+    scene = Scene(f"{GPUS}\nPartitionName=gpus Nodes=g1")
+    job = scene.job(partition="gpus", begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, tresperjob=text) == []
+    assert job.request.gpus == "2"
+    assert refusals(scene, job, tresperjob="gres/gpu:a100:1") == []
+    assert job.request.gpus == "a100:1"
+    assert refusals(scene, job, cpuspertres="gres/gpu:3") == []
+    assert job.request.cpus_per_gpu == 3
+    assert refusals(scene, job, tresperjob="") == []
+    assert job.request.gpus == ""
+
+
+def test_what_is_no_gpu_is_refused() -> None:
+    """There are no other resources that a whole job, or each GPU, could have."""
+    scene = Scene()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, tresperjob="gres/nic:1") == [Errno.ESLURM_INVALID_GRES]
+    assert refusals(scene, job, cpuspertres="gres/nic:1") == [Errno.ESLURM_INVALID_TRES]
+    assert refusals(scene, job, mempertres="5") == [Errno.ESLURM_INVALID_TRES]
+    assert refusals(scene, job, tresbind="gpu:foo") == [Errno.ESLURM_INVALID_TRES]
+
+
+def test_what_the_site_does_not_allow_is_refused() -> None:
+    """Special cores need AllowSpecResourcesUsage, burst buffers a plugin."""
+    scene = Scene()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, corespec="1") == [Errno.ESLURM_ACCESS_DENIED]
+    assert refusals(scene, job, burstbuffer="x") == [Errno.ESLURM_NOT_SUPPORTED]
+    allowed = Scene("AllowSpecResourcesUsage=YES")
+    job = allowed.job(begin_us=allowed.now_us + 10**9)
+    assert refusals(allowed, job, corespec="1") == []
+    assert job.request.core_spec == 1
+
+
+def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
+    """With the count, or by a key of its own."""
+    scene = Scene()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    settings = {"switches": "1", "wait-for-switch": "600"}
+    assert refusals(scene, job, **settings) == []
+    assert (job.request.switches, job.request.switches_wait_s) == (1, 600)

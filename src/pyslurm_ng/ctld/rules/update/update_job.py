@@ -9,7 +9,7 @@ import msgspec
 from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part
-from pyslurm_ng.base.tres import TresError, TresPerTask, parse_tres_per_task
+from pyslurm_ng.base.tres import TresError, TresPerTask, parse_gres, parse_tres_per_task
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
@@ -92,6 +92,11 @@ Setter = Callable[[Change, str], int]
 
 
 # Plain values ---------------------------------------------------------------------------------
+
+
+def _no_plugin(change: Change, value: str) -> int:
+    """What only a plugin of Slurm's could change."""
+    return Errno.ESLURM_NOT_SUPPORTED
 
 
 def _text(name: str, *, pending: bool = True, operator: bool = False, own: str = "") -> Setter:
@@ -478,6 +483,27 @@ def _switches(change: Change, value: str) -> int:
     return 0
 
 
+def _wait_for_switch(change: Change, value: str) -> int:
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    if not value.isdigit():
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    change.request["switches_wait_s"] = int(value)
+    return 0
+
+
+def _special(name: str, other: str) -> Setter:
+    """Cores, or threads, that nodes keep for their system beside the job: of either kind."""
+
+    def set_special(change: Change, value: str) -> int:
+        if not selection(change.context.conf).allows_special:
+            return Errno.ESLURM_ACCESS_DENIED
+        change.request[other] = 0
+        return _count(name)(change, value)
+
+    return set_special
+
+
 # Flags ----------------------------------------------------------------------------------------
 
 
@@ -601,14 +627,48 @@ def _admin_comment(change: Change, value: str) -> int:
     return 0
 
 
-def _gres(name: str) -> Setter:
-    def set_gres(change: Change, value: str) -> int:
+def _gres(change: Change, value: str) -> int:
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    change.request["gres"] = _plain_gres(value)
+    return 0
+
+
+def _plain_gres(text: str) -> str:
+    return text.replace("gres/", "").replace("gres:", "")
+
+
+def _gpus(name: str) -> Setter:
+    """A request field that counts GPUs: `2`, or `type:2` for some of a type."""
+
+    def set_gpus(change: Change, value: str) -> int:
         if not change.is_pending:
             return Errno.ESLURM_JOB_NOT_PENDING
-        change.request[name] = value.replace("gres/", "").replace("gres:", "")
+        try:
+            found = parse_gres(_plain_gres(value)) if value else ()
+        except TresError:
+            return Errno.ESLURM_INVALID_TRES
+        if any(item.name != "gpu" for item in found):
+            return Errno.ESLURM_INVALID_GRES
+        change.request[name] = ",".join(
+            f"{item.type_name}:{item.amount}" if item.type_name else str(item.amount)
+            for item in found
+        )
         return 0
 
-    return set_gres
+    return set_gpus
+
+
+def _of_each_gpu(setter: Setter) -> Setter:
+    """What comes with each GPU: `gres/gpu:2`, of no other resource."""
+
+    def set_for_gpu(change: Change, value: str) -> int:
+        name, _, amount = _plain_gres(value).replace("=", ":").partition(":")
+        if value and (name != "gpu" or not amount):
+            return Errno.ESLURM_INVALID_TRES
+        return setter(change, amount or "0")
+
+    return set_for_gpu
 
 
 def _tres_per_task(change: Change, value: str) -> int:
@@ -680,6 +740,9 @@ SETTERS: dict[str, Setter] = {
     "reservationname": _reservation,
     "licenses": _licenses,
     "switches": _switches,
+    "wait-for-switch": _wait_for_switch,
+    "corespec": _special("core_spec", "thread_spec"),
+    "threadspec": _special("thread_spec", "core_spec"),
     "contiguous": _yes_no(model_job.REQ_CONTIGUOUS, yes_needs_operator=True),
     "oversubscribe": _yes_no(model_job.REQ_OVERSUBSCRIBE, yes_needs_operator=True),
     "reboot": _yes_no(model_job.REQ_REBOOT, yes_needs_operator=True),
@@ -688,16 +751,18 @@ SETTERS: dict[str, Setter] = {
     "stdout": _text("std_out"),
     "stderr": _text("std_err"),
     "workdir": _text("work_dir"),
-    "burstbuffer": _text("burst_buffer", operator=True),
+    "burstbuffer": _no_plugin,
+    "consolidatesegments": _yes_no(model_job.REQ_CONSOLIDATE_SEGMENTS),
+    "spreadsegments": _yes_no(model_job.REQ_SPREAD_SEGMENTS),
     "segmentsize": _count("segment"),
-    "trespernode": _gres("gres"),
-    "tresperjob": _gres("gpus"),
-    "trespersocket": _gres("gpus_per_socket"),
+    "trespernode": _gres,
+    "tresperjob": _gpus("gpus"),
+    "trespersocket": _gpus("gpus_per_socket"),
     "trespertask": _tres_per_task,
     "tresbind": _tres_bind,
     "tresfreq": _text("tres_freq"),
-    "cpuspertres": _count("cpus_per_gpu"),
-    "mempertres": _memory("mem_per_gpu_mib"),
+    "cpuspertres": _of_each_gpu(_count("cpus_per_gpu")),
+    "mempertres": _of_each_gpu(_memory("mem_per_gpu_mib")),
 }
 _ORDER = {key: index for index, key in enumerate(SETTERS)}
 
