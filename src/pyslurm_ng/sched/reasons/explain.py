@@ -169,6 +169,25 @@ def outlook(
         return Outlook(job.partitions[0], -1, 0, (), untried=len(tried), is_late=True)
     if found is None:
         return Outlook(job.partitions[0], -1, 0, (), sooner=without) if without else None
+    is_estimate = not policy.promises_all
+    return _told(snapshot, job, found, tried, without, is_inside=is_inside, is_estimate=is_estimate)
+
+
+def _told(
+    snapshot: Snapshot,
+    job: Waiting,
+    found: Probe,
+    tried: list[Change],
+    without: list[Sooner],
+    *,
+    is_inside: bool,
+    is_estimate: bool,
+) -> Outlook:
+    """Return what was found about a job, with the changes tried that would bring its start nearer.
+
+    Args:
+        without: what it gains without its reservation.
+    """
     partition = found.demand.partition.name
     if not job.tasks_left:
         # What was found is when it would start if its array let more tasks run at once.
@@ -196,7 +215,7 @@ def outlook(
             key=lambda item: item.start_us,
         ),
         untried=untried,
-        is_estimate=not policy.promises_all,
+        is_estimate=is_estimate,
         note=_exempt_note(found, snapshot.now_us),
     )
 
