@@ -93,6 +93,18 @@ def test_the_topology_must_be_of_the_plugins_kind(tmp_path: Path) -> None:
     assert "TopologyPlugin=topology/tree needs this file" in check(str(path))[0]
 
 
+def test_a_partition_may_name_no_network_that_is_not_there(tmp_path: Path) -> None:
+    """Without topology.yaml there is one, which is called default."""
+    path = copy(tmp_path, GOLDEN, "")
+    text = path.read_text()
+    path.write_text(text + "PartitionName=far Nodes=n1 Topology=nope\n")
+    assert check(str(path)) == [
+        f"{path}: Topology: partition far: {tmp_path}/topology.yaml has no nope"
+    ]
+    path.write_text(text + "PartitionName=far Nodes=n1 Topology=default\n")
+    assert check(str(path)) == []
+
+
 def test_what_a_network_leaves_apart_is_a_warning(tmp_path: Path) -> None:
     """Nodes in no switch, and switches that nothing joins: such jobs just cannot be."""
     path = copy(tmp_path, GOLDEN, "")

@@ -116,14 +116,16 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
         types = _named_gres(gres) if conf is None else conf.gres_types
         errors += gres_conf.file_errors(gres, types, () if conf is None else conf.nodes)
     names = None if conf is None else tuple(node.name for node in conf.nodes)
+    found: list[ConfError] = []
     if os.path.exists(yaml):  # it takes the place of topology.conf and TopologyPlugin
-        errors += topology_yaml.file_errors(yaml, names) or _chosen(path, yaml, conf)
+        found = topology_yaml.file_errors(yaml, names)
     elif os.path.exists(topology):
-        errors += topology_conf.file_errors(topology, names)
-        errors += _topology_kind(topology, conf)
+        found = topology_conf.file_errors(topology, names)
+        found += _topology_kind(topology, conf)
     elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
-        errors.append(ConfError(topology, 0, "", problem))
+        found = [ConfError(topology, 0, "", problem)]
+    errors += found or _chosen(path, yaml, conf)
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
     if os.access(slurmdbd, os.R_OK):  # only its owner can, and only for them is it checked
@@ -132,8 +134,10 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
 
 
 def _chosen(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
-    """Partitions may name only topologies that there are."""
-    known = [topology.name for topology in topology_yaml.load_topology_yaml(yaml)]
+    """Partitions may name only topologies that there are: without topology.yaml just one."""
+    known = [topology_conf.ONLY_NAME]
+    if os.path.exists(yaml):
+        known = [topology.name for topology in topology_yaml.load_topology_yaml(yaml)]
     return [
         ConfError(
             path, 0, "Topology", f"partition {partition.name}: {yaml} has no {partition.topology}"

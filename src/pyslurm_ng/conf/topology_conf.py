@@ -11,6 +11,7 @@ from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import TOPOLOGY
 
 _TABLE = Table(TOPOLOGY)
+ONLY_NAME = "default"  # of the network of a topology.conf
 _KINDS = {"switch_name": "tree", "block_name": "block", "ring_name": "ring"}
 
 
@@ -50,7 +51,7 @@ class TopologyConf:
     blocks: tuple[BlockConf, ...]
     block_sizes: tuple[int, ...]
     text_hash: str
-    name: str = "default"
+    name: str = ONLY_NAME
     is_default: bool = True
 
 
