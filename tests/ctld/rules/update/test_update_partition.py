@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.update.update_partition import changed_partition
+from pyslurm_ng.model.partition import Partition
 from tests.ctld.rules.test_reasons import Scene
+from tests.sched.networks import TREE
+from tests.sched.timeline.test_topology_plan import cluster_with
 
 
 def test_the_qos_of_a_partition_exists() -> None:
@@ -17,3 +20,15 @@ def test_the_qos_of_a_partition_exists() -> None:
     assert isinstance(found, Reject) and found.code == Errno.ESLURM_INVALID_QOS
     for name in ("normal", ""):
         assert not isinstance(changed_partition(scene.cluster, main, {"QOS": name}), Reject)
+
+
+def test_the_topology_of_a_partition_exists() -> None:
+    """Else its jobs would run as if they had asked for none."""
+    cluster = cluster_with(TREE)
+    main = cluster.partitions["main"]
+    refusal = changed_partition(cluster, main, {"topology": "nope"})
+    assert isinstance(refusal, Reject)
+    assert refusal.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE
+    assert "nope" in refusal.detail
+    changed = changed_partition(cluster, main, {"topology": "default"})
+    assert isinstance(changed, Partition) and changed.topology == "default"

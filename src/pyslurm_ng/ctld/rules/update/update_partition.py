@@ -98,6 +98,10 @@ def changed_partition(
     default = fields.get("default_time_min", current.default_time_min)
     if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
+    network = fields.get("topology", "")
+    if network and network not in {topology.name for topology in cluster.topologies}:
+        detail = f"Topology: there is no {network}"
+        return Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE, detail)
     name = fields.get("qos", "")
     if name and cluster.qos and name not in cluster.qos:
         return Reject(Errno.ESLURM_INVALID_QOS)
