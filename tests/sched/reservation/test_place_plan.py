@@ -200,3 +200,15 @@ def clean_up(here: Room) -> None:
             if duty.kind == DutyKind.TERMINATE:
                 report = JobTerminated(duty.job_id, duty.attempt, duty.duty_id)
                 here.apply(judge(here.cluster, node_id, report, here.conf, here.now_us))
+
+
+def test_who_has_to_run_longer_than_is_left_is_planned_for_the_next_day() -> None:
+    """--time-min: not in the last hour of today, whoever leaves then."""
+    here = Room(plan=Planner())
+    here.make(nodes="n4", duration=120, flags="DAILY")
+    here.advance()
+    here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)
+    here.run_pass()
+    job = here.job(reservation="r", time_limit_min=300, time_min_min=90, flags=REQ_EXCLUSIVE)
+    plan = here.run_pass()
+    assert plan.expected_start_us[job.job_id] == START_US + DAY_US

@@ -9,7 +9,7 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.backfill.smart import Smart
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.job_records import Waiting
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.policy import EVERY_JOB, Policy
@@ -123,7 +123,7 @@ class KeptRoom:
         return self.preempting.find_later(
             job,
             demand,
-            NO_END_US if before_us == NEVER else before_us,
+            self._snapshot.until_us if before_us == NEVER else before_us,
             self.licenses,
             lambda at_us: self.promised_nodes(demand, at_us),
         )
@@ -136,7 +136,7 @@ class KeptRoom:
             return None
         return self.preempting.find_later_together(
             components,
-            NO_END_US if before_us == NEVER else before_us,
+            self._snapshot.until_us if before_us == NEVER else before_us,
             self.licenses,
             self.promised_nodes,
         )

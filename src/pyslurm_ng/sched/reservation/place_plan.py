@@ -90,6 +90,10 @@ class PlacePlans:
             if not policy.time_min_is_soft:
                 by_id = {job.job_id: job for job in here}
                 one.starts = [_cut(start, by_id, term, snapshot.now_us) for start in one.starts]
+            for job in here:
+                planned_us = one.expected_start_us.get(job.job_id, 0)
+                if planned_us and too_late(snapshot, place, job, term, planned_us):
+                    del one.expected_start_us[job.job_id]
             one.waits |= {job_id: wait for job_id, wait in late.items() if wait is not None}
             budget = max(0, budget - one.tested)
             has_placed = bool(one.starts or one.expected_start_us)

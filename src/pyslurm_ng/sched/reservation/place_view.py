@@ -233,13 +233,18 @@ def why_inside(
     return Wait(Reason.Reservation, text)
 
 
-def too_late(snapshot: Snapshot, place: Reservation, job: Waiting, term: Term) -> Wait | None:
+def too_late(
+    snapshot: Snapshot, place: Reservation, job: Waiting, term: Term, start_us: int = 0
+) -> Wait | None:
     """Return why a job cannot begin in a term: it says how long it has to run, which is longer.
 
     That is its --time-min; of who is drawn, without asking to be there, its time limit.
+
+    Args:
+        start_us: when it would begin; 0: as soon as the term lets it.
     """
     least_us = _least_us(snapshot, job)
-    left_us = term.end_us - max(term.begin_us, snapshot.now_us)
+    left_us = term.end_us - max(term.begin_us, snapshot.now_us, start_us)
     if least_us <= left_us:
         return None
     text = f"reservation {place.name} ends in {minutes(term.end_us - snapshot.now_us)}"
