@@ -12,7 +12,7 @@ from pyslurm_ng.ctld.rules.steer import requeue_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, limit_end_us
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob
@@ -165,3 +165,15 @@ def test_nice_may_change_while_a_job_runs() -> None:
     assert update(scene, job, nice="20") == []
     assert (job.nice, job.start_priority) == (20, 980)
     assert update(scene, job, nice="-20") == [Errno.ESLURM_ACCESS_DENIED]
+
+
+def test_an_end_time_counts_suspensions() -> None:
+    """The limit is time that the job runs; it ends at the moment asked for all the same."""
+    scene = Scene()
+    job = four_nodes(scene, time_limit_min=60)
+    job.suspended_us = 20 * 60_000_000  # it was suspended for so long
+    end_us = job.start_us + 50 * 60_000_000
+    assert update(scene, job, who=ROOT, endtime=str(end_us)) == []
+    assert (job.time_limit_min, limit_end_us(job)) == (30, end_us)
+    early = job.start_us + 19 * 60_000_000  # before any run of a minute
+    assert update(scene, job, who=ROOT, endtime=str(early)) == [Errno.ESLURM_INVALID_TIME_VALUE]

@@ -1,0 +1,68 @@
+"""What is written about a job, and whom mail tells."""
+
+from __future__ import annotations
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.submission.place import node_extra
+from pyslurm_ng.ctld.rules.update.job_change import Change
+from pyslurm_ng.model import job as model_job
+
+_MAIL_WORDS = {
+    "NONE": 0,
+    "BEGIN": model_job.MAIL_BEGIN,
+    "END": model_job.MAIL_END,
+    "FAIL": model_job.MAIL_FAIL,
+    "REQUEUE": model_job.MAIL_REQUEUE,
+    "ALL": model_job.MAIL_BEGIN
+    | model_job.MAIL_END
+    | model_job.MAIL_FAIL
+    | model_job.MAIL_REQUEUE
+    | model_job.MAIL_STAGE_OUT
+    | model_job.MAIL_INVALID_DEPEND,
+    "STAGE_OUT": model_job.MAIL_STAGE_OUT,
+    "TIME_LIMIT": model_job.MAIL_TIME_LIMIT,
+    "TIME_LIMIT_90": model_job.MAIL_TIME_90,
+    "TIME_LIMIT_80": model_job.MAIL_TIME_80,
+    "TIME_LIMIT_50": model_job.MAIL_TIME_50,
+    "ARRAY_TASKS": model_job.MAIL_ARRAY_TASKS,
+    "INVALID_DEPEND": model_job.MAIL_INVALID_DEPEND,
+}
+
+
+def mail_type(change: Change, value: str) -> int:
+    """Set of which events mail tells."""
+    bits = 0
+    for word in value.split(","):
+        bit = _MAIL_WORDS.get(word.strip().upper())
+        if bit is None:
+            return Errno.ESLURM_NOT_SUPPORTED
+        bits |= bit
+    change.request["mail_type"] = bits
+    return 0
+
+
+def comment(change: Change, value: str) -> int:
+    """Set the comment."""
+    change.fields["comment"] = value
+    change.request["comment"] = value
+    return 0
+
+
+def extra(change: Change, value: str) -> int:
+    """Write Extra, a note of any text but for a pending job that asks nodes for it."""
+    change.request["extra"] = value
+    if change.is_pending:
+        demanded = node_extra(value, change.context.conf)
+        if isinstance(demanded, Reject):
+            return demanded.code
+        change.request["node_extra"] = demanded
+    return 0
+
+
+def admin_comment(change: Change, value: str) -> int:
+    """Set the administrators' comment."""
+    if not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
+    change.fields["admin_comment"] = value
+    change.request["admin_comment"] = value
+    return 0

@@ -1,0 +1,93 @@
+"""A job's place in the queue, and whether it comes back into it."""
+
+from __future__ import annotations
+
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.ctld.rules.steer import hold_fields, release_fields, waiting_reason
+from pyslurm_ng.ctld.rules.update.job_change import Change, yes_or_no
+from pyslurm_ng.model import job as model_job
+from pyslurm_ng.model.ids import NO_VAL
+
+_NICE_MAX = 2147483645
+_SITE_FACTOR_MAX = 2147483645
+
+
+def priority(change: Change, value: str) -> int:
+    """Set the priority: 0 holds the job, INFINITE releases it."""
+    job = change.job
+    if value.upper() in ("INFINITE", "UNLIMITED", "-1"):
+        number = NO_VAL
+    elif value.isdigit() and int(value) < NO_VAL:
+        number = int(value)
+    else:
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    if number == 0:
+        found = hold_fields(change.cluster, job, change.context, as_user=False)
+    elif number == NO_VAL:
+        found = release_fields(change.cluster, job, change.context, as_user=False)
+    elif not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
+    else:
+        found = {"priority": number}
+        if job.priority == 0:
+            found["reason"] = int(waiting_reason(job, change.context.now_us))
+    if isinstance(found, int):
+        return found
+    change.fields.update(found)
+    return 0
+
+
+def _signed(text: str, limit: int) -> int | None:
+    digits = text[1:] if text[:1] in "+-" else text
+    if not digits.isdigit() or len(digits) > 10 or int(digits) > limit:
+        return None
+    return -int(digits) if text[:1] == "-" else int(digits)
+
+
+def nice(change: Change, value: str) -> int:
+    """Set Nice; only operators may go below 0."""
+    number = 100 if not value else _signed(value, _NICE_MAX)
+    if number is None:
+        return Errno.ESLURM_INVALID_NICE
+    if number < 0 and not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
+    if change.job.start_priority:
+        niced = change.job.start_priority - (number - change.job.nice)
+        change.fields["start_priority"] = min(max(1, niced), NO_VAL - 1)
+    change.fields["nice"] = number
+    change.request["nice"] = number
+    return 0
+
+
+def site_factor(change: Change, value: str) -> int:
+    """Set what the site adds to the priority."""
+    factor = _signed(value, _SITE_FACTOR_MAX)
+    if factor is None:
+        return Errno.ESLURM_INVALID_NICE
+    if not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
+    change.fields["site_factor"] = factor
+    return 0
+
+
+def throttle(change: Change, value: str) -> int:
+    """Set how many tasks of an array may run at a time."""
+    if not change.job.array_job_id:
+        return Errno.ESLURM_INVALID_ARRAY
+    if not value.isdigit():
+        return Errno.ESLURM_INVALID_ARRAY
+    change.fields["array_limit"] = int(value)
+    return 0
+
+
+def requeue(change: Change, value: str) -> int:
+    """Set whether the job may be run again."""
+    wanted = yes_or_no(value)
+    if wanted is None:
+        return Errno.ESLURM_NOT_SUPPORTED
+    change.fields["requeue"] = wanted
+    both = model_job.REQ_REQUEUE | model_job.REQ_NO_REQUEUE
+    change.flag(model_job.REQ_REQUEUE if wanted else model_job.REQ_NO_REQUEUE, both)
+    return 0

@@ -1,0 +1,144 @@
+"""Where a job runs and on whose account: partition, QOS, nodes, reservation, licences."""
+
+from __future__ import annotations
+
+from pyslurm_ng.base import hostlist, units
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
+from pyslurm_ng.ctld.rules.submission.account import default_qos
+from pyslurm_ng.ctld.rules.submission.license_names import full_names
+from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
+from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
+
+
+@while_pending
+def partition(change: Change, value: str) -> int:
+    """Set the partitions, which must exist."""
+    for name in value.split(","):
+        if name not in change.cluster.partitions:
+            return Errno.ESLURM_INVALID_PARTITION_NAME
+    change.fields["partition"] = value
+    change.request["partition"] = value
+    return 0
+
+
+@while_pending
+def account(change: Change, value: str) -> int:
+    """Set the account; with no word the user's default one."""
+    user = change.cluster.users.get(change.job.user_name)
+    name = value.lower() or (user.default_account if user is not None else "")
+    assoc_id = change.cluster.assoc_by_key.get((name, change.job.user_name, ""))
+    if assoc_id is None:
+        if change.cluster.assocs:
+            return Errno.ESLURM_INVALID_ACCOUNT
+        assoc_id = 0
+    change.fields.update(account=name, assoc_id=assoc_id)
+    change.request["account"] = name
+    return 0
+
+
+def qos(change: Change, value: str) -> int:
+    """Set the QOS; with no word the default one."""
+    # Whose job runs could leave the limits that let it start.
+    if not change.is_pending and not (change.is_running and change.context.caller.is_operator):
+        return Errno.ESLURM_JOB_NOT_PENDING
+    assoc_id = change.fields.get("assoc_id", change.job.assoc_id)
+    assert isinstance(assoc_id, int)
+    assoc = change.cluster.assocs.get(assoc_id)
+    name = value or default_qos(change.cluster, assoc)
+    if name not in change.cluster.qos and (name or change.cluster.qos):
+        return Errno.ESLURM_INVALID_QOS
+    if assoc is not None and assoc.qos and name not in assoc.qos:
+        return Errno.ESLURM_INVALID_QOS
+    change.fields["qos"] = name
+    change.request["qos"] = name
+    return 0
+
+
+def node_names(name: str) -> Setter:
+    """Return the setter of a list of nodes that exist."""
+
+    @while_pending
+    def set_names(change: Change, value: str) -> int:
+        try:
+            names = hostlist.expand(value) if value else []
+        except hostlist.HostlistError:
+            return Errno.ESLURM_INVALID_NODE_NAME
+        if any(node not in change.cluster.node_by_name for node in names):
+            return Errno.ESLURM_INVALID_NODE_NAME
+        change.request[name] = hostlist.fold(names)
+        return 0
+
+    return set_names
+
+
+def node_list(change: Change, value: str) -> int:
+    """Set the nodes a waiting job must have, or those a running one keeps."""
+    if change.is_running:
+        job, conf = change.job, change.context.conf
+        return change.keep(kept_of_names(change.cluster, job, value, conf))
+    return node_names("node_list")(change, value)
+
+
+@while_pending
+def reservation(change: Change, value: str) -> int:
+    """Set the reservations, which the job must be let into."""
+    job = change.job
+    refusal = check_requested(
+        change.cluster,
+        value,
+        change.context.caller,
+        job.account,
+        job.qos,
+        job.partition.split(","),
+        job.user_name,
+    )
+    if refusal is not None:
+        return refusal.code
+    change.request["reservation"] = value
+    return 0
+
+
+def licenses(change: Change, value: str) -> int:
+    """Set the licences; a running job trades its own."""
+    if not change.is_pending and not change.is_running:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    if "|" in value and "," in value:
+        return Errno.ESLURM_INVALID_LICENSES
+    value = full_names(change.cluster, value, change.context.conf)
+    for part in value.replace("|", ",").split(","):
+        name, _, count = part.replace("=", ":").partition(":")
+        if part and (name not in change.cluster.licenses or (count and not count.isdigit())):
+            return Errno.ESLURM_INVALID_LICENSES
+    if change.is_running:
+        traded = traded_licenses(change.cluster, change.job, value, change.licenses_taken)
+        if traded is None:
+            return Errno.ESLURM_INVALID_LICENSES
+        change.fields["licenses_alloc"], more = traded
+        for name, gained in more.items():
+            change.licenses_taken[name] = change.licenses_taken.get(name, 0) + gained
+    change.request["licenses"] = value
+    return 0
+
+
+def switches(change: Change, value: str) -> int:
+    """Set the most leaf switches, and for how long to wait for them."""
+    if not change.is_pending and not change.is_running:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    count, at, wait = value.partition("@")
+    try:
+        change.request["switches"] = units.parse_count(count or "0")
+        if at:
+            change.request["switches_wait_s"] = units.parse_time_limit_s(wait)
+    except units.UnitError:
+        return Errno.ESLURM_INVALID_NODE_COUNT
+    return 0
+
+
+@while_pending
+def wait_for_switch(change: Change, value: str) -> int:
+    """Set for how long to wait for few leaf switches, in seconds."""
+    if not value.isdigit():
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    change.request["switches_wait_s"] = int(value)
+    return 0

@@ -1,0 +1,154 @@
+"""How much a job asks for: nodes, CPUs, tasks, memory, generic resources."""
+
+from __future__ import annotations
+
+from pyslurm_ng.base import units
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part
+from pyslurm_ng.base.tres import TresError, TresPerTask, parse_gres, parse_tres_per_task
+from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, count, while_pending
+from pyslurm_ng.ctld.rules.update.running_job import kept_of_count
+from pyslurm_ng.model import job as model_job
+from pyslurm_ng.sched.policy import selection
+
+
+def _range(text: str) -> tuple[int, int] | None:
+    low_text, dash, high_text = text.partition("-")
+    try:
+        low = units.parse_count(low_text)
+        high = units.parse_count(high_text) if dash else 0
+    except units.UnitError:
+        return None
+    return None if dash and high < low else (low, high)
+
+
+def nodes(change: Change, value: str) -> int:
+    """Set how many nodes a waiting job gets, or a running one keeps."""
+    found = _range(value)
+    if found is None or not found[0]:
+        return Errno.ESLURM_INVALID_NODE_COUNT
+    if change.is_running:
+        return change.keep(kept_of_count(change.job, found[0], change.context.conf))
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
+    change.request["nodes_min"], change.request["nodes_max"] = found[0], found[1]
+    change.request["node_sizes"] = ""
+    change.flag(model_job.REQ_NODES_SET, 0)
+    return 0
+
+
+@while_pending
+def cpus(change: Change, value: str) -> int:
+    """Set the CPUs of a waiting job: as many tasks as they are enough for."""
+    found = _range(value)
+    if found is None or not found[0]:
+        return Errno.ESLURM_INVALID_CPU_COUNT
+    per_task = change.job.request.cpus_per_task or 1
+    change.request["ntasks"] = (found[0] + per_task - 1) // per_task
+    change.flag(model_job.REQ_NTASKS_SET, 0)
+    return 0
+
+
+def tasks(change: Change, value: str) -> int:
+    """Set the number of tasks."""
+    if value.isdigit() and not int(value):
+        return Errno.ESLURM_BAD_TASK_COUNT
+    return count("ntasks", flag=model_job.REQ_NTASKS_SET)(change, value)
+
+
+def memory(name: str) -> Setter:
+    """Return the setter of one of the three ways to ask for memory; the others end."""
+
+    def set_memory(change: Change, value: str) -> int:
+        try:
+            mib = units.parse_mem_mib(value)
+        except units.UnitError:
+            return Errno.ESLURM_INVALID_TASK_MEMORY
+        if not change.is_pending:
+            return Errno.ESLURM_NOT_SUPPORTED
+        for other in ("mem_per_node_mib", "mem_per_cpu_mib", "mem_per_gpu_mib"):
+            change.request[other] = mib if other == name else 0
+        change.flag(model_job.REQ_MEM_SET, 0)
+        return 0
+
+    return set_memory
+
+
+def _plain_gres(text: str) -> str:
+    return text.replace("gres/", "").replace("gres:", "")
+
+
+@while_pending
+def gres(change: Change, value: str) -> int:
+    """Set the generic resources of each node."""
+    change.request["gres"] = _plain_gres(value)
+    return 0
+
+
+def gpus(name: str) -> Setter:
+    """A request field that counts GPUs: `2`, or `type:2` for some of a type."""
+
+    @while_pending
+    def set_gpus(change: Change, value: str) -> int:
+        try:
+            found = parse_gres(_plain_gres(value)) if value else ()
+        except TresError:
+            return Errno.ESLURM_INVALID_TRES
+        if any(item.name != "gpu" for item in found):
+            return Errno.ESLURM_INVALID_GRES
+        change.request[name] = ",".join(
+            f"{item.type_name}:{item.amount}" if item.type_name else str(item.amount)
+            for item in found
+        )
+        return 0
+
+    return set_gpus
+
+
+def of_each_gpu(setter: Setter) -> Setter:
+    """What comes with each GPU: `gres/gpu:2`, of no other resource."""
+
+    def set_for_gpu(change: Change, value: str) -> int:
+        name, _, amount = _plain_gres(value).replace("=", ":").partition(":")
+        if value and (name != "gpu" or not amount):
+            return Errno.ESLURM_INVALID_TRES
+        return setter(change, amount or "0")
+
+    return set_for_gpu
+
+
+@while_pending
+def tres_per_task(change: Change, value: str) -> int:
+    """Set what each task gets."""
+    try:
+        found = parse_tres_per_task(value) if value else TresPerTask(0, "", "")
+    except TresError:
+        return Errno.ESLURM_INVALID_TRES
+    change.request["cpus_per_task"] = found.cpus
+    change.request["gpus_per_task"] = found.gpus
+    change.request["tres_per_task"] = found.gres
+    return 0
+
+
+@while_pending
+def tres_bind(change: Change, value: str) -> int:
+    """Set how tasks are bound to GPUs."""
+    try:
+        gpu_part(value)
+    except GpuBindError:
+        return Errno.ESLURM_INVALID_TRES
+    change.request["tres_bind"] = value
+    change.request["gpu_bind"] = ""
+    return 0
+
+
+def special(name: str, other: str) -> Setter:
+    """Cores, or threads, that nodes keep for their system beside the job: of either kind."""
+
+    def set_special(change: Change, value: str) -> int:
+        if not selection(change.context.conf).allows_special:
+            return Errno.ESLURM_ACCESS_DENIED
+        change.request[other] = 0
+        return count(name)(change, value)
+
+    return set_special

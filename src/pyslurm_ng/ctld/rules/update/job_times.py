@@ -1,0 +1,131 @@
+"""When a job may start, for how long it may run, and what it waits for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pyslurm_ng.base import units
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules import dependency as dependencies
+from pyslurm_ng.ctld.rules.steer import comes_back
+from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.partition import opened
+from pyslurm_ng.model.states import Reason
+
+
+def time_limit(change: Change, value: str) -> int:
+    """Set TimeLimit, or with a sign change it by so much."""
+    job = change.job
+    old = job.time_limit_min
+    sign = value[:1] if value[:1] in "+-" and value != "-1" else ""
+    try:
+        limit = units.parse_time_limit_min(value[len(sign) :])
+    except units.UnitError:
+        return Errno.ESLURM_INVALID_TIME_LIMIT
+    if sign and old != INFINITE:
+        limit = old + limit if sign == "+" else old - limit
+        if limit <= 0:
+            return Errno.ESLURM_INVALID_TIME_LIMIT
+    return _set_time_limit(change, limit)
+
+
+def _set_time_limit(change: Change, limit: int) -> int:
+    job = change.job
+    if limit > job.time_limit_min and not change.is_privileged:
+        # A waiting job's owner may ask for what the partition would have let it ask for at first.
+        partition = change.cluster.partitions.get(job.partition.partition(",")[0])
+        if not change.is_pending or partition is None:
+            return Errno.ESLURM_ACCESS_DENIED
+        if limit > opened(partition, change.cluster.qos.get(job.qos)).max_time_min:
+            return Errno.ESLURM_ACCESS_DENIED
+    change.fields["time_limit_min"] = limit
+    change.request["time_limit_min"] = limit
+    return 0
+
+
+def end_time(change: Change, value: str) -> int:
+    """Set the time limit of a running job so that it ends then."""
+    if not change.is_running:
+        return Errno.ESLURM_JOB_NOT_RUNNING
+    began_us = change.job.start_us + change.job.suspended_us  # had it never been suspended
+    if not value.isdigit() or int(value) <= began_us:
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    return _set_time_limit(change, (int(value) - began_us + 59_999_999) // 60_000_000)
+
+
+@while_pending
+def time_min(change: Change, value: str) -> int:
+    """Set TimeMin, which the time limit may not be below."""
+    try:
+        minutes = units.parse_time_limit_min(value)
+    except units.UnitError:
+        return Errno.ESLURM_INVALID_TIME_LIMIT
+    limit = change.fields.get("time_limit_min", change.job.time_limit_min)
+    assert isinstance(limit, int)
+    if minutes > limit:
+        return Errno.ESLURM_INVALID_TIME_MIN_LIMIT
+    change.request["time_min_min"] = minutes or NO_VAL
+    return 0
+
+
+def begin(change: Change, value: str) -> int:
+    """Set the begin time: the job is eligible from then."""
+    code = moment("begin_us")(change, value)
+    if code:
+        return code
+    begin_us = int(value)
+    if comes_back(change.job):
+        # Not before now, so that the requeue knows it from the run's own (`requeue.requeued`).
+        change.fields["begin_us"] = max(begin_us, change.context.now_us)
+        return 0
+    change.fields["begin_us"] = begin_us
+    waits = begin_us > change.context.now_us
+    if change.job.dependencies or change.job.priority == 0:
+        if waits:
+            # Whoever was eligible before it was held is so no more when it is let go.
+            change.fields.update(eligible_us=0, accrue_us=0)
+        return 0
+    if waits:
+        change.fields.update(eligible_us=0, accrue_us=0, reason=int(Reason.BeginTime))
+    else:
+        change.fields.update(eligible_us=change.context.now_us, accrue_us=change.context.now_us)
+        if change.job.reason == Reason.BeginTime:
+            change.fields["reason"] = int(Reason.NONE)
+    return 0
+
+
+def deadline(change: Change, value: str) -> int:
+    """Set the deadline, which must be to come; 0 for none."""
+    code = moment("deadline_us")(change, value)
+    if not code and 0 < int(value) < change.context.now_us:
+        return Errno.ESLURM_INVALID_TIME_VALUE
+    return code
+
+
+@while_pending
+def dependency(change: Change, value: str) -> int:
+    """Replace what the job waits for."""
+    found = dependencies.for_update(change.cluster, change.job, value)
+    if isinstance(found, Reject):
+        return found.code
+    terms, is_any = found
+    renewed = msgspec.structs.replace(
+        change.job, dependencies=terms, dependency_any=is_any, reason=0
+    )
+    now_us = change.context.now_us
+    terms, is_never = dependencies.judge(change.cluster, renewed, dependencies.Ends(), now_us)
+    change.fields["dependencies"] = msgspec.to_builtins(terms)
+    change.fields["dependency_any"] = is_any
+    change.request["dependency"] = value
+    if change.job.priority == 0:
+        if terms:
+            change.fields.update(eligible_us=0, accrue_us=0)  # as for a begin time: see `begin`
+        return 0
+    if terms:
+        why = Reason.DependencyNeverSatisfied if is_never else Reason.Dependency
+        change.fields.update(eligible_us=0, accrue_us=0, reason=int(why))
+    elif change.job.reason in (Reason.Dependency, Reason.DependencyNeverSatisfied):
+        later = change.job.begin_us > change.context.now_us
+        change.fields["reason"] = int(Reason.BeginTime if later else Reason.NONE)
+    return 0
