@@ -170,6 +170,12 @@ def test_giving_up_nodes_begins_a_new_record(store: Database) -> None:
     ]
 
 
+def test_a_steps_new_limit_is_told(store: Database) -> None:
+    record(store, submitted(T, 1), *started(T, 1, on(1)))
+    record(store, ev.StepUpdated(T + SECOND, 1, STEP_BATCH, 7))
+    assert rows(store, schema.steps, "name", "time_limit_min") == [("batch", 7)]
+
+
 def test_suspended_time_is_summed(store: Database) -> None:
     """Elapsed leaves it out, also when the job ends suspended."""
     record(store, submitted(T, 1), *started(T, 1, on(1)))

@@ -29,6 +29,7 @@ from pyslurm_ng.wire.query_messages import (
     UpdateNodes,
     UpdatePartition,
     UpdateReservation,
+    UpdateStep,
 )
 
 CONF = """
@@ -129,6 +130,7 @@ class Meddling(Chaos):
                 ("UpdateJob", UpdateJob(self._id(), {key: value}, [job])),
                 ("UpdateJob", UpdateJob(self._id(), {key: value}, [job])),
                 ("UpdateJob", UpdateJob(self._id(), {key: value}, [job])),
+                ("UpdateStep", UpdateStep(self._id(), job, chance.choice(("1", "+5")))),
                 ("HoldJobs", HoldJobs(self._id(), [job], release=chance.random() < 0.6)),
                 ("RequeueJobs", RequeueJobs(self._id(), [job])),
                 ("SuspendJobs", SuspendJobs(self._id(), [job], resume=chance.random() < 0.5)),

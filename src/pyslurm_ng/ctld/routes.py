@@ -29,6 +29,7 @@ from pyslurm_ng.ctld.rules.top import top_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.ctld.rules.update.update_partition import delete_partition, update_partition
+from pyslurm_ng.ctld.rules.update.update_step import update_step
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 
@@ -50,6 +51,7 @@ RULES: dict[str, RuleFunction] = {
     "UpdateNodes": update_nodes,
     "UpdatePartition": update_partition,
     "UpdateReservation": update_reservation,
+    "UpdateStep": update_step,
 }
 
 QUERIES: dict[str, QueryFunction] = {

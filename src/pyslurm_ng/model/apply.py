@@ -508,6 +508,11 @@ def _step_created(cluster: Cluster, event: ev.StepCreated) -> None:
         job.next_step_id = max(job.next_step_id, step.step_id + 1)
 
 
+@applies(ev.StepUpdated)
+def _step_updated(cluster: Cluster, event: ev.StepUpdated) -> None:
+    cluster.jobs[event.job_id].steps[event.step_id].time_limit_min = event.time_limit_min
+
+
 @applies(ev.StepEnded)
 def _step_ended(cluster: Cluster, event: ev.StepEnded) -> None:
     job = cluster.jobs[event.job_id]

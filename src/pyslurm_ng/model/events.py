@@ -258,6 +258,14 @@ class StepNodesDone(Event, tag=18, frozen=True, array_like=True, gc=False):
     usage: Usage | None = None
 
 
+class StepUpdated(Event, tag=19, frozen=True, array_like=True, gc=False):
+    """A step that runs got another time limit."""
+
+    job_id: int
+    step_id: int
+    time_limit_min: int
+
+
 # Nodes ----------------------------------------------------------------------------------------
 
 
@@ -487,6 +495,7 @@ AnyEvent = (
     | JobPurged
     | StepCreated
     | StepEnded
+    | StepUpdated
     | JobResized
     | StepNodesDone
     | NodeRegistered

@@ -22,6 +22,7 @@ _ONE_JOB = (
     ev.JobRequeued,
     ev.StepCreated,
     ev.StepEnded,
+    ev.StepUpdated,
     ev.JobEnded,
     ev.PrologEnded,
     ev.EpilogEnded,

@@ -384,6 +384,15 @@ class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     uid: int = -1
 
 
+@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", audit=True)
+class UpdateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol update stepid=`: of a step, or of all steps of a job; the limit is as typed."""
+
+    request_id: RequestId
+    step: Text
+    time_limit: Text
+
+
 @message(kind="HoldJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
          audit=True)  # fmt: skip
 class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

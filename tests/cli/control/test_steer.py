@@ -254,6 +254,25 @@ def test_each_key_has_words_of_its_own(
     assert (printed.stderr, printed.code) == (words + "\n", 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("StepId=29.0", "No changes specified"),
+        ("StepId=29.0 TimeLimit=x", "scontrol: error: Invalid TimeLimit value"),
+        ("StepId=29.0 TimeLimit=", "scontrol: error: Invalid TimeLimit value"),
+        ("StepId=29.0 name=x",
+         "Update of this parameter is not supported: name=x\nRequest aborted"),
+        ("StepId=29.7 TimeLimit=5", "slurm_update error: Invalid job id specified"),
+    ],
+)  # fmt: skip
+def test_what_an_update_of_a_step_may_not_say(
+    words: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm's scontrol 22.05 prints it."""
+    printed = run(monkeypatch, queue(), "root", f"scontrol update {words}")
+    assert (printed.stderr, printed.code) == (text + "\n", 1)
+
+
 def test_the_weight_of_a_node_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run(monkeypatch, queue(), "root", "scontrol update NodeName=n1 Weight=x")
     assert (printed.stderr, printed.code) == ("scontrol: error: Invalid Weight value: x\n", 1)

@@ -247,8 +247,21 @@ def change_jobs(
 
 
 def _update_step(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
-    say("scontrol: error: update of steps is not supported yet")
-    return 1
+    request: dict[str, Any] = {}
+    for key, value, word in settings:
+        lower = key.lower()
+        if lower == "stepid":
+            request["step"] = value
+        elif find_key(key, ["TimeLimit"], {}) == "timelimit":
+            if not value or _is_invalid("timelimit", value):
+                fail(_complaint("timelimit", value))
+            request["time_limit"] = value
+        else:
+            return refuse(word)
+    if "time_limit" not in request:
+        say("No changes specified")
+        return 1
+    return change_jobs(session, "UpdateStep", request)
 
 
 # Nodes ----------------------------------------------------------------------------------------

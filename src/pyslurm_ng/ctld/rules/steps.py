@@ -416,9 +416,18 @@ def nodes_left(
 
 
 def kill_step(
-    cluster: Cluster, job: Job, step: Step, now_us: int, flags: int = SIGNAL_CANCELLED
+    cluster: Cluster,
+    job: Job,
+    step: Step,
+    now_us: int,
+    flags: int = SIGNAL_CANCELLED,
+    first_duty_id: int = 0,
 ) -> list[ev.AnyEvent]:
-    """Return the order to its nodes to end a step whose srun has gone or whose time is up."""
+    """Return the order to its nodes to end a step whose srun has gone or whose time is up.
+
+    Args:
+        first_duty_id: where to number duties from; 0 for the cluster's next.
+    """
     return [
         ev.JobSignalled(
             time_us=now_us,
@@ -426,7 +435,7 @@ def kill_step(
             signal=_SIGKILL,
             flags=flags,
             step_id=step.step_id,
-            first_duty_id=cluster.next_duty_id,
+            first_duty_id=first_duty_id or cluster.next_duty_id,
             node_ids=step.nodes_pending or tuple(alloc.node_id for alloc in step.nodes),
         )
     ]

@@ -43,7 +43,9 @@ _USUAL_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
 
 
-_NEEDS_STEPS = (ev.StepEnded, ev.JobEnded, ev.JobRequeued, ev.JobResized, ev.JobSuspended)
+_NEEDS_STEPS = (
+    ev.StepEnded, ev.StepUpdated, ev.JobEnded, ev.JobRequeued, ev.JobResized, ev.JobSuspended,
+)  # fmt: skip
 
 
 def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[int, None]) -> None:
@@ -415,6 +417,13 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
     )
 
 
+def _step_updated(session: Session, event: ev.StepUpdated) -> None:
+    job = session.jobs.get(event.job_id)
+    if job is not None:
+        row = session.step(job["job_index"], _step_id(event.step_id))
+        row["time_limit_min"] = event.time_limit_min
+
+
 def _step_ended(session: Session, event: ev.StepEnded) -> None:
     job = session.jobs.get(event.job_id)
     if job is None:
@@ -489,5 +498,6 @@ _HANDLERS: dict[type, Any] = {
     ev.JobResized: _resized,
     ev.StepCreated: _step_created,
     ev.StepEnded: _step_ended,
+    ev.StepUpdated: _step_updated,
     ev.ScriptStored: _script_stored,
 }
