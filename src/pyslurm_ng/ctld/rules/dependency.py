@@ -73,7 +73,8 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
     for word in _OUTSIDE_ANY.split(text) if is_any else _OUTSIDE_ALL.split(text):
         found = _parse_word(word.strip())
         if found is None:
-            return Reject(Errno.ESLURM_DEPENDENCY)
+            is_old = word.strip().lower().startswith("expand:")  # no plugin of today grows jobs
+            return Reject(Errno.ESLURM_NOT_SUPPORTED if is_old else Errno.ESLURM_DEPENDENCY)
         for term in found:
             if term.job_id and not _exists(cluster, term):
                 if term.kind in ("afterok", "afternotok"):

@@ -713,12 +713,19 @@ def test_singleton_runs_one_at_a_time_per_name() -> None:
 @pytest.mark.parametrize(
     "text",
     ["after", "after:", "after:x", "after:0", "afterok:1,afterok:1?afterok:1", "afterok:1+5",
-     "singleton:1", "expand:1", "after:1:", ",", "afterok:1_x"],
+     "singleton:1", "grow:1", "after:1:", ",", "afterok:1_x"],
 )  # fmt: skip
 def test_bad_dependencies(text: str) -> None:
     room = Room()
     room.job()
     assert room.refused(dependency=text) == Errno.ESLURM_DEPENDENCY
+
+
+def test_a_job_that_is_to_grow_is_not_supported() -> None:
+    """As where select/cons_tres is the plugin: Slurm does not call it an unknown type."""
+    room = Room()
+    first = room.job()
+    assert room.refused(dependency=f"expand:{first.job_id}") == Errno.ESLURM_NOT_SUPPORTED
 
 
 def test_dependency_texts() -> None:
