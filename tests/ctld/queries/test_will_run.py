@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.queries.will_run import test_job as would_run
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
@@ -53,3 +54,14 @@ def test_parts_of_nodes_are_left_to_others() -> None:
     alone = {"node_list": "n1", "nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
     assert answer(here, ntasks=12, **alone)[0] == 0.0
     assert answer(here, ntasks=13, **alone)[0] == 2.0
+
+
+def test_a_partition_that_gives_more_nodes_than_asked_for_is_none() -> None:
+    """There a job would wait for good; another of its partitions may do."""
+    here = Room("PartitionName=wide Nodes=n[1-4] MinNodes=2", plan=Planner())
+    one = {"nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
+    assert answer(here, partition="wide,main", **one) == (0.0, "n3")
+    message = TestJob(request=JobRequest(partition="wide", **one))
+    found = would_run(here.cluster, Soft(START_US), here.conf, message, BOB, here.now_us)
+    assert isinstance(found, Reject)
+    assert found.code == Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE

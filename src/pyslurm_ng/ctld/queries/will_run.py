@@ -65,6 +65,8 @@ def test_job(
     earliest_us = max(now_us, found.request.begin_us)
     best: tuple[int, Partition, tuple[NodeAlloc, ...]] | None = None
     for partition in found.partitions:
+        if 0 < found.request.nodes_max < partition.min_nodes:
+            continue  # it would wait there, for good: PartitionNodeLimit
         need = need_of(
             found.request,
             partition,
