@@ -41,44 +41,41 @@ def nodes_down(
         job = cluster.jobs[job_id]
         if is_completing(job):
             if set(job.nodes_pending) <= lost and job_id not in cluster.epilogs:
-                state = JobState(job.state)
+                state, code = JobState(job.state), job.exit_code
                 events += job_end.finish(
-                    cluster,
-                    job,
-                    state,
-                    job.exit_code,
-                    job.flags,
-                    now_us,
-                    ended_jobs=ended,
-                    rules=rules,
+                    cluster, job, state, code, job.flags, now_us, ended_jobs=ended, rules=rules
                 )
-            continue
-        if lost.isdisjoint(alloc.node_id for alloc in job.nodes):
+        elif lost.isdisjoint(alloc.node_id for alloc in job.nodes):
             continue  # it was leaving them
-        if _keeps_running(job, lost):
+        elif _keeps_running(job, lost):
             kept = tuple(alloc for alloc in job.nodes if alloc.node_id not in lost)
             events.append(ev.JobResized(time_us=now_us, job_id=job_id, nodes=kept))
-            continue
-        first_lost = next(alloc.node_id for alloc in job.nodes if alloc.node_id in lost)
-        events += job_end.complete(
-            cluster,
-            job,
-            job_end.End(
-                JobState.NODE_FAIL,
-                exit_code=1,
-                reason=Reason.NodeDown,
-                flags=JobFlag.REQUEUED if may_requeue(job) else JobFlag.NONE,
-                failed_node=cluster.node(first_lost).spec.name,
-                duty_flags=SIGNAL_NODE_FAIL,
-            ),
-            now_us,
-            clean_nodes=lost,
-            first_duty_id=duty_id,
-            ended_jobs=ended,
-            rules=rules,
-        )
-        duty_id += len(job.nodes)
+        else:
+            events += job_end.complete(
+                cluster,
+                job,
+                _failure(cluster, job, lost),
+                now_us,
+                clean_nodes=lost,
+                first_duty_id=duty_id,
+                ended_jobs=ended,
+                rules=rules,
+            )
+            duty_id += len(job.nodes)
     return events + dependency.after_ends(cluster, ended, now_us)
+
+
+def _failure(cluster: Cluster, job: Job, lost: frozenset[int]) -> job_end.End:
+    """Return how a job ends that loses nodes it cannot be without."""
+    first_lost = next(alloc.node_id for alloc in job.nodes if alloc.node_id in lost)
+    return job_end.End(
+        JobState.NODE_FAIL,
+        exit_code=1,
+        reason=Reason.NodeDown,
+        flags=JobFlag.REQUEUED if may_requeue(job) else JobFlag.NONE,
+        failed_node=cluster.node(first_lost).spec.name,
+        duty_flags=SIGNAL_NODE_FAIL,
+    )
 
 
 def may_requeue(job: Job) -> bool:
