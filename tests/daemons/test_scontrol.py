@@ -39,6 +39,43 @@ def test_processes_of_a_script(live_cluster: LiveCluster, tmp_path: Path) -> Non
         live_cluster.run("scancel", str(job))
 
 
+RESIZE = """#!/bin/bash
+srun -N2 -n2 sleep 600 &
+until [ "$(squeue -h -s -j $SLURM_JOB_ID | grep -c sleep)" = 1 ]; do sleep 0.1; done
+scontrol update job=$SLURM_JOB_ID numnodes=1 && . ./slurm_job_${SLURM_JOB_ID}_resize.sh
+echo "left $SLURM_JOB_NODELIST $SLURM_NNODES $SLURM_JOB_CPUS_PER_NODE ${SLURM_NTASKS-none}"
+until [[ "$(sinfo -h -N -n n2 -o %t)" != *comp* ]]; do sleep 0.1; done
+echo free
+kill %1
+"""
+
+
+def test_a_job_gives_up_a_node(live_cluster: LiveCluster) -> None:
+    """Its shell learns what is left, the node is free, and accounting has both of its sizes."""
+    place = live_cluster.directory / "resize"
+    place.mkdir(mode=0o777)
+    (place / "job.sh").write_text(RESIZE)
+    job = live_cluster.submit("-w", "n[1-2]", "-n2", "-t", "10", "-o", "out", "job.sh", cwd=place)
+    live_cluster.wait_for_jobs(job)
+    lines = (place / "out").read_text().splitlines()
+    assert "left n1 1 1 none" in lines
+    assert "free" in lines
+    assert f"  For bash or sh shells:  . ./slurm_job_{job}_resize.sh" in lines
+    assert (
+        'setenv SLURM_JOB_NODELIST "n1"'
+        in (place / f"slurm_job_{job}_resize.csh").read_text().splitlines()
+    )
+
+    def sizes() -> list[str]:
+        return live_cluster.out(
+            "sacct", "-n", "-X", "-P", "-j", str(job), "-o", "State,NNodes,NodeList"
+        ).split()
+
+    live_cluster.wait_until(
+        "accounting has it", lambda: sizes() == ["RESIZING|2|n[1-2]", "COMPLETED|1|n1"]
+    )
+
+
 def test_nobody_there(live_cluster: LiveCluster) -> None:
     """One line each, exit 1."""
     for words, line in (

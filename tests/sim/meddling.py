@@ -130,6 +130,7 @@ class Meddling(Chaos):
                 ("UpdateJob", UpdateJob(self._id(), {key: value}, [job])),
                 ("UpdateJob", UpdateJob(self._id(), {key: value}, [job])),
                 ("UpdateJob", UpdateJob(self._id(), {key: value}, [job])),
+                ("UpdateJob", UpdateJob(self._id(), {"numnodes": "1"}, [self._wide(cluster, job)])),
                 ("UpdateStep", UpdateStep(self._id(), job, chance.choice(("1", "+5")))),
                 ("HoldJobs", HoldJobs(self._id(), [job], release=chance.random() < 0.6)),
                 ("RequeueJobs", RequeueJobs(self._id(), [job])),
@@ -145,6 +146,11 @@ class Meddling(Chaos):
             )
         )
         return [message] if chance.random() < 0.5 else []
+
+    def _wide(self, cluster: Cluster, other: str) -> str:
+        """Return a job that could give up nodes, if there is one."""
+        wide = [one for one in cluster.active if len(cluster.jobs[one].nodes) > 1]
+        return str(self.world.random.choice(wide)) if wide else other
 
     def _job_settings(self, cluster: Cluster) -> list[tuple[str, str]]:
         chance, now_us = self.world.random, self.world.now_us
