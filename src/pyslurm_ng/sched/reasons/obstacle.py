@@ -148,6 +148,7 @@ def unplaceable(
         return Wait(Reason.Resources, text, AWAY)
     if layout is not None and _fits(snapshot, suited, need):
         return reason.topology(need, partition.name)
+    verb = "has" if len(suited) == 1 else "have"
     if request.constraint:
         able = [
             node_id
@@ -159,7 +160,7 @@ def unplaceable(
         if len(able) > len(suited) and _fits(snapshot, able, need):
             text = (
                 f"needs {what}; {len(suited)} of {plural(len(able), 'node')} of {partition.name} "
-                f"that can have {request.constraint} have it active"
+                f"that can have {request.constraint} {verb} it active"
             )
             return Wait(Reason.Constraints, text)
     if request.node_extra:
@@ -171,7 +172,7 @@ def unplaceable(
         if _fits(snapshot, able, need):
             text = (
                 f"needs {what}; of {plural(len(able), 'suitable node')} of {partition.name} "
-                f"{len(suited)} have Extra with {request.node_extra}"
+                f"{len(suited)} {verb} Extra with {request.node_extra}"
             )
             return Wait(Reason.Constraints, text)
     text = f"needs {what}; {partition.name} has no such nodes, in service or not"
