@@ -158,24 +158,27 @@ class JournalRun:
             if job_id in cluster.pending:
                 continue
             if is_completing(job):
-                self._clean(job)
+                self._clean(job, job.nodes_pending)
                 continue
+            if job.nodes_leaving:
+                self._clean(job, tuple(alloc.node_id for alloc in job.nodes_leaving))
             self._started(job)
             left_us = job.start_us + job.suspended_us + self._run_time_us(job_id)
             self._nodes.adopt(job_id, left_us - self.world.now_us)
         self.controller.scheduler.due()
 
-    def _clean(self, job: Job) -> None:
+    def _clean(self, job: Job, node_ids: tuple[int, ...]) -> None:
+        """Let nodes be done with a job that is over, or has left them."""
         cluster, now_us = self.controller.cluster, self.world.now_us
         pairs = tuple(
             (node_id, duty.duty_id)
-            for node_id in job.nodes_pending
+            for node_id in node_ids
             for duty in cluster.duties.get(node_id, {}).values()
             if duty.job_id == job.job_id
         )
         record = self.controller.writer.record
         record([ev.DutiesDone(now_us, pairs)])
-        if not job.nodes_pending and job.job_id not in cluster.epilogs:
+        if is_completing(job) and not job.nodes_pending and job.job_id not in cluster.epilogs:
             state = JobState(job.state)
             record(
                 job_end.finish(
