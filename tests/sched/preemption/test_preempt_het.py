@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from pyslurm_ng.ctld.rules import preempt
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
@@ -195,6 +195,12 @@ def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
     jobs=st.lists(SIZES, min_size=1, max_size=2),
     mode=st.sampled_from(["CANCEL", "REQUEUE"]),
 )
+@example(
+    low=[(3, 1, True), (4, 1, False), (3, 1, False), (3, 9, True), (2, 9, True), (1, 6, True),
+         (2, 1, True)],
+    jobs=[[1, 2], [2, 2, 3, 4]],
+    mode="CANCEL",
+)  # fmt: skip
 def test_starts_planned_ahead_of_exempt_jobs_are_kept(
     low: list[tuple[int, int, bool]], jobs: list[list[int]], mode: str
 ) -> None:

@@ -75,9 +75,16 @@ def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
 def in_order(parts: Sequence[het.Part]) -> list[tuple[Waiting, Demand]]:
     """Return components as they look for others to leave.
 
-    The one that fewest nodes suit comes first, as where nobody has to leave.
+    The one that fewest nodes suit comes first, as where nobody has to leave; of those that as many
+    suit the one that wants most, since small ones find room in what is left.
     """
-    order = sorted(parts, key=lambda part: (part.hopeful[0].suitable, part.job.job_id))
+
+    def rank(part: het.Part) -> tuple[int, int, int]:
+        demand = part.hopeful[0]
+        cpus = demand.need.tasks * demand.need.cpus_per_task
+        return demand.suitable, -cpus, part.job.job_id
+
+    order = sorted(parts, key=rank)
     return [(part.job, part.hopeful[0]) for part in order]
 
 
