@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop
+from operator import itemgetter
 from typing import NamedTuple
 
 from pyslurm_ng._select import starts_in_us
@@ -240,23 +241,29 @@ class Smart:
                 self._shares_s[job.job_id] = share_s
                 self._put(job, _EXPRESS)
 
-    def _in_order(self, lines: Sequence[_Line]) -> list[Entry]:
-        """Return entries in the order of ranks, groups and what counts in these."""
-        group_of, by_cost = self._groups.get, (_EXPRESS, _OTHER)
-        keys = [
-            (
-                entry[0],
-                group := group_of(job_id, _OTHER),
-                cost if group in by_cost else 0.0,
-                due_us,
-                job_id,
-                place,
-                entry,
-            )
-            for due_us, job_id, place, _, _, cost, entry in lines
-        ]
-        keys.sort()
-        return [key[6] for key in keys]
+    def _in_order(self, lines: list[_Line]) -> list[Entry]:
+        """Return entries in the order of ranks, groups and what counts in these.
+
+        In pieces: no other thread runs while a list is sorted.
+
+        Args:
+            lines: those of each partition in order.
+        """
+        lines.sort()
+        group_of = self._groups.get
+        pieces: dict[tuple[int, int], list[_Line]] = {}
+        for line in lines:
+            key = line[6][0], group_of(line[1], _OTHER)
+            if key not in pieces:
+                pieces[key] = []
+            pieces[key].append(line)
+        found: list[Entry] = []
+        for key in sorted(pieces):
+            piece = pieces[key]
+            if key[1] in (_EXPRESS, _OTHER):
+                piece.sort(key=itemgetter(5))  # whose costs are alike stay in order
+            found += [line[6] for line in piece]
+        return found
 
     def _by_due_date(self, name: str, entries: Sequence[tuple[int, Entry]]) -> list[_Line]:
         """Return the lines of a partition in order.
