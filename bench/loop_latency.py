@@ -44,9 +44,9 @@ def free_port() -> int:
         return port
 
 
-def write_cluster(directory: Path, nodes: int, jobs: int) -> str:
+def write_cluster(directory: Path, nodes: int, jobs: int, parameters: str) -> str:
     """Write configuration and state of a full cluster; return the last job's id."""
-    text = conf_text(nodes).replace("SlurmctldHost=bench\n", "")
+    text = conf_text(nodes, parameters).replace("SlurmctldHost=bench\n", "")
     text += f"""
 SlurmctldHost={socket.gethostname().partition(".")[0]}(127.0.0.1)
 SlurmctldPort={free_port()}
@@ -106,13 +106,14 @@ def timed(cluster: Cluster, job: str, rounds: int) -> dict[str, list[float]]:
 
 def main() -> None:
     parse = parser(__doc__ or "")
+    parse.add_argument("--parameters", default="", help="SchedulerParameters")
     parse.add_argument("--nodes", type=int, default=10_000)
     parse.add_argument("--jobs", type=int, default=100_000)
     parse.add_argument("--rounds", type=int, default=300)
     options = parse.parse_args()
     with tempfile.TemporaryDirectory(prefix="pyslurm-ng-bench.") as name:
         directory = Path(name)
-        job = write_cluster(directory, options.nodes, options.jobs)
+        job = write_cluster(directory, options.nodes, options.jobs, options.parameters)
         bin_directory = Path(__file__).resolve().parents[1] / ".venv" / "bin"
         environment = dict(os.environ)
         environment["PATH"] = f"{bin_directory}{os.pathsep}{environment['PATH']}"

@@ -35,6 +35,7 @@ express share, are our own.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop
@@ -65,6 +66,7 @@ _EXPRESS_SHARE = 0.02  # of the machine's time
 _MOST_EXPRESS_S = 12 * 3600 * _EXPRESS_SHARE
 _LOOK_EVERY_US = 600_000_000
 _LEAST_LEFT_US = 60_000_000  # of a job that runs
+_LONG_SORT = 4096  # lines, two milliseconds
 _WITHOUT_LIMIT_US = 14 * 86_400_000_000
 
 # Groups of a queue.
@@ -99,18 +101,24 @@ class Smart:
         self._groups, self._shares_s = {}, {}
         every: list[_Line] = []
         for name, entries in by_partition.items():
-            lines = self._by_due_date(name, entries)
-            every += lines
-            by_rank: dict[int, list[_Line]] = {}
-            for line in lines:
-                rank = line[6][0]
-                if rank not in by_rank:
-                    by_rank[rank] = []
-                by_rank[rank].append(line)
-            self._look_ahead(name, snapshot, by_rank)
-            for equals in by_rank.values():
-                self._group(equals, snapshot, name)
+            every += self._line_up(name, entries, snapshot)
         return self._in_order(every)
+
+    def _line_up(
+        self, name: str, entries: Sequence[tuple[int, Entry]], snapshot: Snapshot
+    ) -> list[_Line]:
+        """Put the jobs of a partition into groups, and return their lines."""
+        lines = self._by_due_date(name, entries)
+        by_rank: dict[int, list[_Line]] = {}
+        for line in lines:
+            rank = line[6][0]
+            if rank not in by_rank:
+                by_rank[rank] = []
+            by_rank[rank].append(line)
+        self._look_ahead(name, snapshot, by_rank)
+        for equals in by_rank.values():
+            self._group(equals, snapshot, name)
+        return lines
 
     def may_reserve(self, job_id: int, reserved: int) -> bool:
         """Return whether a job that cannot start is promised room; `reserved` others have been."""
@@ -244,25 +252,26 @@ class Smart:
     def _in_order(self, lines: list[_Line]) -> list[Entry]:
         """Return entries in the order of ranks, groups and what counts in these.
 
-        In pieces: no other thread runs while a list is sorted.
-
         Args:
-            lines: those of each partition in order.
+            lines: of all partitions; none is left.
         """
-        lines.sort()
         group_of = self._groups.get
         pieces: dict[tuple[int, int], list[_Line]] = {}
-        for line in lines:
+        for line in _sorted_in_pieces(lines, 0):
             key = line[6][0], group_of(line[1], _OTHER)
             if key not in pieces:
                 pieces[key] = []
             pieces[key].append(line)
+        lines.clear()
         found: list[Entry] = []
         for key in sorted(pieces):
-            piece = pieces[key]
+            piece = pieces.pop(key)
             if key[1] in (_EXPRESS, _OTHER):
-                piece.sort(key=itemgetter(5))  # whose costs are alike stay in order
-            found += [line[6] for line in piece]
+                piece = _sorted_in_pieces(piece, 5)  # whose costs are alike stay in order
+            piece.reverse()
+            while piece:  # many lines given up at once would keep other threads waiting, too
+                found += [line[6] for line in reversed(piece[-_LONG_SORT:])]
+                del piece[-_LONG_SORT:]
         return found
 
     def _by_due_date(self, name: str, entries: Sequence[tuple[int, Entry]]) -> list[_Line]:
@@ -287,8 +296,7 @@ class Smart:
                     entry,
                 )
             )
-        lines.sort()
-        return lines
+        return _sorted_in_pieces(lines, 0)
 
     def _width(self, demand: Demand) -> int:
         """Return how many CPUs of its partition a job takes from others."""
@@ -320,6 +328,26 @@ class _Counted(NamedTuple):
     specs: tuple[NodeSpec | None, ...]
     node_ids: tuple[int, ...]
     cpus: int
+
+
+def _sorted_in_pieces(lines: list[_Line], column: int) -> list[_Line]:
+    """Return lines in the order of one column; the first decides with all behind it.
+
+    No other thread runs while a list is sorted: a long one is sorted by stretches of values.
+    """
+    value = itemgetter(column)
+    key = value if column else None
+    if len(lines) <= _LONG_SORT:
+        return sorted(lines, key=key)
+    bounds = sorted(map(value, lines[:: _LONG_SORT // 8]))[::8]
+    stretches: list[list[_Line]] = [[] for _ in range(len(bounds) + 1)]
+    for line in lines:
+        stretches[bisect(bounds, value(line))].append(line)
+    found: list[_Line] = []
+    for stretch in stretches:
+        stretch.sort(key=key)
+        found += stretch
+    return found
 
 
 def _waits_since_us(job: Waiting) -> int:
