@@ -125,6 +125,22 @@ def parse_time_limit_min(text: str) -> int:
     return INFINITE if seconds == INFINITE else (seconds + 59) // 60
 
 
+def changed_time_limit_min(text: str, old_min: int) -> int:
+    """Return a limit in minutes; `+` or `-` before it says how much more or less than the old one.
+
+    Raises:
+        UnitError: no time limit, or nothing is left of the old one.
+    """
+    sign = text[:1] if text[:1] in "+-" and text != "-1" else ""
+    limit_min = parse_time_limit_min(text[len(sign) :])
+    if not sign or old_min == INFINITE:
+        return limit_min
+    changed_min = old_min + limit_min if sign == "+" else old_min - limit_min
+    if changed_min <= 0:
+        raise UnitError(text)
+    return changed_min
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 12
 

@@ -26,24 +26,19 @@ def write_scripts(session: "Session", job_id: str) -> None:
     if not rows or not rows[0]["nodes"]:
         return  # it waits: there is nothing that its shell could know
     row = rows[0]
-    nodes, count = row["nodes"], str(row["node_count"])
-    cpus = counts_text(row["job_cpus_per_node"])
-    sh = [
-        f'export SLURM_NODELIST="{nodes}"',
-        f'export SLURM_JOB_NODELIST="{nodes}"',
-        f"export SLURM_NNODES={count}",
-        f"export SLURM_JOB_NUM_NODES={count}",
-        f'export SLURM_JOB_CPUS_PER_NODE="{cpus}"',
-        *(f"unset {name}" for name in _STALE),
-    ]
-    csh = [
-        f'setenv SLURM_NODELIST "{nodes}"',
-        f'setenv SLURM_JOB_NODELIST "{nodes}"',
-        f"setenv SLURM_NNODES {count}",
-        f"setenv SLURM_JOB_NUM_NODES {count}",
-        f'setenv SLURM_JOB_CPUS_PER_NODE "{cpus}"',
-        *(f"unsetenv {name}" for name in _STALE),
-    ]
+    count = str(row["node_count"])
+    quoted = f'"{row["nodes"]}"'
+    values = {
+        "SLURM_NODELIST": quoted,
+        "SLURM_JOB_NODELIST": quoted,
+        "SLURM_NNODES": count,
+        "SLURM_JOB_NUM_NODES": count,
+        "SLURM_JOB_CPUS_PER_NODE": f'"{counts_text(row["job_cpus_per_node"])}"',
+    }
+    sh = [f"export {key}={value}" for key, value in values.items()]
+    csh = [f"setenv {key} {value}" for key, value in values.items()]
+    sh += [f"unset {key}" for key in _STALE]
+    csh += [f"unsetenv {key}" for key in _STALE]
     name = f"slurm_job_{job_id}_resize"
     for path, lines in ((f"{name}.sh", sh), (f"{name}.csh", csh)):
         try:

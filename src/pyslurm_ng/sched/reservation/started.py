@@ -67,8 +67,8 @@ def held(
             fresh.mem_free_mib[node_id] -= alloc.mem_mib
             fresh.cores_busy[node_id] |= int.from_bytes(alloc.cores, "little")
             busy, used = dict(fresh.gres_busy[node_id]), dict(fresh.gres_used[node_id])
-            for held in alloc.gres:
-                gres_parts.hold(busy, used, held)
+            for devices in alloc.gres:
+                gres_parts.hold(busy, used, devices)
             fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
         licenses = start.licenses or job.request.licenses
         _take_licenses(fresh, inside, job, place.name, licenses)

@@ -9,24 +9,17 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules import dependency as dependencies
 from pyslurm_ng.ctld.rules.steer import comes_back
 from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.states import Reason
 
 
 def time_limit(change: Change, value: str) -> int:
     """Set TimeLimit, or with a sign change it by so much."""
-    job = change.job
-    old = job.time_limit_min
-    sign = value[:1] if value[:1] in "+-" and value != "-1" else ""
     try:
-        limit = units.parse_time_limit_min(value[len(sign) :])
+        limit = units.changed_time_limit_min(value, change.job.time_limit_min)
     except units.UnitError:
         return Errno.ESLURM_INVALID_TIME_LIMIT
-    if sign and old != INFINITE:
-        limit = old + limit if sign == "+" else old - limit
-        if limit <= 0:
-            return Errno.ESLURM_INVALID_TIME_LIMIT
     return _set_time_limit(change, limit)
 
 

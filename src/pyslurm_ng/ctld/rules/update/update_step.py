@@ -36,8 +36,9 @@ def update_step(cluster: Cluster, request: UpdateStep, context: Context) -> Deci
         for step in job.steps.values():
             if name.step not in (-1, step.step_id):
                 continue
-            limit = _limit(step, request.time_limit)
-            if limit is None:
+            try:
+                limit = units.changed_time_limit_min(request.time_limit, step.time_limit_min)
+            except units.UnitError:
                 return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
             events.append(ev.StepUpdated(context.now_us, job.job_id, step.step_id, limit))
             if _has_passed(step, limit, context.now_us):
@@ -49,19 +50,6 @@ def update_step(cluster: Cluster, request: UpdateStep, context: Context) -> Deci
         events += kill_step(cluster, job, step, context.now_us, SIGNAL_TIME_LIMIT, duty_id)
         duty_id += len(step.nodes_pending)
     return Decision(events=events, reply=JobsChanged(count=1, errors=[]))
-
-
-def _limit(step: Step, text: str) -> int | None:
-    """Return a limit in minutes as typed, with a sign more or less than the one there is."""
-    sign = text[:1] if text[:1] in "+-" and text != "-1" else ""
-    try:
-        limit = units.parse_time_limit_min(text[len(sign) :])
-    except units.UnitError:
-        return None
-    if not sign or step.time_limit_min == INFINITE:
-        return limit
-    limit = step.time_limit_min + (limit if sign == "+" else -limit)
-    return limit if limit > 0 else None
 
 
 def _has_passed(step: Step, limit: int, now_us: int) -> bool:
