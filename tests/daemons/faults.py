@@ -75,7 +75,9 @@ def submit_as(cluster: LiveCluster, user: str, *words: str, cwd: Path | None = N
 
 def pid_of(cluster: LiveCluster, daemon: str) -> int:
     """Return the process id of slurmctld, slurmdbd or slurmd-NODE."""
-    return int((cluster.directory / "run" / f"{daemon}.pid").read_text())
+    run = cluster.directory / "run"
+    place = run if daemon.startswith("slurmd-") else run / "service"
+    return int((place / f"{daemon}.pid").read_text())
 
 
 def kill(cluster: LiveCluster, daemon: str) -> None:

@@ -56,7 +56,7 @@ def test_minutes_stay_used_after_purge_and_restart(limited_cluster: LiveCluster)
         lambda: cluster.run("scontrol", "show", "job", str(job_id)).returncode != 0,
     )
     assert used(cluster) == 1
-    pid_file = cluster.directory / "run" / "slurmctld.pid"
+    pid_file = cluster.directory / "run" / "service" / "slurmctld.pid"
     os.kill(int(pid_file.read_text()), signal.SIGKILL)
     cluster.out("slurmctld", "-f", cluster.environment["SLURM_CONF"])
     cluster.wait_until("it is up", lambda: cluster.run("sinfo").returncode == 0)

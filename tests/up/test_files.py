@@ -17,7 +17,7 @@ import pytest
 from pyslurm_ng.up import files, ports
 from pyslurm_ng.up.__main__ import layout_of, main
 from pyslurm_ng.up.cluster import remove_abandoned_runs
-from pyslurm_ng.up.layout import SOCKET_PATH_LIMIT, Layout
+from pyslurm_ng.up.layout import SOCKET_PATH_LIMIT, BadRequest, Layout
 
 REQUEST = files.Request(
     nodes=4, cpus=8, memory_mib=4000, gpus=2, database="", extra_lines="", cluster_name="c"
@@ -131,7 +131,7 @@ def test_mysql_url_becomes_storage_keys(layout: Layout) -> None:
     "url", ["postgres://x/y", "sqlite://host/x", "mysql://h:notaport/x", "mysql://h/a/b", "nope"]
 )
 def test_other_databases_are_refused_with_what_is_allowed(url: str, layout: Layout) -> None:
-    with pytest.raises(files.BadRequest, match="invalid --database"):
+    with pytest.raises(BadRequest, match="invalid --database"):
         files.storage_lines(url, layout)
 
 
@@ -155,7 +155,7 @@ def test_env_file_can_be_sourced(layout: Layout) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "x#y", "n[1-2]", "a=b", "c%d"])
 def test_directories_slurm_conf_cannot_express_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(files.BadRequest, match="not allowed"):
+    with pytest.raises(BadRequest, match="not allowed"):
         layout_of(tmp_path / name)
 
 

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Coroutine
 
+import msgspec
+
 from pyslurm_ng import __version__
 from pyslurm_ng.d import core as co
 from pyslurm_ng.d.daemon import Daemon
@@ -70,7 +72,9 @@ class NodeStreams:
         elif isinstance(request, nm.StepStatus):
             self._spawn(self._status(call, request))
         elif isinstance(request, nm.ShowNodeDaemon):
-            call.reply(self._daemon.status())
+            status = self._daemon.status()
+            seen = [step for step in status.steps if self._sees(call, step[0])]
+            call.reply(msgspec.structs.replace(status, steps=seen))
         elif call.kind == "Ping":
             name, now_us = self._daemon.node.node_name, time.time_ns() // 1000
             call.reply(Pong(name, "node", f"slurm {__version__}", now_us))
@@ -154,11 +158,22 @@ class NodeStreams:
         self._daemon.act([co.Command(job.job_id, job.attempt, request.step_id, words)])
         call.reply(Done())
 
+    def _sees(self, call: Call, job_id: int) -> bool:
+        """Return whether PrivateData lets the caller know of a job's steps here."""
+        setup = self._daemon.setup
+        if "jobs" not in (word.lower() for word in setup.node.conf.private_data):
+            return True
+        job = self._daemon.core.jobs.get(job_id)
+        owner = job.credential.uid if job is not None and job.credential is not None else 0
+        return call.peer.uid in (0, setup.service_uid, owner)
+
     async def _list_pids(self, call: Call, request: nm.ListPids) -> None:
         daemon = self._daemon
         rows: list[tuple[int, int, int, int, int]] = []
         for job_id, step_id, attempt in daemon.runner.running():
             if request.job_id not in (0, job_id) or request.step_id not in (INFINITE, step_id):
+                continue
+            if not self._sees(call, job_id):
                 continue
             answer = await daemon.runner.ask((job_id, step_id, attempt), "pids")
             tasks = {pid: task for task, pid in answer.get("tasks", {}).items()}

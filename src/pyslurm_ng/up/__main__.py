@@ -11,7 +11,8 @@ import click
 
 from pyslurm_ng import __version__
 from pyslurm_ng.up import cluster, files, ports, programs
-from pyslurm_ng.up.layout import Layout
+from pyslurm_ng.up.layout import BadRequest, Layout
+from pyslurm_ng.up.slurm_user import choose_user
 
 DEFAULT_DIRECTORY = "pyslurm-ng-cluster"
 DIRECTORY_OPTION = click.option(
@@ -38,7 +39,7 @@ def layout_of(directory: Path) -> Layout:
     """Return the layout, or refuse a path that configuration files cannot express."""
     path = directory.absolute()
     if re.search(r"[\s#\"'\\%=,\[\]]", str(path)):
-        raise files.BadRequest(
+        raise BadRequest(
             f"--dir {path}: blanks, quotes and the characters # % = , [ ] are not allowed"
         )
     return Layout(path)
@@ -126,6 +127,13 @@ def commands() -> None:
     help="File with lines to add to slurm.conf; they take precedence.",
 )
 @click.option("--cluster-name", default="cluster", show_default=True, help="ClusterName.")
+@click.option(
+    "--slurm-user",
+    default="",
+    metavar="NAME",
+    show_default="slurm where root starts the cluster and that user exists, else the caller",
+    help="SlurmUser: slurmctld and slurmdbd run as this user.",
+)
 @DIRECTORY_OPTION
 def up(
     nodes: int,
@@ -137,10 +145,14 @@ def up(
     database: str,
     extra: Path | None,
     cluster_name: str,
+    slurm_user: str,
     directory: Path,
 ) -> None:
     """Start a cluster and return when all its nodes are idle."""
     layout = layout_of(directory)
+    slurm_user, remark = choose_user(slurm_user, layout)
+    if remark:
+        click.echo(f"pyslurm-ng: {remark}", err=True)
     request = files.Request(
         nodes=nodes,
         cpus=cpus,
@@ -151,6 +163,7 @@ def up(
         extra_lines=extra.read_text() if extra else "",
         cluster_name=cluster_name,
         sockets=sockets,
+        slurm_user=slurm_user,
     )
     if cpus % sockets:
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")
@@ -197,7 +210,7 @@ def main(argv: list[str]) -> int:
         return 2
     except (
         cluster.NotPossible,
-        files.BadRequest,
+        BadRequest,
         ports.NoPorts,
         programs.StartFailed,
         PermissionError,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyslurm_ng.up import files, ports, programs
-from pyslurm_ng.up.layout import Layout, abandoned_runs, environment
+from pyslurm_ng.up.layout import Layout, abandoned_runs, environment, pid_files_below
 
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 15.0
@@ -26,7 +26,7 @@ class NotPossible(Exception):
 def up(request: files.Request, layout: Layout, say: Say) -> None:
     """Write the files, start the daemons, return when every node is IDLE.
 
-    Errors: NotPossible, files.BadRequest, ports.NoPorts, or programs.StartFailed, after which
+    Errors: NotPossible, BadRequest, ports.NoPorts, or programs.StartFailed, after which
         nothing of it is running any more.
     """
     alive = [item.name for item in programs.running(layout) if item.process is not None]
@@ -62,8 +62,8 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
 def remove_abandoned_runs() -> None:
     """Remove what killed clusters left in the temporary directory, once nothing of them lives."""
     for directory in abandoned_runs():
-        pid_files = directory.glob("*.pid")
-        if not any(programs.process_of(path, programs.DAEMONS) for path in pid_files):
+        pid_files = pid_files_below(directory)
+        if not any(programs.process_of(path, programs.DAEMONS) for path in pid_files.values()):
             shutil.rmtree(directory, ignore_errors=True)
 
 

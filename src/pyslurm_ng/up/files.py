@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pyslurm_ng.up.layout import OWNER_LINK, Layout
-
-
-class BadRequest(Exception):
-    """What was asked for cannot be built; the text is for the user."""
+from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout
+from pyslurm_ng.up.slurm_user import account_of, give_to, make_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +27,7 @@ class Request:
     cluster_name: str
     sockets: int = 1
     shards: int = 0  # of each GPU
+    slurm_user: str = ""  # runs slurmctld and slurmdbd; empty for the caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +51,17 @@ def node_names(count: int) -> list[str]:
 
 def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str:
     """Return the text of slurm.conf; a key in the extra lines takes the place of ours."""
-    user = pwd.getpwuid(os.geteuid()).pw_name
     base = {
         "ClusterName": request.cluster_name,
         "SlurmctldHost": f"{host}(127.0.0.1)",
         "SlurmctldPort": str(ports.slurmctld),
-        "SlurmUser": user,
-        "SlurmdUser": user,
+        "SlurmUser": account_of(request.slurm_user).pw_name,
+        "SlurmdUser": pwd.getpwuid(os.geteuid()).pw_name,
         "AuthType": "auth/slurm",
         "CredType": "cred/slurm",
         "StateSaveLocation": str(layout.state),
         "SlurmdSpoolDir": f"{layout.spool}/%n",
-        "SlurmctldPidFile": f"{layout.run}/slurmctld.pid",
+        "SlurmctldPidFile": f"{layout.service_run}/slurmctld.pid",
         "SlurmdPidFile": f"{layout.run}/slurmd-%n.pid",
         "SlurmctldLogFile": f"{layout.log}/slurmctld.log",
         "SlurmdLogFile": f"{layout.log}/slurmd-%n.log",
@@ -151,15 +148,14 @@ def gres_conf(request: Request, layout: Layout) -> str:
 
 def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
     """Return the text of slurmdbd.conf; it may hold a password, so the file is private."""
-    user = pwd.getpwuid(os.geteuid()).pw_name
     lines = [
         "# Written by `pyslurm-ng up`.",
         "DbdHost=localhost",
         "DbdAddr=127.0.0.1",
         f"DbdPort={port}",
-        f"SlurmUser={user}",
+        f"SlurmUser={account_of(request.slurm_user).pw_name}",
         "AuthType=auth/slurm",
-        f"PidFile={layout.run}/slurmdbd.pid",
+        f"PidFile={layout.service_run}/slurmdbd.pid",
         f"LogFile={layout.log}/slurmdbd.log",
         *storage_lines(request.database, layout),
     ]
@@ -215,12 +211,14 @@ def quoted(text: str) -> str:
     return f'"{text}"' if set(text) & set(" \t#=\\") else text
 
 
-def write_private(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes, owner: pwd.struct_passwd) -> None:
     """Write a file that only its owner may read, from the moment it exists."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        if owner.pw_uid != os.geteuid():
+            os.fchown(descriptor, owner.pw_uid, owner.pw_gid)
 
 
 def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None:
@@ -234,19 +232,25 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
         layout.directory.chmod(0o755)
     for directory in (layout.etc, layout.log, layout.run, layout.spool):
         directory.mkdir(mode=0o755, exist_ok=True)
-    layout.state.mkdir(mode=0o700, exist_ok=True)
     if layout.run.stat().st_uid != os.geteuid():
         raise BadRequest(f"{layout.run} belongs to another user")
+    account = account_of(request.slurm_user)
+    layout.state.mkdir(mode=0o700, exist_ok=True)
+    layout.service_run.mkdir(mode=0o755, exist_ok=True)
+    for directory in (layout.state, layout.service_run):
+        give_to(directory, account)
+    for daemon in ("slurmctld", "slurmdbd"):
+        # They cannot make files in the directory of logs, which is root's for slurmd.
+        make_log(layout.log / f"{daemon}.log", account)
     if layout.run.parent != layout.directory:
         link = layout.run / OWNER_LINK
         link.unlink(missing_ok=True)
         link.symlink_to(layout.directory)
     layout.slurm_conf.write_text(slurm_conf(request, layout, ports, host))
     dbd = slurmdbd_conf(request, layout, ports.slurmdbd)
-    write_private(layout.etc / "slurmdbd.conf", dbd.encode())
+    write_private(layout.etc / "slurmdbd.conf", dbd.encode(), account)
     key = layout.etc / "slurm.key"
-    if not key.exists():
-        write_private(key, secrets.token_bytes(1024))
+    write_private(key, key.read_bytes() if key.exists() else secrets.token_bytes(1024), account)
     gres_file = layout.etc / "gres.conf"
     gres_file.unlink(missing_ok=True)
     if request.gpus:

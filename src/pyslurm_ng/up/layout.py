@@ -16,6 +16,10 @@ OWNER_LINK = "cluster"
 """Link from a run directory that lies elsewhere to the cluster's own directory."""
 
 
+class BadRequest(Exception):
+    """What was asked for cannot be built; the text is for the user."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The paths of one cluster; `directory` is absolute."""
@@ -66,9 +70,22 @@ class Layout:
         mark = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"{_run_prefix()}{mark}"
 
+    @property
+    def service_run(self) -> Path:
+        """Pid files and sockets of slurmctld and slurmdbd; it belongs to SlurmUser.
+
+        A directory of its own: slurmd is root and must not work where another user may write.
+        """
+        return self.run / "service"
+
     def pid_files(self) -> dict[str, Path]:
         """Return the pid files there are, by the daemon's name: slurmctld, slurmd-n1 ..."""
-        return {path.stem: path for path in sorted(self.run.glob("*.pid"))}
+        return pid_files_below(self.run)
+
+
+def pid_files_below(run: Path) -> dict[str, Path]:
+    """Return the pid files of a run directory by the daemon's name."""
+    return {path.stem: path for path in sorted([*run.glob("*.pid"), *run.glob("service/*.pid")])}
 
 
 def _run_prefix() -> str:

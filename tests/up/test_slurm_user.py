@@ -1,0 +1,63 @@
+"""Which account `pyslurm-ng up` runs slurmctld and slurmdbd as."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.up import slurm_user
+from pyslurm_ng.up.layout import BadRequest, Layout
+
+NOBODY = pwd.getpwnam("nobody")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "c")
+
+
+def test_an_unknown_user_is_named(layout: Layout) -> None:
+    with pytest.raises(BadRequest, match="no-such-user: there is no such user"):
+        slurm_user.choose_user("no-such-user", layout)
+
+
+def test_the_caller_is_the_default_without_a_user_slurm(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_user, "USUAL_NAME", "no-such-user")
+    caller = pwd.getpwuid(os.geteuid()).pw_name
+    assert slurm_user.choose_user("", layout) == (caller, "")
+
+
+@as_root
+def test_a_closed_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemons would start as root and then fail to find their own modules."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    layout = Layout(closed / "c")
+    with pytest.raises(BadRequest, match="user nobody may not enter /"):
+        slurm_user.choose_user("nobody", layout)
+    monkeypatch.setattr(slurm_user, "USUAL_NAME", "nobody")
+    name, remark = slurm_user.choose_user("", layout)
+    assert name == "root"
+    assert "since user nobody may not enter" in remark
+
+
+@as_root
+def test_what_may_be_somebody_elses_is_not_given(tmp_path: Path) -> None:
+    """A file with a second name, or behind a link, may be one that matters to root."""
+    state, outside = tmp_path / "state", tmp_path / "outside"
+    (state / "journal").mkdir(parents=True)
+    (state / "journal" / "1").touch()
+    outside.touch()
+    os.link(outside, state / "second-name")
+    (state / "link").symlink_to(outside)
+    slurm_user.give_to(state, NOBODY)
+    assert (state / "journal" / "1").stat().st_uid == NOBODY.pw_uid
+    assert (state / "journal").stat().st_uid == NOBODY.pw_uid
+    assert state.stat().st_uid == NOBODY.pw_uid
+    assert outside.stat().st_uid == 0
