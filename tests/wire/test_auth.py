@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -9,6 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire import auth, munge
 from pyslurm_ng.wire.auth import (
     AuthError,
@@ -199,6 +202,88 @@ def test_a_torn_nonce_file_is_read_up_to_the_tear(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"torn")
     again = ReplayStore(NOW_US, str(path))
     assert not again.remember(b"a" * 16, NOW_US + 6 * MINUTE_US, NOW_US)
+    again.close()
+
+
+class FillingDisk:
+    """Lets `os.write` take so many bytes more, then half a record, then nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self._fill)
+
+    def _fill(self, descriptor: int, content: bytes) -> int:
+        if not self.is_full:
+            return self._write(descriptor, content)
+        if len(content) > 7:
+            return self._write(descriptor, content[:7])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_refuses_no_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELIABILITY 6, finding H1: each message of each node was dropped, and all went DOWN."""
+    path, lines = str(tmp_path / "nonces"), list[str]()
+    disk = FillingDisk(monkeypatch)
+    log = DaemonLog("slurmctld", lambda priority, text: lines.append(text))
+    log.stderr_level, log.syslog_level = QUIET, ERROR
+    faults = Faults(log)
+    store, until_us = ReplayStore(NOW_US, path, faults), NOW_US + 6 * MINUTE_US
+    assert store.remember(b"a" * 16, until_us, NOW_US)
+    disk.is_full = True
+    for number in range(300):
+        assert store.remember(b"%016d" % number, until_us, NOW_US)
+    assert not store.remember(b"%016d" % 7, until_us, NOW_US)
+    assert len(lines) == 1, "said once, not for each message"
+    assert path in lines[0]
+    # Half a record is at the end of the file now. With room again all of memory is written.
+    disk.is_full = False
+    assert store.remember(b"z" * 16, until_us, NOW_US + MINUTE_US)
+    again = ReplayStore(NOW_US + MINUTE_US, path)
+    for nonce in (b"a" * 16, b"z" * 16, *(b"%016d" % number for number in range(300))):
+        assert not again.remember(nonce, until_us, NOW_US + MINUTE_US)
+    store.close()
+    again.close()
+
+
+def test_what_a_full_disk_tore_misleads_no_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding H1: records behind half a record were misread, so used tokens passed once more."""
+    path = str(tmp_path / "nonces")
+    disk = FillingDisk(monkeypatch)
+    store, until_us = ReplayStore(NOW_US, path), NOW_US + 6 * MINUTE_US
+    store.remember(b"a" * 16, until_us, NOW_US)
+    disk.is_full = True
+    store.remember(b"b" * 16, until_us, NOW_US)
+    disk.is_full = False
+    store.remember(b"c" * 16, until_us, NOW_US)
+    assert os.stat(path).st_size == 20 + 7, "nothing is appended behind half a record"
+    store.close()
+    again = ReplayStore(NOW_US, path)
+    assert not again.remember(b"a" * 16, until_us, NOW_US)
+    assert len(again) == 1
+    again.close()
+
+
+def test_a_daemon_starts_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that is there is read; a new one is made when there is room."""
+    path = tmp_path / "nonces"
+    store, until_us = ReplayStore(NOW_US, str(path)), NOW_US + 6 * MINUTE_US
+    store.remember(b"a" * 16, until_us, NOW_US)
+    store.close()
+
+    def refuse(*words: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse)
+        again = ReplayStore(NOW_US, str(path))
+    assert not again.remember(b"a" * 16, until_us, NOW_US)
+    assert again.remember(b"b" * 16, until_us, NOW_US)
+    assert sorted(os.listdir(tmp_path)) == ["nonces"]
+    assert again.remember(b"c" * 16, until_us, NOW_US + MINUTE_US)
+    assert path.stat().st_size == 3 * 20
     again.close()
 
 

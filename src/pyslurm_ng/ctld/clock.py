@@ -17,7 +17,7 @@ class Clock:
 
     def __init__(self, least_us: int = 0) -> None:
         """Begin at the wall clock's time, or at `least_us` (what is on record) if that is later."""
-        self._base_us = max(_wall_us(), least_us)
+        self._base_us = max(wall_us(), least_us)
         self._base_monotonic_us = _monotonic_us()
 
     def now_us(self) -> int:
@@ -32,7 +32,7 @@ class Clock:
         monotonic_us = _monotonic_us()
         elapsed_us = monotonic_us - self._base_monotonic_us
         now_us = self._base_us + elapsed_us
-        ahead_us = _wall_us() - now_us
+        ahead_us = wall_us() - now_us
         most_us = elapsed_us // _STEERING
         self._base_us = now_us + max(-most_us, min(most_us, ahead_us))
         self._base_monotonic_us = monotonic_us
@@ -43,11 +43,12 @@ def latency_us(looks: int = 1000) -> int:
     """Return how long so many looks at the wall clock take."""
     begun_us = _monotonic_us()
     for _ in range(looks):
-        _wall_us()
+        wall_us()
     return _monotonic_us() - begun_us
 
 
-def _wall_us() -> int:
+def wall_us() -> int:
+    """Return the wall clock's time: what credentials carry and what people mean."""
     return time.time_ns() // 1000
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.clock import Clock, wall_us
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.failures import Failures
 from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
@@ -262,7 +262,7 @@ class Parts:
             on_message=lambda message, peer, answer: self.nodes.handle(message, peer, answer),
             on_refused=lambda cause, text: log.verbose(f"message refused ({cause}): {text}"),
         )
-        self._credentials = Credentials(identity.signer)
+        self._credentials = Credentials(identity.signer, wall_us)
         self.sender = Sender(
             self.writer,
             self.endpoint,
@@ -298,7 +298,7 @@ class Parts:
         self.writer.observe(self.steps.applied)
         service.more["AllocateJob"] = allocations.handle
         service.more["CreateStep"] = self.steps.handle
-        files = FileCredentials(self.writer, self._credentials, self._edges)
+        files = FileCredentials(self.writer, self._credentials)
         service.more["AskFileCredential"] = files.handle
         self.hooks = HookRunner()
         self.job_programs = JobPrograms(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog, level_number
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -44,6 +45,7 @@ class Beginning:
     """
 
     host: str
+    faults: Faults
     layout: Layout
     identity: Identity
     recovery: Recovery
@@ -120,21 +122,24 @@ def prepare(configuration: Configuration, options: Options, log: DaemonLog, host
         CannotStart: no such user, no rights, no key, or damage in the journal.
     """
     layout = Layout(Path(configuration.conf.state_save_location))
+    faults = Faults(log)
     try:
         bg.become_user(configuration.conf.slurm_user)
         os.umask(0o022)
-        identity = _load_identity(configuration, layout, host)
+        identity = _load_identity(configuration, layout, host, faults)
         if not os.access(layout.state, os.W_OK | os.X_OK):
             raise CannotStart(f"Incorrect permissions on state save loc: {layout.state}")
         layout.create()
-        return _recover(layout, identity, options, log, host)
+        return _recover(layout, identity, options, log, host, faults)
     except (bg.CannotBecome, KeyFileError, AuthError, JournalError) as error:
         raise CannotStart(str(error)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename or layout.state}: {error.strerror}") from None
 
 
-def _load_identity(configuration: Configuration, layout: Layout, host: str) -> Identity:
+def _load_identity(
+    configuration: Configuration, layout: Layout, host: str, faults: Faults
+) -> Identity:
     conf = configuration.conf
     hosts = frozenset(
         name
@@ -154,11 +159,17 @@ def _load_identity(configuration: Configuration, layout: Layout, host: str) -> I
         clock_us=lambda: time.time_ns() // 1000,
         admin_hosts=hosts | {host},
         replay_path=str(layout.state / "replay"),
+        faults=faults,
     )
 
 
 def _recover(
-    layout: Layout, identity: Identity, options: Options, log: DaemonLog, host: str
+    layout: Layout,
+    identity: Identity,
+    options: Options,
+    log: DaemonLog,
+    host: str,
+    faults: Faults,
 ) -> Beginning:
     begin = time.monotonic()
     scripts = ScriptStore(layout.state / "scripts")
@@ -175,4 +186,4 @@ def _recover(
         f"{len(cluster.reservations)} reservations "
         f"({count} events in {time.monotonic() - begin:.2f} s)"
     )
-    return Beginning(host, layout, identity, recovery, scripts, cluster, replayed=count)
+    return Beginning(host, faults, layout, identity, recovery, scripts, cluster, replayed=count)

@@ -17,6 +17,7 @@ import msgspec
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.d import core as co, environment, step_record
@@ -41,11 +42,18 @@ from pyslurm_ng.d.usage import usage_of
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, Peer, body_digest, load_identity
+from pyslurm_ng.wire.auth import (
+    AuthError,
+    Identity,
+    KeyFileError,
+    Peer,
+    body_digest,
+    check_time,
+    load_identity,
+)
 from pyslurm_ng.wire.endpoint import Answer
 from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong
 
-_CLOCK_SKEW_US = 300_000_000
 _SWEEP_S = 60.0
 _KEPT_S = 300.0
 _FLUSH_DELAY_S = 0.02
@@ -93,6 +101,7 @@ class Daemon:
         self.options = options
         self.setup = setup
         self.log = log
+        self.faults = Faults(log)
         self._background: bg.Background | None = None
         self._tickets: dict[int, tuple[nm.LaunchStep, Any]] = {}
         self._ticket = 0
@@ -142,6 +151,7 @@ class Daemon:
             clock_us=lambda: time.time_ns() // 1000,
             admin_hosts=controllers | {self.node.host_name},
             replay_path=f"{self.setup.spool}/replay",
+            faults=self.faults,
         )
 
     def _write_pid_file(self) -> bg.PidFile | None:
@@ -425,10 +435,7 @@ class Daemon:
     def check_time(self, credential: nm.JobCredential) -> None:
         """Raise AuthError unless a credential may be used to start something now."""
         now_us = time.time_ns() // 1000
-        if now_us > credential.expires_us + _CLOCK_SKEW_US:
-            raise AuthError("expired", "Job credential expired")
-        if now_us < credential.issued_us - _CLOCK_SKEW_US:
-            raise AuthError("from_future", "Job credential is from the future; check the clocks")
+        check_time("Job credential", credential.issued_us, credential.expires_us, now_us)
 
     # Carrying out -------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ hosts that the configuration marks as administrators' (RELIABILITY, roles and ke
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import socket
@@ -30,6 +31,7 @@ from typing import Protocol
 
 import msgspec
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire import munge
 
 TOKEN_MAGIC = b"pT1"
@@ -186,12 +188,21 @@ class ReplayStore:
     """Nonces seen, until their tokens cannot be accepted any more.
 
     With a path, nonces are also appended to that file (no fsync: a token outlives a process,
-    not a reboot), so that a restarted daemon still refuses what its predecessor took.
+    not a reboot), so that a restarted daemon still refuses what its predecessor took. A disk that
+    takes no nonces refuses nobody, since memory has them: the fault is noted, nothing more is
+    appended behind what may be half a record, and each minute the file is tried anew as a whole.
     """
 
     _RECORD = struct.Struct(">I16s")
 
-    def __init__(self, now_us: int, path: str | None = None) -> None:
+    def __init__(self, now_us: int, path: str | None = None, faults: Faults | None = None) -> None:
+        """Read what a predecessor kept; `faults` hears of a file that cannot be written.
+
+        Raises:
+            OSError: the file is there and cannot be read.
+        """
+        self._faults = faults
+        self._is_behind = False  # the file lacks nonces that memory has
         self._by_minute: dict[int, set[bytes]] = {}
         self._count = 0
         self._minute = now_us // 60_000_000
@@ -219,8 +230,7 @@ class ReplayStore:
             raise AuthError("replay_store_full", "too many credentials in the last minutes")
         bucket.add(nonce)
         self._count += 1
-        if self._descriptor >= 0:
-            os.write(self._descriptor, self._RECORD.pack(until, nonce))
+        self._append(self._RECORD.pack(until, nonce))
         return True
 
     def close(self) -> None:
@@ -238,8 +248,38 @@ class ReplayStore:
         old = [until for until in self._by_minute if until < minute]
         for until in old:
             self._count -= len(self._by_minute.pop(until))
-        if old and self._path is not None:
+        if old or self._is_behind:
+            self._try_rewrite()
+
+    def _append(self, record: bytes) -> None:
+        if self._descriptor < 0 or self._is_behind:
+            return
+        try:
+            written = os.write(self._descriptor, record)
+        except OSError as error:
+            self._fell_behind(error.strerror or str(error))
+        else:
+            if written != len(record):
+                self._fell_behind("half a record was written")
+
+    def _fell_behind(self, why: str) -> None:
+        self._is_behind = True
+        if self._faults is not None:
+            self._faults.note(
+                "replay_store",
+                f"{self._path}: {why}: used credentials are kept in memory only, and the file is "
+                "tried again each minute",
+            )
+
+    def _try_rewrite(self) -> None:
+        if self._path is None:
+            return
+        try:
             self._rewrite(self._path)
+        except OSError as error:
+            self._fell_behind(error.strerror or str(error))
+        else:
+            self._is_behind = False
 
     def _load(self, path: str) -> None:
         try:
@@ -252,16 +292,23 @@ class ReplayStore:
             if until >= self._minute:
                 self._by_minute.setdefault(until, set()).add(nonce)
         self._count = sum(map(len, self._by_minute.values()))
-        self._rewrite(path)
+        self._try_rewrite()
 
     def _rewrite(self, path: str) -> None:
+        """Put all of memory into a new file in place of the old one, or leave that; OSError."""
         new = f"{path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(new, flags, 0o600)
-        with open(os.dup(descriptor), "wb") as file:
-            for until, nonces in self._by_minute.items():
-                file.write(b"".join(self._RECORD.pack(until, nonce) for nonce in nonces))
-        os.rename(new, path)
+        try:
+            with open(os.dup(descriptor), "wb") as file:
+                for until, nonces in self._by_minute.items():
+                    file.write(b"".join(self._RECORD.pack(until, nonce) for nonce in nonces))
+            os.rename(new, path)
+        except OSError:
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.unlink(new)  # half of it would only take room
+            raise
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = descriptor
@@ -352,7 +399,7 @@ class TokenAuthenticator:
         if claims.kind != kind:
             raise AuthError("wrong_kind", f"credential is for a {claims.kind!r:.64} message")
         now_us = self._clock_us()
-        _check_time(claims.issued_us, claims.expires_us, now_us, claims.host)
+        check_time(f"credential of {claims.host:.64}", claims.issued_us, claims.expires_us, now_us)
         privileged = claims.uid in self._privileged and claims.role == "user"
         if privileged and self._admin_hosts is not None and claims.host not in self._admin_hosts:
             raise AuthError(
@@ -392,14 +439,18 @@ class TokenAuthenticator:
         return claims
 
 
-def _check_time(issued_us: int, expires_us: int, now_us: int, host: str) -> None:
-    """Refuse what is older than its life or from the future, by more than `MAX_SKEW_US`."""
+def check_time(what: str, issued_us: int, expires_us: int, now_us: int) -> None:
+    """Refuse what is older than its life or from the future, by more than `MAX_SKEW_US`.
+
+    Raises:
+        AuthError: with both times, so that its reader sees whose clock is wrong.
+    """
     if issued_us - MAX_SKEW_US <= now_us <= expires_us + MAX_SKEW_US:
         return
     cause = "expired" if now_us > expires_us else "from_future"
     raise AuthError(
         cause,
-        f"credential of {host:.64} from {_utc(issued_us)} does not fit this host's clock "
+        f"{what} from {_utc(issued_us)} does not fit this host's clock "
         f"{_utc(now_us)}; clocks may differ by {MAX_SKEW_US // 1_000_000} s",
     )
 
@@ -560,6 +611,7 @@ def load_identity(
     clock_us: Callable[[], int],
     admin_hosts: frozenset[str] | None = None,
     replay_path: str | None = None,
+    faults: Faults | None = None,
 ) -> Identity:
     """Return a daemon's identity by AuthType.
 
@@ -568,6 +620,7 @@ def load_identity(
         key_path: slurm.key, used by auth/slurm.
         admin_hosts: see `TokenAuthenticator`; AuthInfo=admin_hosts=a:b adds to them.
         replay_path: file of nonces seen, in the daemon's state directory.
+        faults: hears of a file of nonces that cannot be written.
 
     Raises:
         KeyFileError: the key cannot be used as it lies there.
@@ -585,7 +638,7 @@ def load_identity(
     key = load_key(key_path, service_uid)
     if admin_hosts is not None:
         admin_hosts |= extra_admin_hosts(auth_info)
-    replay = ReplayStore(clock_us(), replay_path)
+    replay = ReplayStore(clock_us(), replay_path, faults)
     return Identity(
         TokenAuthenticator(key, cluster, host, service_uid, clock_us, admin_hosts, replay),
         KeyCredentialSigner(key),

@@ -91,7 +91,7 @@ class Room:
         self.sender = Sender(
             self.writer,
             self.wire,
-            credentials=Credentials(SIGNER),
+            credentials=Credentials(SIGNER, lambda: START_US),
             scripts=self.scripts,
             now_us=self.clock.now_us,
             call_soon=self.soon.append,
@@ -173,6 +173,18 @@ def test_a_launch_leaves_only_when_its_allocation_is_durable(room: Room) -> None
     credential = nm.decode_credential(SIGNER.open_credential(order.credential))
     assert (credential.job_id, credential.batch_host) == (job_id, name)
     assert credential.step_tasks == ((0,),)
+
+
+def test_credentials_carry_wall_time_whatever_is_on_record(room: Room) -> None:
+    """Finding C5: recorded time is ahead after a clock that was, and nodes refused each launch."""
+    room.clock.at_us = START_US + 2 * 3600 * 1_000_000
+    room.start_job()
+    room.sync()
+    ((_, order),) = room.orders()
+    assert isinstance(order, nm.LaunchBatch)
+    credential = nm.decode_credential(SIGNER.open_credential(order.credential))
+    assert credential.issued_us == START_US
+    assert credential.expires_us == START_US + nm.CREDENTIAL_LIFE_US
 
 
 def test_orders_of_one_turn_to_one_node_are_one_message(room: Room) -> None:

@@ -81,7 +81,9 @@ class Room:
         self.writer = Writer(
             self.cluster, self.journal, call_soon=self.soon.append, on_bug=self._bug
         )
-        self.steps = StepCalls(self.writer, Credentials(SIGNER), self, self.context)
+        self.steps = StepCalls(
+            self.writer, Credentials(SIGNER, lambda: START_US), self, self.context
+        )
         watch = JobWatch(self.cluster)
         self.allocations = Allocations(self.writer, watch, self, self._decide)
         self.writer.observe(watch.applied)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -18,21 +18,24 @@ _NONCE_BYTES = 16
 
 
 class Credentials:
-    """Makes signed job credentials of one controller."""
+    """Makes signed job credentials of one controller.
 
-    def __init__(self, signer: CredentialSigner) -> None:
+    They carry wall time, since nodes compare it with their own; recorded time may be hours from it.
+    """
+
+    def __init__(self, signer: CredentialSigner, wall_us: Callable[[], int]) -> None:
+        """Sign with `signer`; `wall_us` is the host's clock, microseconds since the epoch."""
         self._signer = signer
+        self._wall_us = wall_us
 
-    def of_batch(
-        self, cluster: Cluster, job: Job, now_us: int, script: bytes, environment: bytes
-    ) -> bytes:
+    def of_batch(self, cluster: Cluster, job: Job, script: bytes, environment: bytes) -> bytes:
         """Return the credential to start a job's script on its batch host."""
         return self._signed(
             credential_of(
                 cluster,
                 job,
                 BATCH,
-                now_us=now_us,
+                wall_us=self._wall_us(),
                 nonce=os.urandom(_NONCE_BYTES),
                 addresses=self._addresses(cluster, job),
                 script_digest=body_digest(script),
@@ -40,20 +43,20 @@ class Credentials:
             )
         )
 
-    def of_job(self, cluster: Cluster, job: Job, now_us: int) -> bytes:
+    def of_job(self, cluster: Cluster, job: Job) -> bytes:
         """Return the credential that makes a job known to a node, for prolog and epilog."""
         if job.nodes_leaving:
             job = msgspec.structs.replace(job, nodes=job.nodes_held)
-        return self.of_step(cluster, job, BATCH, now_us)
+        return self.of_step(cluster, job, BATCH)
 
-    def of_step(self, cluster: Cluster, job: Job, share: StepShare, now_us: int) -> bytes:
+    def of_step(self, cluster: Cluster, job: Job, share: StepShare) -> bytes:
         """Return the credential by which srun starts one step."""
         return self._signed(
             credential_of(
                 cluster,
                 job,
                 share,
-                now_us=now_us,
+                wall_us=self._wall_us(),
                 nonce=os.urandom(_NONCE_BYTES),
                 addresses=self._addresses(cluster, job),
             )

@@ -6,7 +6,6 @@ from typing import cast
 
 from pyslurm_ng.base.errors import Errno, error_text
 from pyslurm_ng.ctld.nodes.credentials import Credentials
-from pyslurm_ng.ctld.open_calls.step_calls import Clock
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import is_completing
@@ -18,10 +17,9 @@ from pyslurm_ng.wire.stream import Call
 class FileCredentials:
     """Answers AskFileCredential."""
 
-    def __init__(self, writer: Writer, credentials: Credentials, clock: Clock) -> None:
+    def __init__(self, writer: Writer, credentials: Credentials) -> None:
         self._writer = writer
         self._credentials = credentials
-        self._clock = clock
 
     def handle(self, call: Call, caller: Caller) -> None:
         """Sign for the owner of a job that has its nodes, or say why not."""
@@ -42,6 +40,6 @@ class FileCredentials:
                 job_id=job.job_id,
                 nodes=[node.spec.name for node in nodes],
                 addresses=[(node.facts.addr or node.spec.addr, node.spec.port) for node in nodes],
-                credential=self._credentials.of_job(cluster, job, self._clock.now_us()),
+                credential=self._credentials.of_job(cluster, job),
             )
             self._writer.when_durable(lambda: call.reply(answer))

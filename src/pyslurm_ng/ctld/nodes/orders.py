@@ -62,7 +62,7 @@ def credential_of(
     job: Job,
     share: StepShare,
     *,
-    now_us: int,
+    wall_us: int,
     nonce: bytes,
     addresses: tuple[Sequence[str], str] = ((), ""),
     script_digest: bytes = b"",
@@ -71,6 +71,7 @@ def credential_of(
     """Return the permission to start a job's script, or another step of it.
 
     Args:
+        wall_us: the wall clock's time, which its life is counted from.
         addresses: topology paths of the job's nodes, in their order, and the paths' pattern.
     """
     request = job.request
@@ -128,8 +129,8 @@ def credential_of(
         address_pattern=addresses[1],
         script_digest=script_digest,
         environment_digest=environment_digest,
-        issued_us=now_us,
-        expires_us=now_us + nm.CREDENTIAL_LIFE_US,
+        issued_us=wall_us,
+        expires_us=wall_us + nm.CREDENTIAL_LIFE_US,
         nonce=nonce,
         sluid=sluid_text(sluid_number(job.submit_us, job.job_id)),
         het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),

@@ -166,14 +166,14 @@ class Sender:
         now_us = self._now_us()
         orders = []
         for duty in duties:
-            order = self._order(cluster, duty, now_us)
+            order = self._order(cluster, duty)
             if order is not None:
                 orders.append(order)
                 self._sent_us[duty.duty_id] = now_us
         if orders:
             self._writer.when_durable(partial(self._queue, name, orders))
 
-    def _order(self, cluster: Cluster, duty: Duty, now_us: int) -> Order | None:
+    def _order(self, cluster: Cluster, duty: Duty) -> Order | None:
         """Return the order for one duty; None when it cannot be made (said in the log)."""
         if not needs_credential(duty):
             return order_of(duty)
@@ -182,14 +182,14 @@ class Sender:
             self._failed(f"duty {duty.duty_id} of unknown job {duty.job_id}")
             return None
         if duty.kind != DutyKind.LAUNCH:
-            return order_of(duty, credential=self._credentials.of_job(cluster, job, now_us))
+            return order_of(duty, credential=self._credentials.of_job(cluster, job))
         try:
             script = self._scripts.get(job.script_hash)
             environment = self._scripts.get(job.env_hash)
         except OSError as error:
             self._failed(f"script of job {job.job_id}: {error.filename}: {error.strerror}")
             return None
-        credential = self._credentials.of_batch(cluster, job, now_us, script, environment)
+        credential = self._credentials.of_batch(cluster, job, script, environment)
         return order_of(duty, credential=credential, script=script, environment=environment)
 
     # Sending ------------------------------------------------------------------------------------

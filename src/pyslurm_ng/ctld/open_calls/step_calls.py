@@ -210,7 +210,7 @@ class StepCalls:
             tres_bind=waiting.request.tres_bind,
             ports=step.ports,
         )
-        credential = self._credentials.of_step(cluster, job, share, self._clock.now_us())
+        credential = self._credentials.of_step(cluster, job, share)
         key = (job.job_id, step.step_id)
         self._open[key] = call
         call.on_gone(partial(self._gone_open, key, call))
