@@ -188,6 +188,7 @@ class Daemon:
         now_us = parts.clock.now_us()
         cluster, conf = parts.writer.cluster, parts.configuration.conf
         parts.soft.expect(cluster, now_us)
+        parts.soft.listened(now_us, int(_TICK_S * 1e6), conf.slurmd_timeout * 1_000_000)
         limited = parts.limits.due(conf, now_us)
         run_out = parts.usage.run_out(now_us) if parts.scheduler.policy.stops_jobs else ()
         parts.writer.record(parts.usage.due(now_us, LOCAL))  # before its jobs are purged

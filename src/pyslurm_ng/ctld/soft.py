@@ -16,7 +16,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
 
-_SECOND_US = 1_000_000
+_LATE_US = 500_000  # a second's turn of the loop is never exact
 
 
 @dataclass(slots=True)
@@ -84,6 +84,7 @@ class Soft:
     records: RecordCache = field(default_factory=RecordCache)
     node_load: dict[int, NodeMeasures] = field(default_factory=dict)
     last_seen_us: dict[int, int] = field(default_factory=dict)
+    listened_us: int = 0
     calls: dict[str, CallCount] = field(default_factory=dict)
     callers: dict[int, CallCount] = field(default_factory=dict)
     passes: PassCount = field(default_factory=PassCount)
@@ -130,6 +131,22 @@ class Soft:
             for node_id, node in enumerate(cluster.nodes):
                 if node is not None:
                     self.last_seen_us.setdefault(node_id, now_us)
+
+    def listened(self, now_us: int, period_us: int, timeout_us: int) -> None:
+        """Note that nodes could be heard now, which is asked to happen once in `period_us`.
+
+        Time in which this controller was stopped or too busy to listen counts for no node's
+        silence. After a long one (a fourth of SlurmdTimeout) nodes may have to find it again, so
+        each has SlurmdTimeout from now on.
+        """
+        before_us, self.listened_us = self.listened_us, now_us
+        late_us = now_us - before_us - period_us
+        if not before_us or late_us < _LATE_US:
+            return
+        if timeout_us and late_us * 4 >= timeout_us:
+            late_us = now_us
+        for node_id, seen_us in self.last_seen_us.items():
+            self.last_seen_us[node_id] = min(now_us, seen_us + late_us)
 
     def count_call(self, kind: str, uid: int, took_us: int) -> None:
         """Count one request that was answered."""

@@ -19,7 +19,7 @@ _REGISTER_LIMIT_S = 10.0
 _AGAIN_S = 1.0
 _REPORT_LIMIT_S = 10.0
 _LINK_POLL_S = 0.25
-_FIRST_HEARTBEAT_S = 30
+_FIRST_HEARTBEAT_S = 30.0  # until a controller has said how often
 
 
 class Controllers:
@@ -62,7 +62,7 @@ class Controllers:
         self._in_flight: list[nm.Report] = []
         self._was_linked = True
         self._said_away = False
-        self._timers: list[asyncio.TimerHandle] = []
+        self._next_beat: asyncio.TimerHandle | None = None
 
     @property
     def primary(self) -> str:
@@ -79,7 +79,7 @@ class Controllers:
             self._peers.append(name)
         self.register()
         self._loop.call_later(_LINK_POLL_S, self._watch_link)
-        self._loop.call_later(self._heartbeat_s, self._beat)
+        self._beat_later()
 
     def reconfigure(self, node: NodeSetup) -> None:
         """Go on with a new configuration."""
@@ -105,7 +105,8 @@ class Controllers:
         if isinstance(outcome, nm.NodeRegistered):
             self._is_registered = True
             self._said_away = False
-            self._heartbeat_s = max(1, outcome.heartbeat_s)
+            self._heartbeat_s = outcome.heartbeat_ms / 1000 or float(max(1, outcome.heartbeat_s))
+            self._beat_later()
             self._log.info(f"registered with {self.primary} (epoch {outcome.epoch})")
             self._on_registered()
             return
@@ -127,10 +128,16 @@ class Controllers:
             self.register()
         self._was_linked = is_linked
 
+    def _beat_later(self) -> None:
+        """Let the next heartbeat follow in its time from now: what was just said counts as one."""
+        if self._next_beat is not None:
+            self._next_beat.cancel()
+        self._next_beat = self._loop.call_later(self._heartbeat_s, self._beat)
+
     def _beat(self) -> None:
         if self._endpoint.is_closed:
             return
-        self._loop.call_later(self._heartbeat_s, self._beat)
+        self._beat_later()
         beat = nm.Heartbeat(
             sensors.load_hundredths(), sensors.free_mem_mib(), epoch=self._core.epoch
         )

@@ -384,6 +384,7 @@ class NodeRegistered(Struct, frozen=True):
     epoch: int
     heartbeat_s: int
     now_us: int
+    heartbeat_ms: int = 0  # the same, finer
 
 
 @message(kind="Heartbeat", roles="node", max_bytes=4096)

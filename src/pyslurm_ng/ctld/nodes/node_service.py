@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.nodes.sender import Sender
 from pyslurm_ng.ctld.rules.nodes import register, strays
 from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.rules.silence import heartbeat_ms
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
@@ -29,7 +30,6 @@ from pyslurm_ng.wire.node_messages import (
     RegisterNode,
 )
 
-_LONGEST_HEARTBEAT_S = 30
 _facts_decoder = Decoder(NodeFacts)
 
 
@@ -95,7 +95,8 @@ class NodeService:
         )
         self._asked_again.pop(name, None)
         self._log.verbose(f"node {name} registered with {len(message.jobs)} jobs")
-        reply = NodeRegistered(cluster.epoch, self.heartbeat_s, now_us)
+        beat_ms = heartbeat_ms(self.conf, len(cluster.nodes))
+        reply = NodeRegistered(cluster.epoch, max(1, beat_ms // 1000), now_us, beat_ms)
         writer.when_durable(lambda: answer(reply))
         self._sender.registered(node_id)
         self._sender.end_strays(node_id, strays(cluster, node_id, message.jobs))
@@ -127,11 +128,3 @@ class NodeService:
             return
         self._asked_again[name] = now_us
         self._sender.tell(name, NodeRegisterAgain(self._writer.cluster.epoch))
-
-    @property
-    def heartbeat_s(self) -> int:
-        """How often a node should speak: three times in SlurmdTimeout."""
-        timeout_s = self.conf.slurmd_timeout
-        if not timeout_s:
-            return _LONGEST_HEARTBEAT_S
-        return max(1, min(_LONGEST_HEARTBEAT_S, timeout_s // 3))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency, gang, job_end, node_loss, preempt
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules import dependency, gang, job_end, preempt, silence
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import (
@@ -47,7 +46,7 @@ def due(
     kinds: tuple[Callable[[], list[ev.AnyEvent]], ...] = (
         lambda: dependency.due(cluster, now_us),
         lambda: deadlines(cluster, now_us),
-        lambda: silent_nodes(cluster, conf, last_seen_us, now_us),
+        lambda: silence.silent_nodes(cluster, conf, last_seen_us, now_us),
         lambda: time_limits(cluster, conf, now_us, limited, run_out),
         lambda: preempt.grace_over(cluster, now_us),
         lambda: preempt.resumed(cluster, now_us),
@@ -211,40 +210,6 @@ def _warning(job: Job, end_us: int, now_us: int, duty_id: int) -> ev.JobSignalle
         marks=MARK_WARNED,
         node_ids=(job.batch_node_id,) if to_script else (),
     )
-
-
-def silent_nodes(
-    cluster: Cluster, conf: SlurmConf, last_seen_us: Mapping[int, int], now_us: int
-) -> list[ev.AnyEvent]:
-    """Return NodesSilent for nodes that missed a heartbeat, the loss of those silent too long."""
-    timeout_us = conf.slurmd_timeout * SECOND_US
-    if not timeout_us or not last_seen_us:
-        return []
-    silent: list[int] = []
-    lost: list[int] = []
-    for node in cluster.nodes:
-        if node is None or node.state not in (NodeState.IDLE, NodeState.UNKNOWN):
-            continue
-        seen_us = last_seen_us.get(node.node_id, 0)
-        if not seen_us:
-            continue
-        if now_us - seen_us >= timeout_us:
-            lost.append(node.node_id)
-        elif now_us - seen_us >= timeout_us // 2 and not node.flags & NodeFlag.NOT_RESPONDING:
-            silent.append(node.node_id)
-    events: list[ev.AnyEvent] = []
-    if silent:
-        events.append(ev.NodesSilent(time_us=now_us, node_ids=tuple(silent), silent=True))
-    if lost:
-        fresh = tuple(
-            node_id for node_id in lost if not cluster.node(node_id).flags & NodeFlag.NOT_RESPONDING
-        )
-        if fresh:
-            events.append(ev.NodesSilent(time_us=now_us, node_ids=fresh, silent=True))
-        events += node_loss.nodes_down(
-            cluster, tuple(lost), "Not responding", now_us, for_silence=True, rules=again(conf)
-        )
-    return events
 
 
 def resuming(cluster: Cluster) -> tuple[int, ...]:
