@@ -11,7 +11,7 @@ TESTS ?= tests
 # One file's tests stay in one process: they share daemons.
 PYTEST_ARGS ?= -n $(shell nproc) --dist loadfile
 
-.PHONY: all dev build demo test lint format type bench soak man docs install clean
+.PHONY: all dev build demo test lint format type bench soak fuzz man docs install clean
 
 all: build
 
@@ -56,11 +56,18 @@ soak: build
 	$(PY) -m pytest $(TESTS) -m soak -q
 	PYSLURM_SIM_SEEDS=$${PYSLURM_SIM_SEEDS:-3000} $(PY) -m pytest tests/sim/test_chaos.py -q
 
+# Every decoder and parser for FUZZ_SECONDS in all; by coverage where atheris can be installed.
+FUZZ_SECONDS ?= 600
+fuzz: build
+	-@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[fuzz]'
+	$(PY) -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
+
 man: build
 	$(PY) tools/generate_man.py build/man
 
 docs: build
 	$(PY) tools/generate_compat.py docs/reference/compat.md
+	$(PY) tools/generate_reliability.py docs/reliability.md
 
 install: build man
 	scripts/install.sh $(PREFIX) $(PY)

@@ -52,6 +52,15 @@ def test_an_arbitrary_distribution_needs_hosts(monkeypatch: pytest.MonkeyPatch) 
     assert parsed("-m", "arbitrary", command="srun").request["distribution"] == "arbitrary"
 
 
+@pytest.mark.parametrize("words", [("-w",), ("--nodefile",)])
+def test_a_file_of_hosts_has_to_be_text(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """RELIABILITY 74: a file named by mistake is named in one line."""
+    path = tmp_path / "binary"
+    path.write_bytes(b"\xff\xfe\x80n1")
+    with pytest.raises(OptionError, match="is not a text file"):
+        parsed(*words, str(path))
+
+
 def test_a_priority_ends_below_the_one_that_means_unset() -> None:
     """As Slurm 22.05 refuses it."""
     assert parsed("--priority=4294967293").request["priority"] == 4294967293

@@ -530,6 +530,8 @@ def _names_in(name: str, path: str) -> str:
             return ",".join(stream.read().split())
     except OSError as problem:
         raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
+    except UnicodeDecodeError:
+        raise OptionError(f"--{name}: {path} is not a text file", 1) from None
 
 
 def burst_buffer_file(options: "Said", name: str, value: str) -> None:
