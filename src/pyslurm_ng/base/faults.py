@@ -10,11 +10,17 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-
-from pyslurm_ng.base.daemon_log import DaemonLog
+from typing import Protocol
 
 LOG_INTERVAL_S = 60.0
 """Each kind is logged at most once in this time; further faults of the kind are only counted."""
+
+
+class ErrorLog(Protocol):
+    """Where faults are told; `DaemonLog` is one."""
+
+    def error(self, text: str, /) -> None:
+        """Say that something is wrong."""
 
 
 class Faults:
@@ -24,7 +30,7 @@ class Faults:
         counts: faults by kind since the start or the last `reset`, in order of first appearance.
     """
 
-    def __init__(self, log: DaemonLog, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: ErrorLog, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self.counts: dict[str, int] = {}
         self._log = log
         self._monotonic_s = monotonic_s

@@ -1,4 +1,7 @@
-"""What nobody foresaw: told in the log; where memory may be ahead of the journal, the end."""
+"""Where memory may be ahead of the journal: the end of the process, before anybody notices.
+
+What costs one job or message only is a fault: see `base.faults`.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,22 @@ import traceback
 from typing import NoReturn
 
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.faults import Faults
 
 
 class Failures:
-    """Tells of bugs, and ends the process before anybody notices what was not recorded."""
+    """Ends the process for what must not be lived with, and hears what nobody else has caught."""
 
-    def __init__(self, log: DaemonLog) -> None:
+    def __init__(self, log: DaemonLog, faults: Faults) -> None:
         self._log = log
+        self._faults = faults
 
-    def bug(self, text: str, error: BaseException) -> None:
-        """Log an error that nobody foresaw."""
+    def bug_in_core(self, text: str, error: BaseException) -> NoReturn:
+        """Memory is ahead of the journal: end before anybody notices."""
         self._log.error(f"{text}: {type(error).__name__}: {error}")
         for part in traceback.format_exception(error):
             for line in part.splitlines():
                 self._log.error("  " + line)
-
-    def bug_in_core(self, text: str, error: BaseException) -> NoReturn:
-        """Memory is ahead of the journal: end before anybody notices."""
-        self.bug(text, error)
         self._log.fatal("stopping; the journal holds the state before this event")
         os._exit(1)
 
@@ -35,10 +36,7 @@ class Failures:
         os._exit(1)
 
     def on_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Tell what the event loop found nobody to tell; its exception handler."""
+        """Note what the event loop found nobody to tell; its exception handler."""
         error = context.get("exception")
         text = str(context.get("message", "error on the loop"))
-        if isinstance(error, BaseException):
-            self.bug(text, error)
-        else:
-            self._log.error(text)
+        self._faults.note("loop", text, error if isinstance(error, BaseException) else None)

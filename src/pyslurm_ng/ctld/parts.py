@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock, wall_us
 from pyslurm_ng.ctld.configuration import Configuration
@@ -60,7 +61,6 @@ T = TypeVar("T")
 
 _PASS_INTERVAL_S = 0.01
 _LOOKUP_THREADS = 4
-_AFTER_FAILED_PASS_S = 1.0
 
 
 def control_host(conf: SlurmConf, host: str) -> str:
@@ -84,9 +84,14 @@ class Parts:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.configuration = configuration
-        self.failures = Failures(log)
+        self.faults = Faults(log)
+        self.failures = Failures(log, self.faults)
         self.clock = Clock(beginning.cluster.time_us + 1)
-        self.soft = Soft(started_us=self.clock.now_us(), reset_us=self.clock.now_us())
+        self.soft = Soft(
+            started_us=self.clock.now_us(),
+            reset_us=self.clock.now_us(),
+            faults=self.faults.counts,
+        )
         self._beginning = beginning
         self._log = log
         self._lookups = ThreadPoolExecutor(_LOOKUP_THREADS, "lookup")
@@ -152,7 +157,7 @@ class Parts:
 
     def _build_scheduler(self) -> None:
         conf = self.configuration.conf
-        self._edges = LoopEdges(self.clock, self._pass_failed)
+        self._edges = LoopEdges(self.clock)
         self.usage = UsageIndex(self.writer.cluster, conf)
         self.scheduler = Scheduler(
             self.writer,
@@ -161,6 +166,7 @@ class Parts:
             plan=plan,
             policy=self.configuration.policy,
             prepare=preparation(conf),
+            faults=self.faults,
             least_interval_s=_PASS_INTERVAL_S,
             usage=self.usage,
             from_thread=self.loop.call_soon_threadsafe,
@@ -179,7 +185,7 @@ class Parts:
             clock=self.clock,
             identities=self.identities,
             scripts=self._beginning.scripts,
-            bug=self.failures.bug,
+            faults=self.faults,
             host=self._beginning.host,
             slices=Slices(self.loop.call_soon),
         )
@@ -191,7 +197,7 @@ class Parts:
             self._beginning.layout.journal,
             self.service.context,
             self._edges.answer,
-            self.failures.bug,
+            self.faults,
         )
         self.service.more["ExplainJob"] = explainer.handle
         self.service.more["TestJob"] = StartEstimates(
@@ -200,7 +206,7 @@ class Parts:
             self.scheduler,
             self.service.context,
             self._edges.answer,
-            self.failures.bug,
+            self.faults,
             explainer.planner,
         ).handle
 
@@ -365,10 +371,6 @@ class Parts:
             self.loop.call_soon_threadsafe(self.writer.on_durable, sequence)
         except RuntimeError:
             return  # the loop has ended; nothing waits any more
-
-    def _pass_failed(self, error: BaseException) -> None:
-        self.failures.bug("a scheduling pass failed", error)
-        self.loop.call_later(_AFTER_FAILED_PASS_S, self.scheduler.failed)
 
     def _look_up(self, work: Callable[[], T], done: Callable[[T], None], /) -> None:
         future = self.loop.run_in_executor(self._lookups, work)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pyslurm_ng import __version__
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
@@ -46,7 +47,7 @@ _GROWS = frozenset(("TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservatio
 
 
 class Service:
-    """Answers the calls of the stream server; `bug` logs errors that nobody foresaw.
+    """Answers the calls of the stream server.
 
     Attributes:
         configuration: in force now; the daemon replaces it.
@@ -63,7 +64,7 @@ class Service:
         clock: Clock,
         identities: Identities,
         scripts: ScriptStore,
-        bug: Callable[[str, BaseException], None],
+        faults: Faults,
         host: str,
         slices: Slices,
     ) -> None:
@@ -82,7 +83,7 @@ class Service:
         self._clock = clock
         self._identities = identities
         self._scripts = scripts
-        self._bug = bug
+        self._faults = faults
         self._host = host
         self._slices = slices
         self.started_us = clock.now_us()
@@ -101,7 +102,7 @@ class Service:
         try:
             self._route(call, caller)
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
-            self._bug(f"bug while handling {call.kind} of uid {caller.uid}", error)
+            self._faults.note("request", f"{call.kind} of uid {caller.uid}", error)
             call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
         self._soft.count_call(call.kind, caller.uid, self._clock.now_us() - begun_us)
 

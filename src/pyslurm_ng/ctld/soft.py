@@ -105,6 +105,7 @@ class Soft:
     journal_bytes: int = 0
     journal_groups: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)  # by kind: see `base.faults`
     clock_latency_us: int = 0  # of a thousand looks at the clock
 
     def heard(
@@ -234,4 +235,5 @@ class Soft:
         started_ever = self.passes.started_ever
         self.passes = PassCount(started_ever=started_ever)
         self.jobs = JobCount()
+        self.faults.clear()
         self.reset_us = now_us

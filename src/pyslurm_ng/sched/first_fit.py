@@ -25,7 +25,7 @@ from pyslurm_ng.sched.cons_tres.select import batch_node, choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.limits.measures import Ask, given, least
-from pyslurm_ng.sched.plan import Plan, Start, Wait
+from pyslurm_ng.sched.plan import JobFaults, Plan, Start, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.reasons import reason as why_wait
@@ -112,10 +112,13 @@ class _Pass:
         for _, _, _, job_id, _, job, partition in queue:
             if job_id in done:
                 continue
-            if job.het_job_id:
-                self._see_component(job, partition)
-                continue
-            wait = self._try(job, partition)
+            try:
+                if job.het_job_id:
+                    self._see_component(job, partition)
+                    continue
+                wait = self._try(job, partition)
+            except Exception as error:
+                raise JobFaults({job_id: error}) from error
             if wait is None:
                 done.add(job_id)
                 self.plan.waits.pop(job_id, None)
@@ -177,7 +180,10 @@ class _Pass:
                         Reason.PartitionDown, f"partition {name} does not exist any more"
                     )
                     continue
-                priority = self.ranking.priority(job, partition)
+                try:
+                    priority = self.ranking.priority(job, partition)
+                except Exception as error:
+                    raise JobFaults({job.job_id: error}) from error
                 self.plan.priorities.setdefault(job.job_id, priority)
                 tier = -partition.priority_tier
                 if job.request.reservation:

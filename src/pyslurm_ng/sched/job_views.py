@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -32,13 +32,20 @@ class Views:
     has left, which nodes still clean up. A job keeps its place when its record is made anew.
     """
 
-    def __init__(self, slice_size: int = _SLICE) -> None:
+    def __init__(
+        self,
+        slice_size: int = _SLICE,
+        faulted: Callable[[int, Exception], None] | None = None,
+    ) -> None:
         """Nothing is known yet.
 
         Args:
             slice_size: records that `freshen` makes anew in one go.
+            faulted: is told of jobs that passes do not see because making their record raised;
+                without, who asks for records gets the exception.
         """
         self._slice_size = slice_size
+        self._faulted = faulted
         self._history: History | None = None
         self._waiting: dict[int, Waiting] = {}
         self._running: dict[int, Running] = {}
@@ -107,8 +114,19 @@ class Views:
         return untracked([*self._waiting.values()]), untracked([*self._running.values()])
 
     def _renew(self, cluster: Cluster, job_id: int, now_us: int) -> None:
-        self._renew_waiting(cluster, job_id, now_us)
-        self._renew_running(cluster, job_id, now_us)
+        try:
+            self._renew_waiting(cluster, job_id, now_us)
+            self._renew_running(cluster, job_id, now_us)
+            self._note_hosts(cluster, job_id)
+        except Exception as error:
+            if self._faulted is None:
+                raise
+            # An active job without a record keeps what it has for ever, as far as passes know.
+            for table in (self._waiting, self._running):
+                table.pop(job_id, None)
+            self._faulted(job_id, error)
+
+    def _note_hosts(self, cluster: Cluster, job_id: int) -> None:
         running, waiting = self._running.get(job_id), self._waiting.get(job_id)
         if running is not None:
             self._hosts.note(job_id, (running.tenant,))
@@ -203,7 +221,7 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
     if job.preempt_end_us:
         end_us = job.preempt_end_us
     else:
-        end_us = limit_end_us(job) or NO_END_US
+        end_us = min(max(0, limit_end_us(job)) or NO_END_US, NO_END_US)
         if is_suspended and end_us < NO_END_US:
             end_us += now_us - job.suspend_us
     return Running(

@@ -227,5 +227,17 @@ def _joined(first: _Table, second: _Table) -> _Table:
     return first
 
 
+class JobFaults(Exception):
+    """A pass cannot go on: planning these jobs raised exceptions that nobody foresaw.
+
+    Attributes:
+        errors: what was raised, by job id.
+    """
+
+    def __init__(self, errors: Mapping[int, Exception]) -> None:
+        super().__init__(f"planning failed for {len(errors)} job{'s' * (len(errors) != 1)}")
+        self.errors = errors
+
+
 HandOver = Callable[[Plan], None]
 """Is shown a plan in the making: its starts are final, and its priorities."""

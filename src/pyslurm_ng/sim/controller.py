@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
@@ -32,6 +33,17 @@ FAR_US = (1 << 63) - 1
 
 class SimBug(AssertionError):
     """A rule's events broke the cluster: a bug in the program, found by the simulator."""
+
+
+class StrictFaults(Faults):
+    """Faults of a simulated controller: there are none that a test does not ask for."""
+
+    def __init__(self) -> None:
+        super().__init__(Silence(), lambda: 0.0)
+
+    def note(self, kind: str, text: str, error: BaseException | None = None) -> None:
+        """Say that the program has a bug."""
+        raise SimBug(f"{kind}: {text}") from error
 
 
 class _Edges:
@@ -79,6 +91,7 @@ class SimController:
         keep_journal: bool = True,
         fate: Fate = at_once,
         prepare: Preparation = NONE,
+        faults: Faults | None = None,
     ) -> None:
         self.world = world
         self.conf = conf
@@ -92,6 +105,7 @@ class SimController:
             on_bug=self._bug,
             encode=ev.encode_batch if keep_journal else _no_bytes,
         )
+        self.faults = faults or StrictFaults()
         self.soft = Soft(started_us=world.now_us)
         self.usage = UsageIndex(self.cluster, conf)
         self.scheduler = Scheduler(
@@ -101,6 +115,7 @@ class SimController:
             plan=plan,
             policy=rules or policy(conf),
             prepare=prepare,
+            faults=self.faults,
             usage=self.usage,
         )
         self.writer.observe(self.usage.applied)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.preparation import NONE
 from pyslurm_ng.ctld.scheduling import scheduler
@@ -21,6 +22,7 @@ from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sim.controller import StrictFaults
 from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_het
 
@@ -28,7 +30,7 @@ from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_h
 class Room:
     """A scheduler whose thread works at once and answers when the test says so."""
 
-    def __init__(self, *, is_early: bool = True) -> None:
+    def __init__(self, *, is_early: bool = True, faults: Faults | None = None) -> None:
         self.at_us = START_US
         self.soon: list[Callable[[], None]] = []
         self.answers: list[Callable[[], None]] = []
@@ -43,6 +45,7 @@ class Room:
             plan=Planner(),
             policy=policy(conf_of()),
             prepare=NONE,
+            faults=faults or StrictFaults(),
             from_thread=self.soon.append if is_early else None,
         )
         writer.observe(self.scheduler.applied)

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic_ns
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries.audience import Audience
@@ -54,7 +55,7 @@ class Explainer:
         journal: Path,
         context: Callable[[Caller], Context],
         run: Callable[[Work, Done, Callable[[BaseException], None]], None],
-        bug: Callable[[str, BaseException], None],
+        faults: Faults,
     ) -> None:
         self._writer = writer
         self._soft = soft
@@ -62,7 +63,7 @@ class Explainer:
         self._journal = journal
         self._context = context
         self._run = run
-        self._bug = bug
+        self._faults = faults
         self._open = 0
         self.planner = Planner()  # the questions' own; one is worked on at a time
 
@@ -82,8 +83,7 @@ class Explainer:
         self._open += 1
         job_id = job.job_id
 
-        def done(found: tuple[Outlook | None, JobHistory]) -> None:
-            self._open -= 1
+        def answer(found: tuple[Outlook | None, JobHistory]) -> None:
             cluster, now = self._writer.cluster, self._context(caller).now_us
             current = cluster.jobs.get(job_id)
             if current is None:
@@ -93,7 +93,7 @@ class Explainer:
             if current.state != JobState.PENDING:
                 view = None  # it has started meanwhile
             audience = Audience(cluster, context.conf.private_data, caller, show_all=True)
-            answer = explained(
+            told = explained(
                 cluster,
                 self._soft,
                 current,
@@ -104,12 +104,20 @@ class Explainer:
                 request.job,
                 audience.sees_job,
             )
-            self._writer.when_durable(lambda: call.reply(answer))
+            self._writer.when_durable(lambda: call.reply(told))
 
         def failed(error: BaseException) -> None:
             self._open -= 1
-            self._bug(f"bug while explaining job {job_id}", error)
+            self._faults.note("explain", f"job {job_id} could not be explained", error)
             call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
+
+        def done(found: tuple[Outlook | None, JobHistory]) -> None:
+            try:
+                answer(found)
+            except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
+                failed(error)
+            else:
+                self._open -= 1
 
         self._run(self._work(job, context), done, failed)
 

@@ -17,10 +17,9 @@ T = TypeVar("T")
 class LoopEdges:
     """The controller's time and threads, as `Scheduler` wants them."""
 
-    def __init__(self, clock: Clock, failed: Callable[[BaseException], None]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        self._failed = failed
         self._thread = ThreadPoolExecutor(1, "scheduler")
         self._questions = ThreadPoolExecutor(1, "questions")
 
@@ -41,8 +40,8 @@ class LoopEdges:
         return self._loop.call_later(delay_s, function)
 
     def run(self, work: Callable[[], Outcome], done: Callable[[Outcome], None], /) -> None:
-        """Run in the scheduler's thread, then `done` on the loop."""
-        self._run(self._thread, work, done, self._failed)
+        """Run in the scheduler's thread, then `done` on the loop; `work` raises nothing."""
+        self._run(self._thread, work, done, _never)
 
     def answer(
         self,
@@ -78,3 +77,7 @@ class LoopEdges:
         """Forget the threads."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._questions.shutdown(wait=False, cancel_futures=True)
+
+
+def _never(error: BaseException) -> None:
+    raise error

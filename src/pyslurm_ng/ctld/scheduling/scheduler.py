@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.jobs import is_live_behind, refresh_live
-from pyslurm_ng.ctld.rules import gang, preempt
+from pyslurm_ng.ctld.rules import faulty, gang, preempt
 from pyslurm_ng.ctld.rules.complete_wait import held_back
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.rules.preparation import Preparation
@@ -23,6 +25,8 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.touched import touched_jobs
+from pyslurm_ng.sched.backfill.blame import Blame, blame
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.history import History
 from pyslurm_ng.sched.job_views import Views, waiting_record
 from pyslurm_ng.sched.limits.measures import Limits
@@ -40,6 +44,11 @@ _LONG_QUEUE = 10_000
 _LONGEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_US = 1_000_000
 _RANKING_LIFE_US = 1_000_000
+_AFTER_FAILED_PASS_S = 1.0
+# A job that a pass has failed about, though not by itself, is looked at again after this time.
+_LEFT_OUT_US = 300_000_000
+# After so many passes that failed one after another, all jobs of the users concerned are left out.
+_FEW_FAILED = 4
 # Passes shorter than this follow one another without a pause: what has become free is used again
 # at once, and the loop hardly misses the thread.
 _SHORT_PASS_S = 0.05
@@ -86,11 +95,16 @@ def _makes_due(event: ev.AnyEvent) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the thread hands back; the pass took `took_us` of it."""
+    """What the thread hands back; the pass took `took_us` of it.
+
+    A pass that raised has an `error` and an empty plan; `blame` says which jobs it was about.
+    """
 
     plan: Plan
     reasons: Reasons
     took_us: int
+    error: Exception | None = None
+    blame: Blame | None = None
 
 
 class PlanFunction(Protocol):
@@ -133,6 +147,7 @@ class Scheduler:
         plan: PlanFunction,
         policy: Policy,
         prepare: Preparation,
+        faults: Faults,
         least_interval_s: float = 0.0,
         usage: UsageIndex | None = None,
         from_thread: Callable[[Callable[[], None]], object] | None = None,
@@ -140,6 +155,7 @@ class Scheduler:
         """Nothing runs until `due`.
 
         Args:
+            faults: where exceptions about single jobs are counted.
             least_interval_s: from the begin of one pass to that of the next: what arrives
                 meanwhile, as in a stream of submissions, shares a pass.
             usage: what has been used, kept by whoever sees events.
@@ -153,6 +169,10 @@ class Scheduler:
         self._soft = soft
         self._edges = edges
         self._plan = plan
+        self._faults = faults
+        self._left_out: dict[int, int] = {}  # until when, by job id; see `blame`
+        self._failed_passes = 0  # one after another
+        self._left_out_users: set[int] = set()
         self._from_thread = from_thread
         self._is_due = False
         self._is_running = False
@@ -161,7 +181,7 @@ class Scheduler:
         self._waited: Mapping[int, Wait] = {}  # why jobs waited before the pass whose starts come
         self._begun_us = -_LONGEST_PAUSE_US
         self._snapshot_us = 0
-        self._views = Views()
+        self._views = Views(faulted=self._no_record)
         self._outdated: set[int] = set()  # jobs that ask for something else than the pass knows
         self._slices = Slices(edges.call_soon)
         self._is_freshening = False
@@ -184,9 +204,13 @@ class Scheduler:
             view = outline(cluster, now_us)
             self._ranking = Ranking(view, self.policy, self._soft.fairshare)
             self._ranking_us = now_us
-        waiting = waiting_record(cluster, job)
-        partition = cluster.partitions.get(waiting.partitions[0])
-        return self._ranking.priority(waiting, partition) if partition is not None else 0
+        try:
+            waiting = waiting_record(cluster, job)
+            partition = cluster.partitions.get(waiting.partitions[0])
+            return self._ranking.priority(waiting, partition) if partition is not None else 0
+        except Exception as error:  # noqa: BLE001 - it costs this job's priority only
+            self._faults.note("priority", f"job {job.job_id} has no priority", error)
+            return 0
 
     def look(self) -> Snapshot:
         """Return what a pass would see now."""
@@ -194,7 +218,7 @@ class Scheduler:
         self._views.heed_preemption(bool(self.policy.preempt_by))
         self._views.heed_over_run(self.policy.over_run_us)
         cluster = self._writer.cluster
-        view = snapshot(cluster, self._edges.now_us(), self._views)
+        view = self._without_left_out(snapshot(cluster, self._edges.now_us(), self._views))
         limits: Limits | None = None
         if self.policy.enforces_limits:
             limits = self._usage.quotas(self._edges.now_us(), is_safe=self.policy.is_safe)
@@ -257,11 +281,65 @@ class Scheduler:
         else:
             self._edges.call_later(wait_s, self._begin)
 
-    def failed(self) -> None:
-        """Go on after a pass that ended with an error; the caller has waited a little."""
+    def _go_on_later(self, error: Exception) -> None:
+        """Try again in a second after an error that was about no job in particular."""
+        self._faults.note("pass", "a scheduling pass failed", error)
+        self._edges.call_later(_AFTER_FAILED_PASS_S, self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """Begin the next pass after one that did not end."""
         self._is_running = False
         self._is_due = False
         self.due()
+
+    def _without_left_out(self, view: Snapshot) -> Snapshot:
+        """Leave out jobs about which passes have failed lately."""
+        left_out, users = self._left_out, self._left_out_users
+        if not left_out and not users:
+            return view
+        now_us = view.now_us
+        for job_id in [job_id for job_id, until_us in left_out.items() if until_us <= now_us]:
+            del left_out[job_id]
+        gone = {job.het_job_id for job in view.waiting if job.job_id in left_out} - {0}
+        waiting = [
+            job
+            for job in view.waiting
+            if job.job_id not in left_out and job.uid not in users and job.het_job_id not in gone
+        ]
+        running = [item for item in view.running if abs(item.job_id) not in left_out]
+        return replace(view, waiting=waiting, running=running)
+
+    def _no_record(self, job_id: int, error: Exception) -> None:
+        """Hold a job of which no record could be made, in a later turn of the loop."""
+        self._edges.call_soon(lambda: self._hold(job_id, error))
+
+    def _hold(self, job_id: int, error: Exception) -> None:
+        """Hold a job at fault, so that passes go on without it."""
+        self._faults.note("job", f"job {job_id} cannot be scheduled", error)
+        self._left_out[job_id] = self._edges.now_us() + _LEFT_OUT_US
+        events = faulty.held(self._writer.cluster, job_id, error, self._edges.now_us())
+        if events:
+            self._writer.record(events)
+            del self._left_out[job_id]
+
+    def _blamed(self, error: Exception, found: Blame) -> None:
+        """Set aside what a pass has failed about, and begin the next one without it."""
+        for job_id, why in found.own.items():
+            self._hold(job_id, why)
+        until_us = self._edges.now_us() + _LEFT_OUT_US
+        for job_id, why in chain(found.others.items(), found.running.items()):
+            self._faults.note("job", f"job {job_id} is left out of scheduling for a while", why)
+            self._left_out[job_id] = until_us
+        self._failed_passes += 1
+        if self._failed_passes > _FEW_FAILED:
+            jobs = self._writer.cluster.jobs
+            for job_id in (*found.own, *found.others):
+                if job_id in jobs:
+                    self._left_out_users.add(jobs[job_id].uid)
+        if found.own or found.others or found.running:
+            self._begin_anew()
+        else:
+            self._go_on_later(error)
 
     def stop(self) -> None:
         """Begin no more passes."""
@@ -276,6 +354,13 @@ class Scheduler:
             self._soft.planned(Plan(), {}, queue_length=0, took_us=0, now_us=self._edges.now_us())
             return
         self._is_running = True
+        try:
+            self._pass()
+        except Exception as error:  # noqa: BLE001 - the next pass may do better
+            self._go_on_later(error)
+
+    def _pass(self) -> None:
+        """Take a snapshot and have the thread plan."""
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
         taken_us = self._begun_us = monotonic_us()
         view = self.look()
@@ -291,14 +376,31 @@ class Scheduler:
 
         def work() -> Outcome:
             begin_us = monotonic_us()
-            # A claim that has become void stands in the way until the whole plan is known.
-            if early is None or view.claims:
-                result = plan(view, policy)
-            else:
-                result = plan(view, policy, hand_over=early)
+            try:
+                # A claim that has become void stands in the way until the whole plan is known.
+                if early is None or view.claims:
+                    result = plan(view, policy)
+                else:
+                    result = plan(view, policy, hand_over=early)
+            except Exception as error:  # noqa: BLE001 - it is about one job, most likely
+                found = blame(self._fresh_planner, view, policy, error)
+                return Outcome(Plan(), {}, monotonic_us() - begin_us, error, found)
             return Outcome(result, result.waits, monotonic_us() - begin_us)
 
-        self._edges.run(work, lambda outcome: self._planned(outcome, len(view.waiting), early))
+        def done(outcome: Outcome) -> None:
+            try:
+                if outcome.error is not None:
+                    self._blamed(outcome.error, outcome.blame or Blame())
+                else:
+                    self._planned(outcome, len(view.waiting), early)
+            except Exception as error:  # noqa: BLE001 - the next pass may do better
+                self._go_on_later(error)
+
+        self._edges.run(work, done)
+
+    def _fresh_planner(self) -> PlanFunction:
+        """Return what plans like the passes' own planner and remembers nothing of them."""
+        return self._plan.fresh() if isinstance(self._plan, Planner) else self._plan
 
     def _come_back(self, view: Snapshot) -> None:
         """Run a pass when the next job stops to wait for few leaf switches."""
@@ -320,6 +422,8 @@ class Scheduler:
             position = self._dispatch_next(starts, position)
 
     def _planned(self, outcome: Outcome, queue_length: int, early: EarlyStarts | None) -> None:
+        self._failed_passes = 0
+        self._left_out_users.clear()
         soft, self.places = self._soft, outcome.plan.places
         self._former += (soft.reason, soft.priority, soft.expected_start_us, soft.sched_nodes)
         self._waited = soft.reason
@@ -344,7 +448,10 @@ class Scheduler:
             self._writer.record(preempt.lost_claims(self._writer.cluster, plan.lost_claims, now_us))
             self.due()
         for item in plan.preemptions:
-            self._preempt(item, now_us)
+            try:
+                self._preempt(item, now_us)
+            except Exception as error:  # noqa: BLE001 - it costs this job only
+                self._hold(item.start.job_id, error)
         if plan.retry_us and not now_us <= self._retry_us <= plan.retry_us:
             self._retry_us = plan.retry_us
             self._edges.call_later(max(0, plan.retry_us - now_us) / 1e6, self.due)
@@ -392,10 +499,13 @@ class Scheduler:
     def _resume(self) -> None:
         """Let jobs that were suspended for others go on where those have left."""
         cluster, now_us = self._writer.cluster, self._edges.now_us()
-        if cluster.suspended:
-            self._writer.record(preempt.resumed(cluster, now_us))
-        if self.policy.time_slice_s:
-            self._writer.record(gang.turns(cluster, self.policy.time_slice_s, now_us))
+        try:
+            if cluster.suspended:
+                self._writer.record(preempt.resumed(cluster, now_us))
+            if self.policy.time_slice_s:
+                self._writer.record(gang.turns(cluster, self.policy.time_slice_s, now_us))
+        except Exception as error:  # noqa: BLE001 - they go on after the next pass
+            self._faults.note("resume", "suspended jobs could not go on", error)
 
     def _start(self, starts: Sequence[Start], position: int) -> None:
         """Apply some starts, each against the Cluster as the one before left it."""
@@ -431,19 +541,26 @@ class Scheduler:
 
     def _dispatch_next(self, starts: Sequence[Start], position: int) -> int:
         """Start one job, or all components of one; return where the next stands."""
-        writer, now_us = self._writer, self._edges.now_us()
         start = starts[position]
-        position += 1
-        if not start.het_job_id:
-            if start.job_id not in self._outdated:
-                self._dispatch(start, now_us)
-            return position
-        together = [start]
-        while position < len(starts) and starts[position].het_job_id == start.het_job_id:
-            together.append(starts[position])
-            position += 1
-        if not self._outdated.isdisjoint(one.job_id for one in together):
-            return position
+        last = position + 1
+        if start.het_job_id:
+            while last < len(starts) and starts[last].het_job_id == start.het_job_id:
+                last += 1
+        together = starts[position:last]
+        if self._outdated.isdisjoint(one.job_id for one in together):
+            now_us = self._edges.now_us()
+            try:
+                if start.het_job_id:
+                    self._dispatch_together(together, now_us)
+                else:
+                    self._dispatch(start, now_us)
+            except Exception as error:  # noqa: BLE001 - it costs this job only
+                self._hold(start.job_id, error)
+        return last
+
+    def _dispatch_together(self, together: Sequence[Start], now_us: int) -> None:
+        """Start all components of a heterogeneous job."""
+        writer, start = self._writer, together[0]
         events = dispatch_het(
             writer.cluster,
             together,
@@ -455,4 +572,3 @@ class Scheduler:
         if events:
             self._soft.passes.het_components += len(together)
         writer.record(events)
-        return position

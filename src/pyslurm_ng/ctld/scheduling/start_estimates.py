@@ -14,6 +14,7 @@ import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import submit
@@ -54,7 +55,7 @@ class StartEstimates:
         scheduler: Scheduler,
         context: Callable[[Caller], Context],
         run: Callable[[Work, Done, Callable[[BaseException], None]], None],
-        bug: Callable[[str, BaseException], None],
+        faults: Faults,
         planner: Planner,
     ) -> None:
         """Begin; `planner` is the one for questions, of which the thread works on one at a time."""
@@ -63,7 +64,7 @@ class StartEstimates:
         self._scheduler = scheduler
         self._context = context
         self._run = run
-        self._bug = bug
+        self._faults = faults
         self._planner = planner
         self._open = 0
 
@@ -95,7 +96,7 @@ class StartEstimates:
             self._writer.when_durable(lambda: call.reply(answer))
 
         def failed(error: BaseException) -> None:
-            self._bug("bug while estimating a start", error)
+            self._faults.note("estimate", "a start could not be estimated", error)
             done(None)
 
         self._run(self._work(view, job), done, failed)

@@ -38,6 +38,10 @@ class Planner:
     """Passes one after another; what does not depend on time is remembered between them."""
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew."""
         self._queue = Queue()
         self._pools = Pools()
         self._nodes: NodePlan | None = None
@@ -59,7 +63,29 @@ class Planner:
             budget: jobs to look at; those beyond it wait for `Priority`.
             hand_over: is shown the unfinished plan of jobs outside of reservations, whenever more
                 of them start.
+
+        Raises:
+            JobFaults: planning these jobs raised something; any other exception: nobody knows
+                which jobs it was about. Nothing of a pass that did not end is remembered.
         """
+        try:
+            return self._pass(snapshot, policy, budget, fairshare, hand_over)
+        except BaseException:
+            self._forget()
+            raise
+
+    def fresh(self) -> Planner:
+        """Return a planner of the same sort that remembers nothing."""
+        return Planner()
+
+    def _pass(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+        hand_over: HandOver | None,
+    ) -> Plan:
         if not policy.backfills:
             return first_fit.plan(snapshot, policy, budget, fairshare)
         if snapshot.reservations:

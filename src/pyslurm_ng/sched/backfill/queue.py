@@ -14,7 +14,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import Plan, Wait
+from pyslurm_ng.sched.plan import JobFaults, Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.modes import qos_ranks
 from pyslurm_ng.sched.priority import Ranking, bounded
@@ -93,15 +93,22 @@ class Queue:
         """Return an entry per job and partition in the order of the queue, and all demands."""
         self.parts = {}
         self._pass += 1
+        faults: dict[int, Exception] = {}
 
         def prepare(job: Waiting) -> tuple[Prepared, ...]:
-            # Components of heterogeneous jobs enter the queue together.
-            prepared = () if job.het_job_id else self._prepare(job, snapshot, ranking)
+            try:
+                # Components of heterogeneous jobs enter the queue together.
+                prepared = () if job.het_job_id else self._prepare(job, snapshot, ranking)
+            except Exception as error:  # noqa: BLE001 - all such jobs are found in one go
+                faults[job.job_id] = error
+                return ()
             return self._alike.setdefault(prepared, prepared)
 
         waiting = snapshot.waiting
         prepared: list[tuple[Prepared, ...] | None]
         prepared = taken_over(waiting, self._jobs, self._prepared, prepare)
+        if faults:
+            raise JobFaults(faults)
         self._jobs, self._prepared = waiting, prepared
         moving = untracked(ranking.moving_parts(waiting))
         entries: list[Entry]
@@ -113,7 +120,10 @@ class Queue:
             if not job.het_job_id:
                 outcome.waits[job.job_id] = _without_partition(job)
         for parts in het.groups(job for job in without if job.het_job_id):
-            self._enter_het(parts, snapshot, ranking, outcome, entries, wanted)
+            try:
+                self._enter_het(parts, snapshot, ranking, outcome, entries, wanted)
+            except Exception as error:
+                raise JobFaults({parts[0].job_id: error}) from error
         return entries, wanted
 
     def _want(self, demand: Demand, wanted: list[Demand]) -> None:

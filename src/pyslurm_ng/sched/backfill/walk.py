@@ -14,7 +14,7 @@ from pyslurm_ng.sched.backfill.giving import Giving
 from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
 from pyslurm_ng.sched.job_records import NO_END_US, Claim, Waiting
-from pyslurm_ng.sched.plan import HandOver, Plan, Wait
+from pyslurm_ng.sched.plan import HandOver, JobFaults, Plan, Wait
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
@@ -79,12 +79,16 @@ class Walk(Giving):
             at += 1
             if job.job_id in done:
                 continue
-            if by_room and self._is_answered_at_once(job, demand, keeps_all=keeps is None):
-                tested += 1
-                continue
-            self._settle(job, demand, self._consider(job, demand))
-            if learns and demand.kind < 0:
-                self._learn(demand)
+            try:
+                if by_room and self._is_answered_at_once(job, demand, keeps_all=keeps is None):
+                    tested += 1
+                    continue
+                self._settle(job, demand, self._consider(job, demand))
+                if learns and demand.kind < 0:
+                    self._learn(demand)
+            except Exception as error:
+                # What it has booked may be half done, so this walk ends here.
+                raise JobFaults({job.job_id: error}) from error
             if self.hand_over is not None and len(starts) > shown:
                 shown = len(starts)
                 self.hand_over(self.plan)

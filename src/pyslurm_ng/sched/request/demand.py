@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.model.assoc import Qos
@@ -32,6 +33,15 @@ from pyslurm_ng.sched.snapshot import Snapshot
 
 MINUTE_US = 60_000_000
 _MOST_SHORTER = 256
+# Products of two such numbers, as tasks and CPUs of each, are within 64 bits.
+_MOST_COUNTED = 1 << 32
+_counts_of = attrgetter(
+    "nodes_min", "nodes_max", "tasks", "cpus_per_task", "tasks_per_node", "tasks_per_core",
+    "threads_per_core", "cpus_min_per_node", "mem_per_node_mib", "mem_per_cpu_mib",
+    "mem_per_gpu_mib", "tmp_mib", "segment", "switches", "sockets_min", "cores_per_socket_min",
+    "threads_per_core_min", "real_memory_min_mib", "tasks_per_socket", "special_cores",
+    "special_threads", "tasks_per_gpu", "cpus_per_gpu",
+)  # fmt: skip
 _OWNED = REQ_EXCLUSIVE_USER | REQ_EXCLUSIVE_MCS
 
 
@@ -239,6 +249,7 @@ class Demands:
         mask = self._mask(request, partition, need)
         limit_min = limit_in(request, job.time_limit_min, partition)
         duration_us = limit_us(limit_min, partition)
+        _check_range(need, limit_min, duration_us)
         least_min = request.time_min_min
         is_cut = 0 < least_min < NO_VAL and least_min * MINUTE_US < duration_us
         if is_cut and self._policy.time_min_is_soft:
@@ -295,6 +306,24 @@ class Demands:
                 self._snapshot, partition.node_ids, request, need.excluded_nodes
             )
         return mask
+
+
+def _check_range(need: Need, limit_min: int, duration_us: int) -> None:
+    """Refuse what kernels could not count with.
+
+    Raises:
+        OverflowError: no submission passes with such a value, but one may be in an old journal.
+    """
+    if not 0 <= duration_us <= NO_END_US:
+        raise OverflowError(f"a time limit of {limit_min} minutes cannot be planned with")
+    counts = _counts_of(need)
+    if min(counts) < 0 or max(counts) >= _MOST_COUNTED:
+        count = next(count for count in counts if not 0 <= count < _MOST_COUNTED)
+        raise OverflowError(f"a request of {count} of something cannot be planned with")
+    asked = (*need.gres_per_node, *need.gres_per_task, *need.gres_total, *need.gpus_per_socket)
+    for name, _, count in asked:
+        if not 0 <= count < _MOST_COUNTED:
+            raise OverflowError(f"{count} of {name} cannot be planned with")
 
 
 def suitable_nodes(

@@ -1,0 +1,158 @@
+"""Which job a pass has failed about: a pass that raised must do so for one job's sake only.
+
+A pass that ends with an exception is thrown away, since what it booked may be half done. Before it
+is run again, the job to leave out has to be known. Where planning deals with one job at a time the
+exception names it: `JobFaults`. Kernels deal with many at once: then the jobs are planned anew, in
+ever fewer of them, until one is left without which the planning ends well.
+
+A job is at fault by itself if planning raises for it on a cluster without others; such jobs are
+held. Others are only left out for a while: something beside them, as a node's record, may be the
+cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pyslurm_ng.sched.job_records import Running
+from pyslurm_ng.sched.plan import JobFaults, Plan
+from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.snapshot import Snapshot
+
+_MOST_TRIED_ALONE = 64
+
+
+class View(Protocol):
+    """Plans a snapshot; `sched.backfill.Planner` is one."""
+
+    def __call__(self, snapshot: Snapshot, policy: Policy, /) -> Plan:
+        """Return a plan."""
+
+
+@dataclass(slots=True)
+class Blame:
+    """The jobs about which planning raised, and with what.
+
+    Attributes:
+        own: waiting jobs that are at fault by themselves.
+        others: waiting jobs without which the pass might end well.
+        running: active jobs whose records make planning raise even if no job waits.
+    """
+
+    own: dict[int, Exception] = field(default_factory=dict)
+    others: dict[int, Exception] = field(default_factory=dict)
+    running: dict[int, Exception] = field(default_factory=dict)
+
+
+def blame(make: Callable[[], View], snapshot: Snapshot, policy: Policy, error: Exception) -> Blame:
+    """Return which jobs a pass over `snapshot` has failed about; none: it was not a job.
+
+    Args:
+        make: returns a planner that remembers nothing.
+        error: what the pass has raised.
+    """
+    found = Blame()
+    # What is used and promised under limits was counted on by the failed pass.
+    bare = replace(snapshot, limits=None, claims={})
+    named: Mapping[int, Exception]
+    if isinstance(error, JobFaults):
+        named = error.errors
+    else:
+        named = _search(make, bare, policy)
+        if not named:
+            found.running = _search_running(make, bare, policy)
+    found.own = _own(make, bare, policy, named)
+    found.others = {job_id: why for job_id, why in named.items() if job_id not in found.own}
+    return found
+
+
+def _own(
+    make: Callable[[], View],
+    snapshot: Snapshot,
+    policy: Policy,
+    named: Mapping[int, Exception],
+) -> dict[int, Exception]:
+    """Return those of some jobs for which planning raises on a cluster without any others."""
+    left = set(named)
+    leaders = {job.het_job_id for job in snapshot.waiting if job.job_id in left} - {0}
+    jobs = [one for one in snapshot.waiting if one.job_id in left or one.het_job_id in leaders]
+    own: dict[int, Exception] = {}
+    for _ in range(_MOST_TRIED_ALONE):
+        error = _raises(make, replace(snapshot, waiting=jobs, running=[]), policy)
+        if error is None:
+            break
+        # Of one job alone there is no doubt which it is; else the exception has to say so.
+        found = set(error.errors) & left if isinstance(error, JobFaults) else left
+        if not found or (len(found) > 1 and not isinstance(error, JobFaults)):
+            break
+        own.update((job_id, named[job_id]) for job_id in named if job_id in found)
+        left -= found
+        gone = {job.het_job_id for job in jobs if job.job_id in found} - {0}
+        jobs = [one for one in jobs if one.job_id in left and one.het_job_id not in gone]
+        if not jobs:
+            break
+    return own
+
+
+def _raises(make: Callable[[], View], snapshot: Snapshot, policy: Policy) -> Exception | None:
+    try:
+        make()(snapshot, policy)
+    except Exception as error:  # noqa: BLE001 - whatever it is, that is the question
+        return error
+    return None
+
+
+def _search(make: Callable[[], View], snapshot: Snapshot, policy: Policy) -> dict[int, Exception]:
+    """Return a waiting job with which planning raises, and without which it does not.
+
+    The first so many of the queue do well, the first so many do not: the two are brought together.
+    """
+    jobs = snapshot.waiting
+
+    def tried(count: int) -> Exception | None:
+        return _raises(make, replace(snapshot, waiting=jobs[:count]), policy)
+
+    found = _first_with(len(jobs), tried)
+    if found is None:
+        return {}
+    place, error = found
+    if isinstance(error, JobFaults):
+        return dict(error.errors)
+    return {jobs[place].job_id: error}
+
+
+def _search_running(
+    make: Callable[[], View], snapshot: Snapshot, policy: Policy
+) -> dict[int, Exception]:
+    """Return an active job whose record makes planning raise though no job waits."""
+    jobs: list[Running] = snapshot.running
+
+    def tried(count: int) -> Exception | None:
+        return _raises(make, replace(snapshot, waiting=[], running=jobs[:count]), policy)
+
+    found = _first_with(len(jobs), tried)
+    return {abs(jobs[found[0]].job_id): found[1]} if found is not None else {}
+
+
+def _first_with(
+    most: int, tried: Callable[[int], Exception | None]
+) -> tuple[int, Exception] | None:
+    """Return a place such that planning raises up to it but not before it; None: it is not there.
+
+    Args:
+        tried: returns what planning the first so many raises.
+    """
+    error = tried(most)
+    if error is None or tried(0) is not None:
+        return None
+    good, bad = 0, most
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        now = tried(middle)
+        if now is None:
+            good = middle
+        else:
+            bad, error = middle, now
+    return good, error
