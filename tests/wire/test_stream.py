@@ -147,7 +147,7 @@ def test_a_thousand_requests_may_be_outstanding(room: Room) -> None:
     assert [one[2] for one in (read_frame(connection) for _ in range(1000)) if one] == list(
         range(1, 1001)
     )
-    assert room.server.admitted_bytes == 0
+    assert room.server.shares.users_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_gone_client_is_noticed(room: Room) -> None:
     connection.sendall(pack_frame("Ping", 1, PING))
     connection.close()
     asyncio.run_coroutine_threadsafe(_wait(gone), room.loop).result(60)
-    assert room.server.admitted_bytes == 0
+    assert room.server.shares.users_bytes == 0
 
 
 async def _future() -> object:
@@ -235,7 +235,7 @@ async def _wait(future: object) -> None:
 QUICK = StreamLimits(
     handshake_s=0.2, idle_s=0.3, grace_s=0.2, least_rate=1_000_000, connections_per_uid=3,
     connections_per_address=2, reserved_for_admins=0, connections=3, outstanding=4,
-    admitted_bytes=200,
+    users_bytes=200, share_floor=200,
 )  # fmt: skip
 
 
@@ -296,18 +296,21 @@ def test_who_does_not_read_is_cut(tmp_path: Path) -> None:
 
 
 def test_one_address_cannot_take_every_place(tmp_path: Path) -> None:
-    """The third connection of an address is told so."""
+    """The third connection of an address that proves its user is told so."""
     limits = StreamLimits(connections_per_address=2)
     with Room(tmp_path, limits) as room:
         kept = [room.raw_tcp(), room.raw_tcp()]
+        for one in kept:
+            one.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING)))
+            assert read_frame(one)
         third = room.raw_tcp()
+        third.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING)))
         assert "too many connections of address" in refusal(third)[1]
-        assert len(kept) == 2
 
 
 def test_bodies_beyond_the_room_wait_and_all_are_answered(tmp_path: Path) -> None:
     """Bounded bytes and requests in flight slow a client down; they lose nothing."""
-    limits = StreamLimits(outstanding=4, admitted_bytes=64)
+    limits = StreamLimits(outstanding=4, users_bytes=64, share_floor=64)
     calls: list[Call] = []
     most = 0
 
@@ -329,8 +332,8 @@ def test_bodies_beyond_the_room_wait_and_all_are_answered(tmp_path: Path) -> Non
             got = [read_frame(client) for _ in range(30)]
             assert [one[2] for one in got if one] == list(range(1, 31))
         assert most <= 64 // len(body) + 1
-        assert room.server.admitted_bytes == 0
-        assert not room.server.held
+        assert room.server.shares.counts()["bytes_in_flight"] == 0
+        assert room.server.shares.counts()["connections_held"] == 0
 
 
 def test_a_users_flood_waits_behind_another_users_request(room: Room) -> None:

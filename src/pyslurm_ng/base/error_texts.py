@@ -25,6 +25,7 @@ TEXTS: dict[int, str] = {
     1801: "Unable to contact slurm controller (send failure)",
     1802: "Unable to contact slurm controller (receive failure)",
     1803: "Unable to contact slurm controller (shutdown failure)",
+    1804: "Too many requests, the controller asks to back off",
     1900: "Data has not changed since time specified",
     2000: "Invalid partition name specified",
     2001: "No partition specified or system default partition",

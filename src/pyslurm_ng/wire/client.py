@@ -61,6 +61,8 @@ AUTHENTICATION_ERROR = 1007
 TIMED_OUT = 5004
 STANDBY_CODES = (2027, 2131)
 """ESLURM_IN_STANDBY_MODE and ESLURM_IN_STANDBY_USE_BACKUP: ask the next controller."""
+BACKOFF = 1804
+"""SLURMCTLD_COMMUNICATIONS_BACKOFF: the daemon lives; wait a second and ask again, for ever."""
 
 _STEPS = ("connect", "send", "receive")
 _PROTOCOL_TEXTS = (
@@ -175,10 +177,14 @@ class _Link:
         self.is_unix = is_unix
         self.sequence = 0
 
-    def send(self, kind: str, body: bytes, credential: bytes, deadline: float) -> int:
-        """Send a request, return its sequence."""
-        self.sequence += 1
-        data = pack_frame(kind, self.sequence, body, 0, credential)
+    def send(
+        self, kind: str, body: bytes, credential: bytes, deadline: float, sequence: int = 0
+    ) -> int:
+        """Send a request, return its sequence, a new one unless given."""
+        if not sequence:
+            self.sequence += 1
+            sequence = self.sequence
+        data = pack_frame(kind, sequence, body, 0, credential)
         self._set_timeout(deadline)
         try:
             self.connection.sendall(data)
@@ -191,7 +197,7 @@ class _Link:
             except (OSError, _Lost, BadFrame):
                 pass
             raise _Lost(1, error.strerror or str(error)) from None
-        return self.sequence
+        return sequence
 
     def receive(self, deadline: float) -> "tuple[str, int, int, bytearray]":
         """Return (kind, flags, sequence, body) of the next frame; raise SlurmError for errors.
@@ -328,6 +334,7 @@ class Client:
         self._places = self._list_places(address)
         self._at = 0
         self._link: _Link | None = None
+        self._begun: dict[int, tuple[str, bytes]] = {}
 
     def _list_places(self, address: "tuple[str, int] | None") -> "list[tuple[str, int]]":
         """Return (path, 0) for Unix sockets and (host, port) for TCP, in the order to try."""
@@ -399,26 +406,70 @@ class Client:
         while True:
             try:
                 link = self._connected(deadline)
-                return link.send(kind, body, self._credential(link, kind, body), deadline)
+                credential = self._credential(link, kind, body)
+                sequence = link.send(kind, body, credential, deadline)
+                self._begun[sequence] = (kind, body)
+                return sequence
             except (_Lost, TimeoutError) as error:
                 self.close()
                 if monotonic() + pause_s > give_up:
                     raise self._failure(error) from None
+            except SlurmError as error:
+                if error.code != BACKOFF:
+                    raise
+                self.close()
+                _back_off()
+                deadline = monotonic() + self.timeout_s
             sleep(pause_s)
             pause_s = min(2 * pause_s, 1.0)
 
     def receive(self, timeout_s: "float | None" = None) -> "tuple[int, dict[str, Any], bool]":
         """Return (sequence, answer, whether it is the last) of whichever answer comes next."""
-        if self._link is None:
-            raise self._failure(_Lost(2, "not connected"))
-        deadline = float("inf") if timeout_s is None else monotonic() + timeout_s
-        try:
-            _, flags, sequence, body = self._link.receive(min(deadline, monotonic() + 1e6))
-            reply = _unpacked(body)
-        except (_Lost, BadFrame, TimeoutError) as error:
-            self.close()
-            raise self._failure(error) from None
-        return sequence, reply, not flags & FLAG_MORE
+        patience_s = 1e6 if timeout_s is None else timeout_s
+        while True:
+            if self._link is None:
+                raise self._failure(_Lost(2, "not connected"))
+            try:
+                _, flags, sequence, body = self._link.receive(monotonic() + patience_s)
+                reply = _unpacked(body)
+            except (_Lost, BadFrame, TimeoutError) as error:
+                self.close()
+                raise self._failure(error) from None
+            except SlurmError as error:
+                if error.code != BACKOFF:
+                    self._begun.pop(error.sequence, None)
+                    raise
+                self._begin_again(error.sequence)
+                continue
+            is_last = not flags & FLAG_MORE
+            if is_last:
+                self._begun.pop(sequence, None)
+            return sequence, reply, is_last
+
+    def _begin_again(self, sequence: int) -> None:
+        """Send a request that was told to back off once more; all of them if the connection was."""
+        begun = dict(self._begun)
+        while True:
+            _back_off()
+            if not sequence:
+                self.close()
+            deadline = monotonic() + self.timeout_s
+            try:
+                link = self._connected(deadline)
+                for number, (kind, body) in begun.items():
+                    if sequence in (0, number):
+                        link.sequence = max(link.sequence, number)
+                        link.send(kind, body, self._credential(link, kind, body), deadline, number)
+            except (_Lost, TimeoutError) as error:
+                self.close()
+                raise self._failure(error) from None
+            except SlurmError as error:
+                if error.code != BACKOFF:
+                    raise
+                sequence = 0
+            else:
+                self._begun = begun
+                return
 
     def fileno(self) -> int:
         """Return the descriptor to poll while answers are awaited; -1 when not connected."""
@@ -441,6 +492,7 @@ class Client:
         if self._link is not None:
             self._link.close()
             self._link = None
+        self._begun.clear()
 
     # -- how -------------------------------------------------------------------------------
 
@@ -462,6 +514,14 @@ class Client:
                     if got == sequence and not flags & FLAG_MORE:
                         return _unpacked(answer)
             except SlurmError as error:
+                if error.code == BACKOFF:
+                    if not error.sequence:
+                        self.close()
+                    _back_off()
+                    # It lives: patience begins anew.
+                    now = monotonic()
+                    deadline, give_up = now + patience_s, now + min(patience_s, self.wait_s)
+                    continue
                 standbys += 1
                 if error.code not in STANDBY_CODES or (
                     standbys >= len(self._places) and monotonic() + pause_s > give_up
@@ -567,6 +627,11 @@ class Client:
         except OSError:
             pass
         return [*sorted(found), _slurmctld_socket(self._conf)]
+
+
+def _back_off() -> None:
+    """Wait as a daemon asked, a little longer at random so that not all come back at once."""
+    sleep(1 + os.urandom(1)[0] / 1024)
 
 
 def _unpacked(body: bytearray) -> "dict[str, Any]":

@@ -172,7 +172,7 @@ class Parser:
                 continue
             kind, flags, sequence, body_bytes = self._head
             end = at + body_bytes
-            body = received[at:end] if source is received else bytes(source[at:end])
+            body = received[at:end] if source is received else bytes(memoryview(source)[at:end])
             at = end
             ticket = self._ticket
             self._head = self._ticket = None

@@ -39,7 +39,7 @@ class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @message(kind="AllocateJob", roles="user", owner_rule="rule", rate="submit",
-         max_bytes=MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True)  # fmt: skip
+         max_bytes=MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True, stays_open=True)  # fmt: skip
 class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """salloc and srun: queue a job without a script; the command starts what runs in it.
 

@@ -21,7 +21,8 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 24)]
 _Names = Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=1 << 20)]  # fmt: skip  # noqa: E501
 
 
-@message(kind="CreateStep", roles="user", owner_rule="owner", rate="change", max_bytes=64 << 20)
+@message(kind="CreateStep", roles="user", owner_rule="owner", rate="change", max_bytes=64 << 20,
+         stays_open=True)  # fmt: skip
 class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Give a step its share of a running job; counts of 0 and texts of "" mean "not given".
 

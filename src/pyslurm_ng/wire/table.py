@@ -53,7 +53,8 @@ class MessageRow:
     """What is known about one kind before its first byte is decoded.
 
     `max_bytes` limits the body. `is_changing` says that the message carries a `request_id` of
-    `REQUEST_ID_BYTES` under which the daemon remembers its reply.
+    `REQUEST_ID_BYTES` under which the daemon remembers its reply, `stays_open` that it is
+    answered when what it asked for is over.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class MessageRow:
     audit: bool
     is_changing: bool
     is_reply: bool
+    stays_open: bool
     decoder: msgspec.msgpack.Decoder[Any]
 
 
@@ -81,6 +83,7 @@ def message(
     rate: RateClass | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
     audit: bool = False,
+    stays_open: bool = False,
 ) -> Callable[[StructType], StructType]:
     """Register a request or one-way message; use as a decorator of its `msgspec.Struct`.
 
@@ -92,6 +95,7 @@ def message(
         rate: fairness class; "daemon" if only daemons may send it, else "read" unless given.
         max_bytes: largest body.
         audit: whether the daemon writes an audit record of it.
+        stays_open: whether the last answer comes only when an allocation or step is over.
 
     Raises:
         TypeError: the schema is not bounded; the text names the field.
@@ -110,7 +114,7 @@ def message(
         _add(
             MessageRow(
                 kind, struct, role_set, owner_rule, rate, max_bytes, audit, is_changing,
-                False, msgspec.msgpack.Decoder(struct),
+                False, stays_open, msgspec.msgpack.Decoder(struct),
             )
         )  # fmt: skip
         return struct
@@ -125,7 +129,7 @@ def reply(kind: str, *, max_bytes: int = 256 << 20) -> Callable[[StructType], St
         _add(
             MessageRow(
                 kind, struct, frozenset(), "none", "read", max_bytes, False, False,
-                True, msgspec.msgpack.Decoder(struct),
+                True, False, msgspec.msgpack.Decoder(struct),
             )
         )  # fmt: skip
         return struct

@@ -53,6 +53,7 @@ class Identities:
         self._service_uid = service_uid
         self.keep_us = keep_us
         self._known: dict[tuple[int, int], tuple[int, Person]] = {}
+        self._names: dict[int, str] = {}
         self._asked: dict[tuple[int, int], list[Callable[[Person], None]]] = {}
 
     def find(self, peer: Peer, now_us: int, done: Callable[[Person], None]) -> None:
@@ -70,9 +71,10 @@ class Identities:
 
         def answered(person: Person) -> None:
             if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
+                self.forget()
             if person.user_name:
                 self._known[key] = (now_us, person)
+                self._names[person.uid] = person.user_name
             for tell in self._asked.pop(key):
                 tell(person)
 
@@ -100,11 +102,9 @@ class Identities:
 
     def name_of(self, uid: int) -> str:
         """Return the name of a user who has asked for something lately, or ""."""
-        for (known_uid, _), (_, person) in self._known.items():
-            if known_uid == uid:
-                return person.user_name
-        return ""
+        return self._names.get(uid, "")
 
     def forget(self) -> None:
         """Ask the directory anew for everybody, as a reconfigure does."""
         self._known.clear()
+        self._names.clear()
