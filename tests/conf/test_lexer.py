@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.conf.lexer import ConfText, parse_text, parse_words, read_conf
@@ -130,3 +131,10 @@ def test_what_is_written_is_read(entries: list[tuple[str, str]]) -> None:
 def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     conf = parse_text(text)
     assert all(error.line >= 1 for error in conf.errors)
+
+
+@pytest.mark.parametrize("text", ["Include a\0b\n", "Key=a\0b\n", "\0\n"])
+def test_a_nul_is_refused_by_line(text: str) -> None:
+    """RELIABILITY 74: no file name holds one, so it must not get as far as the kernel."""
+    errors = parse_text("A=1\n" + text, "slurm.conf").errors
+    assert [str(error) for error in errors] == ["slurm.conf:2: NUL characters are not allowed"]

@@ -152,6 +152,9 @@ def _read_lines(
                 ConfError(path, first_line, "", f"longer than {_MAX_LINE} characters")
             )
             continue
+        if "\0" in line:
+            conf.errors.append(ConfError(path, first_line, "", "NUL characters are not allowed"))
+            continue
         stripped = line.strip()
         if not stripped:
             continue

@@ -1,0 +1,172 @@
+"""RELIABILITY 2: slurmctld dies just before any one call that changes its files.
+
+A fixed list of commands is run once without a fault, and what is seen after each command is noted.
+Then strace kills the daemon at the n-th call of one kind, for one n after another. After the
+restart the state must be one of those noted, and contain every command that was answered.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyslurm_ng._records import project
+from pyslurm_ng.wire.client import SlurmError
+from tests.ctld.controller import SOURCE, Controller, wait_for
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed"),
+]
+CALLS = ("pwrite64", "fdatasync", "fsync", "rename", "unlink", "ftruncate", "openat", "mkdir")
+MOST_POINTS = 400
+HELD = 1
+
+
+def _submit(number: int) -> tuple[str, dict[str, Any]]:
+    request = {"name": f"j{number}", "work_dir": "/", "flags": HELD, "array": "0-3" * (number == 5)}
+    script = b"#!/bin/sh\n# script %d\n" % (number % 3)
+    return "SubmitJob", {"request": request, "script": script, "environment": b"A=%d\0" % number}
+
+
+def _update(job: int, **settings: str) -> tuple[str, dict[str, Any]]:
+    return "UpdateJob", {"jobs": [str(job)], "settings": settings}
+
+
+COMMANDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    *(_submit(number) for number in range(1, 11)),
+    *(_update(job, comment=f"c{job}", timelimit=str(60 + job)) for job in (1, 2, 3)),
+    ("CancelJobs", {"filter": {"jobs": ["4"]}}),
+    ("CancelJobs", {"filter": {"jobs": ["5_2"]}}),
+    ("UpdatePartition", {"name": "late", "settings": {"nodes": "n[1-2]"}, "create": True}),
+    _update(6, partition="late"),
+    ("HoldJobs", {"jobs": ["7"], "release": True}),
+    ("HoldJobs", {"jobs": ["7"]}),
+    *(_submit(number) for number in range(11, 16)),
+    *(_update(job, jobname=f"renamed{job}") for job in (8, 9, 10)),
+    ("CancelJobs", {"filter": {"jobs": ["1", "2", "3"]}}),
+    ("UpdatePartition", {"name": "debug", "settings": {"maxtime": "7-0"}}),
+    *(_submit(number) for number in range(16, 24)),
+    ("UpdatePartition", {"name": "late", "settings": {"state": "DOWN"}}),
+    ("Reconfigure", {}),
+)
+
+
+def observed(controller: Controller) -> object:
+    """Return all that the commands may have changed, as commands show it."""
+    jobs = controller.call("ShowJobs", flags=2)
+    fields = list(jobs["fields"])
+    names = ("job_id", "array_task_id", "name", "comment", "partition", "time_limit", "job_state")
+    wanted = [fields.index(name) for name in names if name in fields]
+    rows = sorted(map(str, project(bytes(jobs["records"]), wanted)))
+    parts = controller.call("ShowPartitions", flags=2)
+    shown = list(parts["fields"])
+    kept = [shown.index(name) for name in ("name", "nodes", "max_time", "state") if name in shown]
+    return rows, sorted(map(str, project(bytes(parts["records"]), kept)))
+
+
+def run_commands(controller: Controller) -> int:
+    """Run the commands until the daemon is gone; return how many were answered."""
+    for number, (kind, fields) in enumerate(COMMANDS):
+        try:
+            controller.change(kind, **fields)
+        except (SlurmError, OSError):
+            return number
+    return len(COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    """What is seen before the first command and after each."""
+    controller = Controller(tmp_path_factory.mktemp("clean"))
+    controller.start()
+    try:
+        seen = [observed(controller)]
+        for kind, fields in COMMANDS:
+            controller.change(kind, **fields)
+            seen.append(observed(controller))
+    finally:
+        controller.stop()
+    assert len({str(one) for one in seen}) > 30
+    return seen
+
+
+def start_traced(controller: Controller, call: str, number: int) -> subprocess.Popen[bytes]:
+    """Start slurmctld so that it is killed before its n-th call of this kind."""
+    words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
+    words += ["-e", f"inject={call}:signal=SIGKILL:when={number}"]
+    words += [sys.executable, "-m", "pyslurm_ng.ctld", "-D", "-f", str(controller.conf_path)]
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=controller.directory,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+
+
+def is_up(controller: Controller) -> bool:
+    """Return whether it takes commands; asking one that is gone would take seconds."""
+    return "Running as primary controller" in controller.log()
+
+
+def one_point(place: Path, call: str, number: int, expected: list[object]) -> bool:
+    """Die at one point and recover; return False when the run never came so far."""
+    place.mkdir()
+    controller = Controller(place)
+    traced = start_traced(controller, call, number)
+    try:
+        wait_for(lambda: traced.poll() is not None or is_up(controller))
+        answered = run_commands(controller) if traced.poll() is None else 0
+        was_killed = traced.poll() is not None or answered < len(COMMANDS)
+    finally:
+        if traced.poll() is None:
+            controller.stop()
+        traced.wait(60)
+    controller.start()
+    try:
+        seen = observed(controller)
+        fitting = [count for count, state in enumerate(expected) if state == seen]
+        assert fitting, f"{call} {number}: after {answered} answers a state that never was"
+        assert fitting[-1] >= answered, f"{call} {number}: {answered} answered, {fitting[-1]} kept"
+    finally:
+        controller.kill(signal.SIGKILL)
+    shutil.rmtree(place)
+    return was_killed
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.mark.parametrize(("call", "number"), [
+    ("pwrite64", 3), ("pwrite64", 17), ("fdatasync", 2), ("fdatasync", 20), ("fsync", 2),
+    ("rename", 1), ("rename", 5), ("openat", 200), ("mkdir", 2),
+])  # fmt: skip
+def test_some_crash_points(room: Path, call: str, number: int, expected: list[object]) -> None:
+    """RELIABILITY 2: a few of the points, in each run of the tests."""
+    one_point(room / "c", call, number, expected)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("call", CALLS)
+def test_all_crash_points(room: Path, call: str, expected: list[object]) -> None:
+    """RELIABILITY 2: one point after another, until the daemon outlives the commands."""
+    number = 0
+    while number < MOST_POINTS:
+        # The opens of an interpreter's start are no writes of ours.
+        number += 1 if call != "openat" else 7
+        if not one_point(room / f"c{number}", call, number, expected):
+            break
+    assert number > 1 or call in ("unlink", "ftruncate")
