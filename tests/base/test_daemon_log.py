@@ -61,7 +61,7 @@ def test_levels_are_apart(tmp_path: Path) -> None:
 
 
 def test_nobody_forges_a_line() -> None:
-    """What users choose stays on its line, in syslog, too."""
+    """RELIABILITY 70: what users choose stays on its line, in syslog, too."""
     sent: list[str] = []
     log = DaemonLog("slurmctld", lambda _, text: sent.append(text))
     log.stderr_level = QUIET

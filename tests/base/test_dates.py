@@ -86,7 +86,7 @@ def test_nonsense_is_refused_with_its_place(text: str) -> None:
 
 
 def test_summer_time_is_the_days_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tomorrow's midnight across the change is 23 or 25 hours ahead, not 24."""
+    """RELIABILITY 15: tomorrow's midnight across the change is 23 or 25 hours ahead, not 24."""
     monkeypatch.setenv("TZ", "Europe/Stockholm")
     time.tzset()
     before = parse_date("2026-10-24T00:00:00", NOW)

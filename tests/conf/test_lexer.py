@@ -89,6 +89,7 @@ def test_include_takes_the_clusters_name(tmp_path: Path) -> None:
 
 
 def test_include_loops_and_missing_files_are_refused(tmp_path: Path) -> None:
+    """RELIABILITY 74."""
     write(tmp_path, "b.conf", "Include a.conf\n")
     path = write(tmp_path, "a.conf", "Include b.conf\nInclude none.conf\nInclude x-%c\n")
     texts = [str(error) for error in read_conf(path).errors]
@@ -129,6 +130,7 @@ def test_what_is_written_is_read(entries: list[tuple[str, str]]) -> None:
 
 @given(st.text(alphabet='aB=1 "\\#\n\t', max_size=60))
 def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
+    """RELIABILITY 16, 74."""
     conf = parse_text(text)
     assert all(error.line >= 1 for error in conf.errors)
 

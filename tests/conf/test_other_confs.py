@@ -62,6 +62,7 @@ def test_all_mistakes_of_slurmdbd_conf_are_named() -> None:
 
 
 def test_a_file_with_a_password_is_private(tmp_path: Path) -> None:
+    """RELIABILITY 66."""
     path = tmp_path / "slurmdbd.conf"
     path.write_text("StorageType=accounting_storage/sqlite\n")
     path.chmod(0o640)

@@ -336,7 +336,7 @@ def test_option_tables_belong_to_known_parameters() -> None:
     )
 )
 def test_any_values_are_read_or_refused(lines: list[tuple[str, str]]) -> None:
-    """Never a traceback, whatever stands behind a key."""
+    """RELIABILITY 74: never a traceback, whatever stands behind a key."""
     text = HEAD + "".join(f"{name}={value}\n" for name, value in lines)
     try:
         parse_slurm_conf(text)

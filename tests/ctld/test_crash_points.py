@@ -26,8 +26,10 @@ pytestmark = [
     pytest.mark.daemons,
     pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed"),
 ]
-CALLS = ("pwrite64", "fdatasync", "fsync", "rename", "unlink", "ftruncate", "openat", "mkdir")
-MOST_POINTS = 400
+CALLS = ("pwrite64", "fdatasync", "fsync", "rename", "ftruncate", "openat", "mkdir", "write")
+STEPS = {"openat": 7, "mkdir": 5}
+"""Most opens are those of an interpreter's start, and scripts have 256 directories."""
+MOST_POINTS = 1500
 HELD = 1
 
 
@@ -64,8 +66,8 @@ def observed(controller: Controller) -> object:
     """Return all that the commands may have changed, as commands show it."""
     jobs = controller.call("ShowJobs", flags=2)
     fields = list(jobs["fields"])
-    names = ("job_id", "array_task_id", "name", "comment", "partition", "time_limit", "job_state")
-    wanted = [fields.index(name) for name in names if name in fields]
+    names = ("job_id", "array_task_id", "name", "comment", "partition", "time_limit_min", "state")
+    wanted = [fields.index(name) for name in names]
     rows = sorted(map(str, project(bytes(jobs["records"]), wanted)))
     parts = controller.call("ShowPartitions", flags=2)
     shown = list(parts["fields"])
@@ -101,7 +103,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 def start_traced(controller: Controller, call: str, number: int) -> subprocess.Popen[bytes]:
     """Start slurmctld so that it is killed before its n-th call of this kind."""
-    words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
+    words = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
     words += ["-e", f"inject={call}:signal=SIGKILL:when={number}"]
     words += [sys.executable, "-m", "pyslurm_ng.ctld", "-D", "-f", str(controller.conf_path)]
     return subprocess.Popen(
@@ -150,10 +152,9 @@ def room(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
-@pytest.mark.parametrize(("call", "number"), [
-    ("pwrite64", 3), ("pwrite64", 17), ("fdatasync", 2), ("fdatasync", 20), ("fsync", 2),
-    ("rename", 1), ("rename", 5), ("openat", 200), ("mkdir", 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "number"), [("pwrite64", 17), ("fdatasync", 20), ("rename", 5), ("fsync", 2)]
+)
 def test_some_crash_points(room: Path, call: str, number: int, expected: list[object]) -> None:
     """RELIABILITY 2: a few of the points, in each run of the tests."""
     one_point(room / "c", call, number, expected)
@@ -165,8 +166,7 @@ def test_all_crash_points(room: Path, call: str, expected: list[object]) -> None
     """RELIABILITY 2: one point after another, until the daemon outlives the commands."""
     number = 0
     while number < MOST_POINTS:
-        # The opens of an interpreter's start are no writes of ours.
-        number += 1 if call != "openat" else 7
+        number += STEPS.get(call, 1)
         if not one_point(room / f"c{number}", call, number, expected):
             break
-    assert number > 1 or call in ("unlink", "ftruncate")
+    assert STEPS.get(call, 1) < number < MOST_POINTS

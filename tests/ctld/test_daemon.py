@@ -95,7 +95,10 @@ def test_a_bad_configuration_stops_the_start(controller: Controller) -> None:
 
 
 def test_a_bad_reconfigure_changes_nothing(controller: Controller) -> None:
-    """The old configuration stays, the command gets file and line; a good one is taken."""
+    """The old configuration stays, the command gets file and line; a good one is taken.
+
+    RELIABILITY 16.
+    """
     controller.start()
     good = controller.text
     controller.conf_path.write_text(good.replace("CPUs=4", "CPUs=four"))
@@ -108,7 +111,10 @@ def test_a_bad_reconfigure_changes_nothing(controller: Controller) -> None:
 
 
 def test_a_bad_network_is_refused_at_every_door(controller: Controller) -> None:
-    """At start, by --check and by a reconfigure, which leaves the old one in force."""
+    """At start, by --check and by a reconfigure, which leaves the old one in force.
+
+    RELIABILITY 16.
+    """
     controller.conf_path.write_text(controller.text + "TopologyPlugin=topology/tree\n")
     network = controller.conf_path.parent / "topology.conf"
     good = "SwitchName=s1 Nodes=n[1-4]\n"
@@ -143,7 +149,10 @@ def test_hang_up_reads_the_files_again(controller: Controller) -> None:
 
 
 def test_damage_is_refused_by_name_and_set_aside_on_request(controller: Controller) -> None:
-    """File, offset and command in one line, exit 1; with -i it starts and keeps the file."""
+    """File, offset and command in one line, exit 1; with -i it starts and keeps the file.
+
+    RELIABILITY 5.
+    """
     controller.start()
     for number in range(6):
         drain(controller, "n1", f"reason {number}")

@@ -164,7 +164,7 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
 
 
 def test_users_cannot_set_what_the_job_says() -> None:
-    """A variable of the submission never hides one that describes the job."""
+    """RELIABILITY 63: a variable of the submission never hides one that describes the job."""
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x")
     sent = {"SLURM_JOB_ID": "1", "SLURM_JOB_UID": "0", "SLURMD_NODENAME": "evil"}
     found = env.batch_environment(job, place("n3"), sent, env.GpuView(), {})
@@ -173,7 +173,10 @@ def test_users_cannot_set_what_the_job_says() -> None:
 
 
 def test_prolog_gets_nothing_from_the_user() -> None:
-    """Prolog runs as root: no PATH, no variables of the submission, one line each."""
+    """Prolog runs as root: no PATH, no variables of the submission, one line each.
+
+    RELIABILITY 63.
+    """
     request = JobRequest(comment="a\0b", std_out="x")
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x", request=request)
     found = env.hook_environment(job, place("n3"), "prolog_slurmd", env.GpuView())

@@ -71,7 +71,10 @@ def test_root_keeps_the_files_slurmd_works_with(cluster: LiveCluster) -> None:
 
 
 def test_slurmd_keeps_private_jobs_private(cluster: LiveCluster) -> None:
-    """With PrivateData=jobs a node tells only owners and root of a job's processes."""
+    """With PrivateData=jobs a node tells only owners and root of a job's processes.
+
+    RELIABILITY 58.
+    """
     job = submit_as(cluster, OWNER, "-D", "/tmp", "-o", "/dev/null", "--wrap", "sleep 600")
     node = ("listpids", str(job), "n1")
     cluster.wait_until("pids", lambda: cluster.run("scontrol", *node).returncode == 0)

@@ -100,6 +100,7 @@ DENIED = "Access/permission denied"
 def test_others_are_refused(
     cluster: LiveCluster, job: int, words: str, wanted: str, work: Path
 ) -> None:
+    """RELIABILITY 57."""
     ran = as_user(cluster, OTHER, *words.format(job=job).split(), cwd=work)
     assert wanted.format(job=job) in ran.stderr.splitlines()
     assert ran.returncode != 0
@@ -107,6 +108,7 @@ def test_others_are_refused(
 
 
 def test_its_script_and_processes_are_its_owners(cluster: LiveCluster, job: int) -> None:
+    """RELIABILITY 58."""
     script = next((cluster.directory / "spool").glob(f"**/job{job:05d}/slurm_script"))
     assert as_user(cluster, OTHER, "cat", str(script)).returncode != 0
     pids = cluster.out("scontrol", "listpids", str(job)).splitlines()[1:]
@@ -119,7 +121,10 @@ def test_its_script_and_processes_are_its_owners(cluster: LiveCluster, job: int)
 def test_a_stolen_credential_for_files_is_of_no_use(
     cluster: LiveCluster, job: int, work: Path
 ) -> None:
-    """A file is written as the credential's user, who must be the sender, too."""
+    """A file is written as the credential's user, who must be the sender, too.
+
+    RELIABILITY 57, 59.
+    """
     program = work / "send.py"
     program.write_text(SEND.format(path=[path for path in sys.path if path]))
     program.chmod(0o644)

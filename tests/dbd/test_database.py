@@ -31,7 +31,7 @@ def test_opening_again_changes_nothing(database: Database) -> None:
 
 
 def test_a_newer_store_is_refused_untouched(sqlite_database: Database) -> None:
-    """A downgrade would lose what the newer program wrote."""
+    """RELIABILITY 51: a downgrade would lose what the newer program wrote."""
     store = schema.store
     with sqlite_database.write() as connection:
         connection.execute(
@@ -42,7 +42,10 @@ def test_a_newer_store_is_refused_untouched(sqlite_database: Database) -> None:
 
 
 def test_a_migration_killed_at_any_statement_can_be_repeated(tmp_path: Path) -> None:
-    """MySQL commits each DDL statement; so after any number of statements it must go on."""
+    """MySQL commits each DDL statement; so after any number of statements it must go on.
+
+    RELIABILITY 51.
+    """
     killed_after = 0
     while True:
         database = Database(sqlite_url(f"{tmp_path}/{killed_after}.sqlite"))
@@ -154,7 +157,7 @@ def test_names_differ_by_case(database: Database) -> None:
 
 
 def test_a_locked_database_is_tried_again_until_told_to_stop(sqlite_database: Database) -> None:
-    """Lock waits, full disks and lost servers are waited for; mistakes are not."""
+    """RELIABILITY 50: lock waits, full disks and lost servers are waited for; mistakes are not."""
     failures: list[BaseException] = []
     waits: list[int] = []
     error = sa.exc.OperationalError("insert", {}, __import__("sqlite3").OperationalError("locked"))

@@ -111,7 +111,7 @@ def test_a_missing_segment_is_refused(room: Room) -> None:
 
 
 def test_a_segment_put_back_from_the_past_is_refused(room: Room) -> None:
-    """An old copy of a segment ends too early for the next one."""
+    """RELIABILITY 8: an old copy of a segment ends too early for the next one."""
     room.write(payloads_of(5))
     old = room.segments()[0].read_bytes()
     room.write(payloads_of(3))
@@ -121,7 +121,7 @@ def test_a_segment_put_back_from_the_past_is_refused(room: Room) -> None:
 
 
 def test_an_unfinished_segment_creation_is_removed(room: Room) -> None:
-    """A crash between creating a segment and its header leaves nothing to lose."""
+    """RELIABILITY 10: a crash between creating a segment and its header leaves nothing to lose."""
     room.write(payloads_of(2))
     half = room.layout.journal / "00000002-0000000000000003.journal"
     half.write_bytes(bytes(10))
@@ -144,7 +144,7 @@ def checkpoint_at(room: Room, sequence: int, payload: bytes = b"state") -> None:
 
 
 def test_only_records_behind_the_checkpoint_are_read(room: Room) -> None:
-    """The checkpoint stands for everything up to its record."""
+    """RELIABILITY 10: the checkpoint stands for everything up to its record."""
     room.write(payloads_of(30), segment_bytes=1000)
     checkpoint_at(room, 17)
     recovery, payloads = room.recover()
@@ -154,7 +154,7 @@ def test_only_records_behind_the_checkpoint_are_read(room: Room) -> None:
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_older(room: Room) -> None:
-    """Two are kept for this; the log says which was skipped."""
+    """RELIABILITY 10: two are kept for this; the log says which was skipped."""
     room.write(payloads_of(30))
     checkpoint_at(room, 10, b"older")
     checkpoint_at(room, 20, b"newer")
@@ -183,7 +183,7 @@ def test_a_journal_shorter_than_its_checkpoint_is_refused(room: Room) -> None:
 
 
 def test_a_checkpoint_of_other_records_is_refused(room: Room, tmp_path: Path) -> None:
-    """Same sequence, other history: the chain's checksum does not fit."""
+    """RELIABILITY 8: same sequence, other history: the chain's checksum does not fit."""
     room.write(payloads_of(9))
     recovery, _ = room.recover()
     place = recovery.position._replace(sequence=5, epoch=1)

@@ -16,7 +16,10 @@ _PER_TEST = 10
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, _PER_TEST))
 def test_no_fault_breaks_a_promise(first: int) -> None:
-    """Nothing acknowledged is lost, nothing starts twice, everything ends, replay equals live."""
+    """Nothing acknowledged is lost, nothing starts twice, everything ends, replay equals live.
+
+    RELIABILITY 4, 20.
+    """
     for seed in range(first, min(first + _PER_TEST, FIRST + SEEDS)):
         try:
             Chaos(seed, plan).run()
@@ -25,7 +28,10 @@ def test_no_fault_breaks_a_promise(first: int) -> None:
 
 
 def test_a_seed_repeats_exactly() -> None:
-    """The same seed gives the same history, or a failing one could not be studied."""
+    """The same seed gives the same history, or a failing one could not be studied.
+
+    RELIABILITY 20.
+    """
     lives = []
     for _ in range(2):
         chaos = Chaos(7, plan)

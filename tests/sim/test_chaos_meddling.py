@@ -21,7 +21,10 @@ SchedulerTimeSlice=10
 @pytest.mark.parametrize("mode", ["", "CANCEL", "REQUEUE", "SUSPEND,GANG"])
 @pytest.mark.parametrize("pass_us", [0, 50_000, 2_000_000])
 def test_no_change_breaks_a_promise(mode: str, pass_us: int) -> None:
-    """Nobody starts where or when he may not, licences and cores are given once, all ends."""
+    """Nobody starts where or when he may not, licences and cores are given once, all ends.
+
+    RELIABILITY 20, 36.
+    """
     conf = CONF + (PREEMPTION.format(mode=mode) if mode else "")
     for seed in range(max(1, SEEDS // 10)):
         life = Meddling(

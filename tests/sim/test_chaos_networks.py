@@ -21,7 +21,10 @@ SchedulerTimeSlice=10
 
 @pytest.mark.parametrize("mode", ["", "CANCEL", "SUSPEND,GANG"])
 def test_no_network_breaks_a_start(mode: str) -> None:
-    """Everybody starts where the network of the moment lets him, and everything ends."""
+    """Everybody starts where the network of the moment lets him, and everything ends.
+
+    RELIABILITY 20.
+    """
     for seed in range(FIRST, FIRST + max(1, SEEDS)):
         life = Networked(
             seed,

@@ -15,7 +15,10 @@ PROGRAMS = "PrologSlurmctld=/prolog\nEpilogSlurmctld=/epilog\n"
 @pytest.mark.parametrize("components", [False, True])
 @pytest.mark.parametrize("flags", ["", "PrologFlags=DeferBatch\n"])
 def test_no_fault_breaks_a_promise(components: bool, flags: str) -> None:
-    """No script starts before its prolog has succeeded, none is over before its epilog is."""
+    """No script starts before its prolog has succeeded, none is over before its epilog is.
+
+    RELIABILITY 20.
+    """
     for seed in range(6):
         chaos = Chaos(seed, plan, conf=PROGRAMS + flags, components=components)
         try:

@@ -58,7 +58,7 @@ def wait_for_line(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def test_escaped_processes_are_found_and_killed(tree: Tree) -> None:
-    """A double fork with its own session is still a member."""
+    """RELIABILITY 29: a double fork with its own session is still a member."""
     group = tree.step(7, 1000, "0")
     group.create(Limits())
     process = start(group, "setsid sh -c 'sleep 60 & sleep 60' & echo up; sleep 60")
@@ -82,7 +82,10 @@ def test_frozen_group_still_dies(tree: Tree) -> None:
 
 
 def test_memory_limit_kills_and_counts(tree: Tree) -> None:
-    """A step over its memory is killed by the kernel, and that is seen afterwards."""
+    """A step over its memory is killed by the kernel, and that is seen afterwards.
+
+    RELIABILITY 27.
+    """
     group = tree.step(7, 1000, "1")
     group.create(Limits(mem_mib=32, swap_mib=0))
     process = start(group, "exec python3 -c 'x = b\"x\" * (200 << 20)'")
@@ -102,7 +105,10 @@ def test_cpus_are_confined(tree: Tree) -> None:
 
 
 def test_devices_of_others_cannot_be_opened(tree: Tree, tmp_path: os.PathLike[str]) -> None:
-    """A denied device answers EPERM, an allowed one whose driver is absent ENXIO."""
+    """A denied device answers EPERM, an allowed one whose driver is absent ENXIO.
+
+    RELIABILITY 71.
+    """
     paths = [os.path.join(tmp_path, f"nv{minor}") for minor in (0, 1)]
     for minor, path in enumerate(paths):
         os.mknod(path, 0o020666, os.makedev(195, minor))
@@ -122,7 +128,7 @@ def test_devices_of_others_cannot_be_opened(tree: Tree, tmp_path: os.PathLike[st
 
 
 def test_unified_hierarchy_kills_freezes_and_filters_devices() -> None:
-    """The parts of version 2 that need no controller work on a mixed mount, too."""
+    """RELIABILITY 71: the parts of version 2 that need no controller work on a mixed mount, too."""
     mount = "/sys/fs/cgroup/unified"
     if not os.path.exists(f"{mount}/cgroup.controllers"):
         pytest.skip("no separate unified mount")
