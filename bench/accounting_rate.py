@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
-from pyslurm_ng.dbd.ingest.batches import decode_frames, ingest
+from pyslurm_ng.dbd.ingest.batches import ingest
+from pyslurm_ng.dbd.ingest.frames import decode_frame
 from pyslurm_ng.model.events import encode_batch
 from tests.dbd.accounting_room import (
     JOURNAL,
@@ -54,9 +55,9 @@ def main() -> int:
         start = time.perf_counter()
         for first in range(0, len(payloads), options.frames_per_message):
             piece = payloads[first : first + options.frames_per_message]
-            frames = decode_frames(
-                (1, first + offset + 1, payload) for offset, payload in enumerate(piece)
-            )
+            frames = [
+                decode_frame(1, first + offset + 1, payload) for offset, payload in enumerate(piece)
+            ]
             events += ingest(database, 1, JOURNAL, first, frames)[2]
         seconds = time.perf_counter() - start
         stored = len(rows(database, schema.jobs, "job_id"))

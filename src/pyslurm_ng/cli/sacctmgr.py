@@ -29,7 +29,9 @@ ENTITIES = {
     ),
     "add": ("account", "cluster", "coordinator", "federation", "qos", "resource", "user"),
     "modify": ("account", "cluster", "federation", "job", "qos", "resource", "user"),
-    "delete": ("account", "cluster", "coordinator", "federation", "qos", "resource", "user"),
+    "delete": (
+        "account", "cluster", "coordinator", "federation", "problem", "qos", "resource", "user",
+    ),
     "clear": ("stats",),
 }  # fmt: skip
 _LISTS = {

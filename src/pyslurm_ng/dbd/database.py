@@ -31,6 +31,19 @@ RETRYABLE_MYSQL = frozenset(
 )  # fmt: skip
 """Numbers from MariaDB's and MySQL's manuals after which the same transaction may succeed."""
 
+WHOLE_MYSQL = frozenset(
+    {
+        1044, 1045, 1049, 1142, 1143, 1227, 1698,  # rights, no such database
+        1054, 1064, 1146, 1932,  # columns and tables
+        1153,  # max_allowed_packet: rows are made to fit, so it is set too small for any
+    }
+)  # fmt: skip
+"""Numbers that say that the database as a whole cannot be used as it is, whatever the row."""
+
+_ROW_SHARE = 4
+"""A row may take one in so many of the bytes of max_allowed_packet: quoting can double them."""
+_SQLITE_ROW_BYTES = 64 << 20
+
 
 class NewerStoreError(Exception):
     """The store was written by a newer slurmdbd; nothing has been changed."""
@@ -39,6 +52,8 @@ class NewerStoreError(Exception):
 class Database:
     """One engine, its transactions, and upserts.
 
+    `row_bytes` is what the texts of one row may take in all.
+
     `write()` takes the store's single write lock at once (SQLite: BEGIN IMMEDIATE), so that a
     transaction never fails half way for being second. Only the writing thread calls it.
     """
@@ -46,6 +61,7 @@ class Database:
     def __init__(self, url: sa.URL) -> None:
         self.url = url
         self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.row_bytes = _SQLITE_ROW_BYTES
         if self.is_sqlite:
             self.engine = sa.create_engine(url, connect_args={"timeout": 30})
             sa.event.listen(self.engine, "connect", _prepare_sqlite)
@@ -68,6 +84,9 @@ class Database:
             self._create_mysql_database()
         with self.engine.connect() as connection:
             found = self.schema_version(connection)
+            if not self.is_sqlite:
+                packet = connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one()
+                self.row_bytes = packet // _ROW_SHARE
         if found > LATEST:
             raise NewerStoreError(
                 f"the accounting database has schema {found}, this slurmdbd knows {LATEST}; "
@@ -203,8 +222,39 @@ def is_retryable(error: BaseException) -> bool:
         return any(
             sign in text for sign in ("locked", "full", "readonly", "disk I/O", "unable to open")
         )
-    number = original.args[0] if original is not None and original.args else None
-    return number in RETRYABLE_MYSQL or isinstance(error, sa.exc.InterfaceError)
+    if isinstance(original, sqlite3.Error):
+        return False
+    return mysql_number(error) in RETRYABLE_MYSQL or isinstance(error, sa.exc.InterfaceError)
+
+
+def mysql_number(error: sa.exc.DBAPIError) -> object:
+    """Return the number that MariaDB or MySQL gave an error, None without one."""
+    original = error.orig
+    return original.args[0] if original is not None and original.args else None
+
+
+def is_of_one_row(error: BaseException) -> bool:
+    """Whether an error may come from what was to be stored, so that the rest can be.
+
+    The others say that the database cannot be used now, whatever is to be stored.
+    """
+    if not isinstance(error, sa.exc.DBAPIError):
+        return isinstance(error, Exception)
+    if isinstance(error, (sa.exc.DataError, sa.exc.IntegrityError)):
+        return True
+    if is_retryable(error):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        # What remains: values that cannot be bound. A missing table is an OperationalError.
+        return isinstance(error.orig, (sqlite3.InterfaceError, sqlite3.ProgrammingError))
+    is_of_all = isinstance(error, sa.exc.ProgrammingError) or mysql_number(error) in WHOLE_MYSQL
+    return not is_of_all
+
+
+def error_text(error: BaseException) -> str:
+    """Return what the database said, in one line, without the statement and its values."""
+    cause = getattr(error, "orig", None) or error
+    return " ".join(str(cause).split())[:500]
 
 
 def with_retries(

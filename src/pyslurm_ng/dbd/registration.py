@@ -42,7 +42,7 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
         cursor = read_cursor(connection, cluster_id)
         if cursor is None or cursor[0] != request.journal_id:
             _end_open(connection, cluster_id, now_us)
-            cursor = (request.journal_id, 0, 0)
+            cursor = (request.journal_id, 0, 0, "")
             row = {
                 "cluster_id": cluster_id,
                 "journal_id": request.journal_id,
@@ -50,6 +50,7 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
                 "sequence": 0,
                 "updated_us": now_us,
                 "records": 0,
+                "checksum": "",
             }
             database.upsert(connection, schema.cursors, ("cluster_id",), [row])
         return ClusterRegistered(

@@ -25,8 +25,16 @@ USE_PARENT_SHARES = 0x7FFFFFFF
 _big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
+TEXT_CHARACTERS = 65_536
+"""What is kept of a text column; `dbd.lengths` cuts the rest off."""
+LIST_CHARACTERS = 1 << 20
+"""The same for lists of nodes and of array tasks."""
+SCRIPT_CHARACTERS = (2**24 - 1) // 4
+"""The same for scripts and environments: four bytes each fill the column."""
+
+
 def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
-    return sa.Table(
+    table = sa.Table(
         name,
         metadata,
         *items,
@@ -34,6 +42,12 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
         mysql_collate="utf8mb4_bin",
         mysql_engine="InnoDB",
     )
+    # MariaDB refuses what is too long for a column. SQLite must, too, or tests cannot see it.
+    for column in table.columns:
+        if isinstance(column.type, sa.String) and column.type.length:
+            check = sa.CheckConstraint(f'length("{column.name}") <= {column.type.length}')
+            table.append_constraint(check.ddl_if(dialect="sqlite"))
+    return table
 
 
 def _int(name: str, default: int = 0, **options: object) -> sa.Column[int]:
@@ -58,10 +72,10 @@ def _name(name: str, length: int = 255, **options: object) -> sa.Column[str]:
     )
 
 
-def _text(name: str) -> sa.Column[str]:
+def _text(name: str, most: int = TEXT_CHARACTERS) -> sa.Column[str]:
     # MySQL refuses server defaults on TEXT, so writers always give these columns.
     long_text = sa.Text().with_variant(sa.Text(2**24 - 1), "mysql")
-    return sa.Column(name, long_text, nullable=False, default="")
+    return sa.Column(name, long_text, nullable=False, default="", info={"most": most})
 
 
 def _stamps() -> list[sa.Column[int]]:
@@ -96,8 +110,30 @@ cursors = _table(
     _int("sequence"),
     _int("updated_us"),
     _int("records"),
+    _name("checksum", 16),
 )
-"""How far each cluster's journal is in the tables; written with the rows it covers."""
+"""How far each cluster's journal is in the tables; written with the rows it covers.
+
+`checksum` is that of the journal's record `sequence`, in hexadecimal; empty: not known. A journal
+whose record of this number has another one is not the journal that these rows came from.
+"""
+
+problem_rows = _table(
+    "problem_rows",
+    sa.Column("id", _big, primary_key=True, autoincrement=True),
+    sa.Column("cluster_id", sa.Integer, nullable=False),
+    _name("journal_id", 64),
+    _int("sequence"),
+    _int("time_us"),
+    _name("kind", 64),
+    _int("job_id"),
+    _name("error", 1024),
+    _text("record"),
+)
+"""Events of journals that could not be stored, with the reason; the others of their batch were.
+
+`record` is the event as JSON, or the beginning of it; `job_id` 0: the event concerns no job.
+"""
 
 tres = _table(
     "tres",
@@ -216,7 +252,7 @@ jobs = _table(
     _int("original_sluid"),
     _int("array_job_id"),
     _int("array_task_id", NO_TASK),
-    _text("array_tasks"),
+    _text("array_tasks", LIST_CHARACTERS),
     _int("array_max_tasks"),
     _int("het_job_id"),
     _int("het_job_offset", NO_TASK),
@@ -247,7 +283,7 @@ jobs = _table(
     _int("cpus_allocated"),
     _int("nodes_requested"),
     _int("nodes_allocated"),
-    _text("node_list"),
+    _text("node_list", LIST_CHARACTERS),
     _int("mem_mib"),
     _int("mem_is_per_cpu"),
     _text("tres_requested"),
@@ -305,7 +341,7 @@ steps = _table(
     _int("suspended_us"),
     _int("exit_code", -1),
     _int("kill_uid", -1),
-    _text("node_list"),
+    _text("node_list", LIST_CHARACTERS),
     _int("nodes"),
     _int("tasks"),
     _int("cpus"),
@@ -338,7 +374,7 @@ node_events = _table(
     _text("reason"),
     _int("reason_uid", -1),
     _text("tres"),
-    _text("cluster_nodes"),
+    _text("cluster_nodes", LIST_CHARACTERS),
     sa.Index("ix_node_events_end", "cluster_id", "end_us"),
 )
 """Periods a node was out of service; with an empty node name: the cluster's TRES over time."""
@@ -366,7 +402,7 @@ cluster_partitions = _table(
 texts = _table(
     "texts",
     _name("hash", 64, primary_key=True),
-    _text("text"),
+    _text("text", SCRIPT_CHARACTERS),
     _int("last_used_us"),
 )
 """Batch scripts and environments, stored once per content hash."""

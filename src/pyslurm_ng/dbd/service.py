@@ -23,12 +23,14 @@ import sqlalchemy as sa
 from pyslurm_ng import __version__
 from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.admin.words import UnknownWordError
-from pyslurm_ng.dbd.database import Database, is_retryable, with_retries
-from pyslurm_ng.dbd.ingest.batches import GapError, decode_frames, ingest
+from pyslurm_ng.dbd.database import Database, error_text, with_retries
+from pyslurm_ng.dbd.ingest.batches import GapError, ingest
+from pyslurm_ng.dbd.ingest.frames import NewerRecordError, Problem, decode_frame
 from pyslurm_ng.dbd.updates import association_update, find_cluster
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
@@ -61,6 +63,7 @@ class Service:
     Attributes:
         records: journal events taken in since the start.
         retries: database errors that were tried again.
+        faults: rows set aside, internal errors and errors of the database, by kind.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class Service:
         self._writer = threading.Thread(target=self._write_all, name="writer", daemon=True)
         self._waiting: dict[Call, asyncio.TimerHandle] = {}
         self._replies: OrderedDict[tuple[int, bytes], msg.ChangeResult] = OrderedDict()
-        self._logged_s = 0.0
+        self.faults = Faults(log)
         self.records = 0
         self.retries = 0
         self._since_us = time.time_ns() // 1000
@@ -168,14 +171,16 @@ class Service:
             call, work = item
             try:
                 answer = work()
-            except (RefusedError, GapError, msgspec.ValidationError, msgspec.DecodeError) as error:
-                self._log.error(f"{call.kind}: {error}")
+            except NewerRecordError as error:
+                self.faults.note("newer_record", str(error))
+                self._post(call.error, int(Errno.SLURM_PROTOCOL_VERSION_ERROR), str(error))
+            except (RefusedError, GapError) as error:
+                self.faults.note("refused", f"{call.kind}: {error}")
                 self._post(call.error, int(Errno.ESLURM_BAD_NAME), str(error))
             except sa.exc.SQLAlchemyError as error:
-                self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), self._database_text(error))
+                self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), error_text(error))
             except Exception as bug:  # noqa: BLE001 - reported; the thread must go on
-                self._log.error(f"{call.kind}: internal error: {bug!r}")
-                self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+                self._internal(call, bug)
             else:
                 self._post(call.reply, answer)
 
@@ -194,28 +199,42 @@ class Service:
                 return False
             return not self._stopping.wait(wait_s)
 
-        return with_retries(action, pause, self._log_database_error)
+        return with_retries(action, pause, self._note_database_error)
 
-    def _log_database_error(self, error: BaseException) -> None:
-        now_s = time.monotonic()
-        if now_s - self._logged_s >= 60 or not is_retryable(error):
-            self._logged_s = now_s
-            self._log.error(f"accounting database: {self._database_text(error)}")
+    def _internal(self, call: Call, bug: BaseException) -> None:
+        """Note a bug in the answer to one request; only this one fails."""
+        self.faults.note("internal", f"{call.kind} of uid {call.peer.uid}: internal error", bug)
+        self._post(call.error, 2090, "Slurm internal error, contact system administrator")
 
-    def _database_text(self, error: BaseException) -> str:
-        cause = getattr(error, "orig", None) or error
-        return " ".join(str(cause).split())[:500]
+    def _note_database_error(self, error: BaseException) -> None:
+        self.faults.note("database", f"accounting database: {error_text(error)}")
 
     def _journal_batch(self, request: msg.JournalBatch) -> msg.BatchAck:
-        frames = decode_frames(
-            (frame.epoch, frame.sequence, frame.payload) for frame in request.frames
-        )
+        frames = [
+            decode_frame(one.epoch, one.sequence, one.payload, one.checksum, one.fault)
+            for one in request.frames
+        ]
         cluster_id = self._patiently(lambda: self._cluster_id(request.cluster))
         epoch, sequence, count = self._patiently(
-            lambda: ingest(self._database, cluster_id, request.journal_id, request.after, frames)
+            lambda: ingest(
+                self._database,
+                cluster_id,
+                request.journal_id,
+                request.after,
+                frames,
+                self._note_problem,
+            )
         )
         self.records += count
         return msg.BatchAck(epoch, sequence)
+
+    def _note_problem(self, problem: Problem, error: BaseException | None) -> None:
+        self.faults.note(
+            "row",
+            f"{problem.kind} of job {problem.job_id} (record {problem.sequence} of the journal) "
+            f"is set aside, see `sacctmgr show problem`: {problem.error}",
+            error,
+        )
 
     def _cluster_id(self, name: str) -> int:
         with self._database.read() as connection:
@@ -271,11 +290,10 @@ class Service:
                 text = "\n".join(error.lines)
                 self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)
             except sa.exc.SQLAlchemyError as error:
-                text = self._database_text(error)
+                text = error_text(error)
                 self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), text)
             except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
-                self._log.error(f"{call.kind}: internal error: {bug!r}")
-                self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+                self._internal(call, bug)
             finally:
                 self._count(call, begun)
 
@@ -324,10 +342,9 @@ class Service:
         except RefusedError as error:
             self._post(call.error, int(Errno.ESLURM_BAD_NAME), error.lines[0])
         except sa.exc.SQLAlchemyError as error:
-            self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), self._database_text(error))
+            self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), error_text(error))
         except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
-            self._log.error(f"{call.kind}: internal error: {bug!r}")
-            self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+            self._internal(call, bug)
         finally:
             self._count(call, begun)
 
@@ -354,7 +371,7 @@ class Service:
                 )
         except sa.exc.SQLAlchemyError as error:
             # The controller asks again when its wait is over.
-            self._log_database_error(error)
+            self._note_database_error(error)
             return
         if update is not None:
             self._post(self._answer_update, call, update)
@@ -403,10 +420,12 @@ class Service:
             [(uid, count, total) for uid, (count, total) in list(self._by_uid.items())],
             self.records,
             self.retries,
+            dict(self.faults.counts),
         )
         if clear:
             self._by_kind.clear()
             self._by_uid.clear()
+            self.faults.reset()
             self._since_us = time.time_ns() // 1000
         return answer
 

@@ -7,7 +7,7 @@ A value is a text, a number, a list of names, or nil where nothing is set. Colum
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -537,7 +537,33 @@ def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                         "Problem": "Account has no users",
                     }
                 )
+        if asked.actor.is_operator:
+            found += _rows_set_aside(asked, cluster_id, cluster)
     return ("Cluster", "Account", "User", "Problem"), found
+
+
+def _rows_set_aside(asked: Asked, cluster_id: int, cluster: str) -> Iterator[Row]:
+    """Yield events of the cluster's journal that could not be stored; only operators see them."""
+    table, jobs = schema.problem_rows, schema.jobs
+    of_job = (
+        (jobs.c.cluster_id == table.c.cluster_id)
+        & (jobs.c.job_id == table.c.job_id)
+        & (jobs.c.is_last == 1)
+    )
+    query = (
+        sa.select(table, jobs.c.account, jobs.c.user)
+        .outerjoin(jobs, of_job)
+        .where(table.c.cluster_id == cluster_id)
+        .order_by(table.c.id)
+    )
+    for row in asked.connection.execute(query):
+        whose = f" of job {row.job_id}" if row.job_id else ""
+        yield {
+            "Cluster": cluster,
+            "Account": row.account or "",
+            "User": row.user or "",
+            "Problem": f"Not stored: {row.kind}{whose} (record {row.sequence}): {row.error}",
+        }
 
 
 def _none(fields: tuple[str, ...]) -> Callable[[Asked], tuple[Iterable[str], list[Row]]]:

@@ -59,11 +59,17 @@ class ClusterRegistered(msgspec.Struct, frozen=True):
 
 
 class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
-    """One journal batch exactly as the journal holds it."""
+    """One journal batch exactly as the journal holds it.
+
+    `checksum` is the record's in hexadecimal. A `fault` says that the controller had to leave
+    something out, because the record is too large for a message, and what.
+    """
 
     epoch: Count
     sequence: Count
     payload: bytes
+    checksum: Annotated[str, msgspec.Meta(max_length=16)] = ""
+    fault: Annotated[str, msgspec.Meta(max_length=1000)] = ""
 
 
 @message(kind="JournalBatch", roles="slurmctld|admin", rate="daemon", max_bytes=32 << 20)
@@ -310,3 +316,4 @@ class DbdStats(msgspec.Struct, frozen=True):
     by_uid: list[tuple[int, int, int]]
     records_ingested: int
     database_retries: int
+    faults: dict[str, int] = {}

@@ -226,6 +226,8 @@ def _stats(session: Session) -> int:
     print(line)
     print(f"\nJournal records stored: {answer['records_ingested']}")
     print(f"Database errors retried: {answer['database_retries']}")
+    for kind, count in answer["faults"].items():
+        print(f"Faults ({kind}): {count}")
     print("\nRemote Procedure Call statistics by message type")
     for kind, count, total in sorted(answer["by_kind"], key=lambda row: -row[1]):
         print(f"\t{kind:<24s} count:{count:<6d} ave_time:{total // count:<6d} total_time:{total}")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pyslurm_ng.dbd.admin import accounts, clusters, qos, resources, users
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd.admin import accounts, clusters, problems, qos, resources, users
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.words import UnknownWordError, Words, read_set, read_where
-from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult
 
@@ -34,6 +36,7 @@ _HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "resource"): resources.add,
     ("modify", "resource"): resources.modify,
     ("delete", "resource"): resources.delete,
+    ("delete", "problem"): problems.delete,
 }
 
 
@@ -67,6 +70,11 @@ def change(database: Database, request: ChangeEntities, uid: int, name: str, is_
         return ChangeResult([], refused.lines, 0, 1)
     except UnknownWordError as unknown:
         return ChangeResult([], _unknown(request, unknown.text), 0, 1)
+    except sa.exc.DBAPIError as error:
+        if not is_of_one_row(error):
+            raise
+        # A name or text that is longer than its column; the message names the column.
+        return ChangeResult([], [f" Not stored: {error_text(error)}"], 0, 1)
     return result
 
 

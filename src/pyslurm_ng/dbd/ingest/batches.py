@@ -4,102 +4,191 @@ Exactly once: the cursor is read inside the transaction, frames at or before it 
 rows are written by their unique keys. Nothing is remembered between transactions, so a rolled
 back one leaves no trace. Within one, the rows of all jobs concerned are read first, the events
 are applied to them as plain dicts, and what changed is written by executemany.
+
+No event can stop the others: a batch that the database refuses is halved until the event is
+found that it refuses alone. That one is set aside (`problems`), and the cursor goes on.
 """
 
+from __future__ import annotations
+
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.ingest import job_rows, node_rows
+from pyslurm_ng.dbd.ingest.frames import Frame, Problem, problem_of
+from pyslurm_ng.dbd.ingest.problems import store_problems
 from pyslurm_ng.dbd.ingest.session import Session
-from pyslurm_ng.model.events import AnyEvent, decode_batch
+from pyslurm_ng.model.events import AnyEvent
+
+Note = Callable[[Problem, BaseException | None], None]
 
 
 class GapError(Exception):
     """Frames between the cursor and the first one sent are missing."""
 
 
-class Frame:
-    """One journal frame: its position and its events."""
-
-    __slots__ = ("epoch", "events", "sequence")
-
-    def __init__(self, epoch: int, sequence: int, events: list[AnyEvent]) -> None:
-        self.epoch = epoch
-        self.sequence = sequence
-        self.events = events
-
-
-def decode_frames(frames: Iterable[tuple[int, int, bytes]]) -> list[Frame]:
-    """Decode (epoch, sequence, payload) triples.
-
-    Raises:
-        msgspec.ValidationError: a payload of a newer version.
-    """
-    return [Frame(epoch, sequence, decode_batch(payload)) for epoch, sequence, payload in frames]
-
-
 def ingest(
-    database: Database, cluster_id: int, journal_id: str, after: int, frames: Sequence[Frame]
+    database: Database,
+    cluster_id: int,
+    journal_id: str,
+    after: int,
+    frames: Sequence[Frame],
+    note: Note | None = None,
 ) -> tuple[int, int, int]:
     """Commit rows and cursor for the frames of one cluster's journal that follow `after`.
 
     Sequences may jump where the journal itself has a gap (after a repair).
+
+    Args:
+        note: told of each event that is set aside, with the error if it is fresh.
 
     Returns:
         epoch and sequence of the cursor afterwards, and the number of events that were new.
 
     Raises:
         GapError: `after` is later than the cursor, so frames between are missing.
+        SQLAlchemyError: the database cannot be used now; what was sent may be sent again.
     """
+    told = note or _untold
+    try:
+        return _together(database, cluster_id, journal_id, after, frames, told)
+    except GapError:
+        raise
+    except Exception as error:
+        if not is_of_one_row(error):
+            raise
+    if len(frames) == 1:
+        return _apart(database, cluster_id, journal_id, after, frames[0], told)
+    middle = len(frames) // 2
+    first = ingest(database, cluster_id, journal_id, after, frames[:middle], told)
+    second = ingest(
+        database, cluster_id, journal_id, frames[middle - 1].sequence, frames[middle:], told
+    )
+    return second[0], second[1], first[2] + second[2]
+
+
+def _untold(problem: Problem, error: BaseException | None) -> None:
+    """For callers that look into the table."""
+
+
+def _together(
+    database: Database,
+    cluster_id: int,
+    journal_id: str,
+    after: int,
+    frames: Sequence[Frame],
+    note: Note,
+) -> tuple[int, int, int]:
+    """Store frames in one transaction, all or none."""
     with database.write() as connection:
-        cursor = read_cursor(connection, cluster_id)
-        at = cursor if cursor is not None and cursor[0] == journal_id else (journal_id, 0, 0)
-        fresh = [frame for frame in frames if frame.sequence > at[2]]
+        at, fresh = _fresh(connection, cluster_id, journal_id, after, frames)
         if not fresh:
-            return at[1], at[2], 0
-        if after > at[2]:
-            raise GapError(f"journal {journal_id}: {at[2]} is stored, what follows {after} came")
-        session = Session(database, connection, cluster_id)
-        job_ids: dict[int, None] = {}
-        step_jobs: dict[int, None] = {}
-        for frame in fresh:
-            for event in frame.events:
-                job_rows.collect_ids(event, job_ids, step_jobs)
-        session.load(job_ids, step_jobs)
-        count = 0
-        for frame in fresh:
-            for event in frame.events:
-                if not job_rows.apply(session, event):
-                    node_rows.apply(session, event)
-                count += 1
-        for row in session.dirty_jobs.values():
-            job_rows.finish(row)
-        session.save()
-        last = fresh[-1]
-        database.upsert(
-            connection,
-            schema.cursors,
-            ("cluster_id",),
-            [
-                {
-                    "cluster_id": cluster_id,
-                    "journal_id": journal_id,
-                    "epoch": last.epoch,
-                    "sequence": last.sequence,
-                    "updated_us": time.time_ns() // 1000,
-                    "records": count,
-                }
-            ],
-        )
-        return last.epoch, last.sequence, count
+            return at[0], at[1], 0
+        events = [event for frame in fresh for event in frame.events]
+        _store(database, connection, cluster_id, events, {})
+        problems = [problem for frame in fresh for problem in frame.problems]
+        store_problems(connection, cluster_id, journal_id, problems, database.row_bytes)
+        _move_cursor(database, connection, cluster_id, journal_id, fresh[-1], len(events))
+    for problem in problems:
+        note(problem, None)
+    return fresh[-1].epoch, fresh[-1].sequence, len(events)
 
 
-def read_cursor(connection: sa.Connection, cluster_id: int) -> tuple[str, int, int] | None:
-    """Return journal id, epoch and sequence up to which rows are stored, None for none."""
+def _apart(
+    database: Database, cluster_id: int, journal_id: str, after: int, frame: Frame, note: Note
+) -> tuple[int, int, int]:
+    """Store one frame event by event; those that cannot be stored are set aside."""
+    with database.write() as connection:
+        at, fresh = _fresh(connection, cluster_id, journal_id, after, [frame])
+        if not fresh:
+            return at[0], at[1], 0
+        texts: dict[str, Any] = {}
+        found: list[tuple[Problem, BaseException | None]] = [(one, None) for one in frame.problems]
+        for event in frame.events:
+            try:
+                with connection.begin_nested():
+                    _store(database, connection, cluster_id, [event], texts)
+            except Exception as error:
+                if not is_of_one_row(error):
+                    raise
+                reason = f"{type(error).__name__}: {error_text(error)}"
+                found.append((problem_of(frame.sequence, event, reason), error))
+        problems = [problem for problem, _ in found]
+        store_problems(connection, cluster_id, journal_id, problems, database.row_bytes)
+        _move_cursor(database, connection, cluster_id, journal_id, frame, len(frame.events))
+    for problem, cause in found:
+        note(problem, cause)
+    return frame.epoch, frame.sequence, len(frame.events)
+
+
+def _fresh(
+    connection: sa.Connection,
+    cluster_id: int,
+    journal_id: str,
+    after: int,
+    frames: Sequence[Frame],
+) -> tuple[tuple[int, int], list[Frame]]:
+    """Return epoch and sequence of the cursor, and the frames behind it."""
+    cursor = read_cursor(connection, cluster_id)
+    at = (cursor[1], cursor[2]) if cursor is not None and cursor[0] == journal_id else (0, 0)
+    fresh = [frame for frame in frames if frame.sequence > at[1]]
+    if fresh and after > at[1]:
+        raise GapError(f"journal {journal_id}: {at[1]} is stored, what follows {after} came")
+    return at, fresh
+
+
+def _store(
+    database: Database,
+    connection: sa.Connection,
+    cluster_id: int,
+    events: Sequence[AnyEvent],
+    texts: dict[str, Any],
+) -> None:
+    """Write the rows of some events; `texts` keeps scripts for the jobs that come after them."""
+    session = Session(database, connection, cluster_id)
+    session.texts = texts
+    job_ids: dict[int, None] = {}
+    step_jobs: dict[int, None] = {}
+    for event in events:
+        job_rows.collect_ids(event, job_ids, step_jobs)
+    session.load(job_ids, step_jobs)
+    for event in events:
+        if not job_rows.apply(session, event):
+            node_rows.apply(session, event)
+    for row in session.dirty_jobs.values():
+        job_rows.finish(row)
+    session.save()
+
+
+def _move_cursor(
+    database: Database,
+    connection: sa.Connection,
+    cluster_id: int,
+    journal_id: str,
+    last: Frame,
+    count: int,
+) -> None:
+    row = {
+        "cluster_id": cluster_id,
+        "journal_id": journal_id,
+        "epoch": last.epoch,
+        "sequence": last.sequence,
+        "updated_us": time.time_ns() // 1000,
+        "records": count,
+        "checksum": last.checksum,
+    }
+    database.upsert(connection, schema.cursors, ("cluster_id",), [row])
+
+
+def read_cursor(connection: sa.Connection, cluster_id: int) -> tuple[str, int, int, str] | None:
+    """Return journal id, epoch, sequence and checksum of the newest record stored, or None."""
     table = schema.cursors
     found = connection.execute(sa.select(table).where(table.c.cluster_id == cluster_id)).first()
-    return None if found is None else (found.journal_id, found.epoch, found.sequence)
+    return None if found is None else (
+        found.journal_id, found.epoch, found.sequence, found.checksum
+    )  # fmt: skip

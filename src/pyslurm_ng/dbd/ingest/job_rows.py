@@ -93,11 +93,11 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
         gid=event.gid,
         user=event.user_name,
         group=event.group_name,
-        partition=event.partition[:255],
+        partition=event.partition,
         qos=event.qos,
         qos_requested=request.qos,
         wckey=request.wckey,
-        name=request.name[:255],
+        name=request.name,
         priority=_number(event.priority),
         state=JobState.PENDING.name,
         reason=_reason(event.reason),
@@ -173,7 +173,7 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
         _set_request(row, request)
         for name, value in std.items():
             row[name] = row[name] or value
-        row["name"] = request.name[:255]
+        row["name"] = request.name
         row["wckey"] = request.wckey
         if row["state"] == JobState.PENDING.name:
             nodes, cpus, tres = amounts.requested_tres(
@@ -185,7 +185,7 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
     for name, value in event.fields.items():
         column = _JOB_FIELDS.get(name)
         if column is not None:
-            row[column] = value[:255] if isinstance(value, str) and len(value) > 255 else value
+            row[column] = value
     if "priority" in event.fields:
         row["priority"] = _number(row["priority"])
     reason = event.fields.get("reason")
@@ -398,7 +398,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
     row = session.step(job["job_index"], _step_id(step.step_id))
     held = allocated_tres(step.nodes, session.tracked, None)
     row.update(
-        name=step.name[:255],
+        name=step.name,
         state=JobState(step.state).name,
         start_us=step.start_us or step.created_us,
         end_us=0,

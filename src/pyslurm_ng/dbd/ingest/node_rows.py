@@ -41,8 +41,7 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
             rows.append((next_id, spec.name, 0))
             session.node_names[next_id] = spec.name
             next_id += 1
-    session.database.upsert(
-        session.connection,
+    session.upsert(
         schema.cluster_nodes,
         ("cluster_id", "node_id"),
         [
@@ -100,7 +99,7 @@ def _begin(
         "cluster_nodes": cluster_nodes,
     }
     keys = ("cluster_id", "node_name", "start_us")
-    session.database.upsert(session.connection, schema.node_events, keys, [row])
+    session.upsert(schema.node_events, keys, [row])
 
 
 def _end(session: Session, node_name: str, time_us: int) -> None:
@@ -131,7 +130,7 @@ def _set_partition(session: Session, partition: Partition) -> None:
         "def_mem_per_gpu_mib": partition.def_mem_per_gpu_mib,
     }
     keys = ("cluster_id", "name")
-    session.database.upsert(session.connection, schema.cluster_partitions, keys, [row])
+    session.upsert(schema.cluster_partitions, keys, [row])
 
 
 def _nodes_down(session: Session, event: ev.NodesDown) -> None:

@@ -1,12 +1,13 @@
 """The rows that one transaction of journal batches works on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.lengths import fit
 from pyslurm_ng.model.events import ScriptStored
 from pyslurm_ng.model.partition import Partition
 
@@ -98,20 +99,24 @@ class Session:
         """Return the rows of a job's steps that have not ended."""
         return [row for key, row in self.steps.items() if key[0] == job_index and not row["end_us"]]
 
+    def upsert(self, table: sa.Table, keys: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert or update rows; what is too long for a column is cut in them."""
+        fit(table, rows, self.database.row_bytes)
+        self.database.upsert(self.connection, table, keys, rows)
+
     def save(self) -> None:
         """Write what changed."""
         rows = list(self.dirty_jobs.values())
         # Rows that stop being the last of their job id go first, in the order they were made.
         columns = self._job_columns
-        self.database.upsert(
-            self.connection,
+        self.upsert(
             schema.jobs,
             ("job_index",),
             [{name: row[name] for name in columns} for row in rows],
         )
         steps = [self.steps[key] for key in sorted(self.dirty_steps)]
         keys = ("job_index", "step_id", "het_component")
-        self.database.upsert(self.connection, schema.steps, keys, steps)
+        self.upsert(schema.steps, keys, steps)
         self._save_texts()
         if self.next_job_index != self._first_job_index:
             self.connection.execute(
@@ -143,7 +148,7 @@ class Session:
             for digest, event in self.texts.items()
             if digest in wanted
         ]
-        self.database.upsert(self.connection, schema.texts, ("hash",), rows)
+        self.upsert(schema.texts, ("hash",), rows)
 
     def _load_cluster(self) -> None:
         nodes = schema.cluster_nodes

@@ -14,6 +14,7 @@ from pyslurm_ng.dbd.migrations import (
     m0002_partition_memory,
     m0003_resources,
     m0004_resized_jobs,
+    m0005_problem_rows,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -21,5 +22,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (2, m0002_partition_memory.upgrade),
     (3, m0003_resources.upgrade),
     (4, m0004_resized_jobs.upgrade),
+    (5, m0005_problem_rows.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

@@ -1,0 +1,103 @@
+"""What a row can hold: longer texts are cut, larger numbers are brought into range.
+
+Messages have bounds of their own, and this is the second line: no text of any user, of any
+version of the controller, may make the database refuse a row (MariaDB does; RELIABILITY 50).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import gt, itemgetter
+from typing import Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd.schema import TEXT_CHARACTERS
+
+Row = dict[str, Any]
+
+LEAST, MOST = -(2**63), 2**63 - 1
+_UTF8_BYTES = 4
+
+
+def fit(table: sa.Table, rows: Sequence[Row], row_bytes: int) -> None:
+    """Change rows in place so that the database takes them; all have the same columns.
+
+    Args:
+        row_bytes: the most that the texts of one row may take, encoded; of a larger row the
+            longest texts are cut first.
+    """
+    if not rows:
+        return
+    columns = _columns(table, tuple(rows[0]))
+    for row in rows:
+        if not columns.hold(row, row_bytes):
+            columns.cut(row, row_bytes)
+
+
+class _Columns:
+    """The columns of one kind of row."""
+
+    def __init__(self, texts: dict[str, int], numbers: list[str]) -> None:
+        self._texts = texts
+        self._lengths = tuple(texts.values())
+        self._numbers = numbers
+        # Every row is looked at, so the look costs a few calls, not one for each column.
+        self._texts_of = _getter(list(texts))
+        self._numbers_of = _getter(numbers)
+
+    def hold(self, row: Row, row_bytes: int) -> bool:
+        """Return whether a row fits as it is; that of an odd type does not."""
+        try:
+            lengths = tuple(map(len, self._texts_of(row)))
+            numbers = self._numbers_of(row)
+            if any(map(gt, lengths, self._lengths)):
+                return False
+            if numbers and (min(numbers) < LEAST or max(numbers) > MOST):
+                return False
+        except TypeError:
+            return False
+        return sum(lengths) * _UTF8_BYTES <= row_bytes
+
+    def cut(self, row: Row, row_bytes: int) -> None:
+        """Cut what does not fit."""
+        for name, most in self._texts.items():
+            value = row[name]
+            row[name] = (value if isinstance(value, str) else str(value))[:most]
+        for name in self._numbers:
+            value = row[name]
+            if value is not None:
+                row[name] = min(max(int(value), LEAST), MOST)
+        _shorten(row, sorted(self._texts, key=lambda name: len(row[name])), row_bytes)
+
+
+def _shorten(row: Row, names: list[str], row_bytes: int) -> None:
+    """Cut the longest texts of a row, whose names come last, until all fit."""
+    left = row_bytes
+    for place, name in enumerate(names):
+        share = left // (len(names) - place)
+        encoded = row[name].encode("utf-8", "replace")
+        if len(encoded) > share:
+            encoded = encoded[:share]
+            row[name] = encoded.decode("utf-8", "ignore")
+        left -= len(encoded)
+
+
+def _getter(names: list[str]) -> Callable[[Row], tuple[Any, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda row: tuple(row[name] for name in names)
+
+
+@cache
+def _columns(table: sa.Table, names: tuple[str, ...]) -> _Columns:
+    texts: dict[str, int] = {}
+    numbers: list[str] = []
+    for name in names:
+        column = table.c[name]
+        if isinstance(column.type, sa.String):
+            texts[name] = column.type.length or column.info.get("most", TEXT_CHARACTERS)
+        else:
+            numbers.append(name)
+    return _Columns(texts, numbers)

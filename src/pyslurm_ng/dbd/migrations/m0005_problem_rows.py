@@ -1,0 +1,16 @@
+"""Rows that could not be stored, and the checksum of the newest record that is."""
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Add what is missing; a store made by this program has it from the start."""
+    schema.metadata.create_all(connection, tables=[schema.problem_rows], checkfirst=True)
+    table = schema.cursors
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    if "checksum" not in there:
+        connection.exec_driver_sql(
+            f"ALTER TABLE {table.name} ADD COLUMN checksum VARCHAR(16) NOT NULL DEFAULT ''"
+        )
