@@ -100,7 +100,7 @@ DENIED = "Access/permission denied"
 def test_others_are_refused(
     cluster: LiveCluster, job: int, words: str, wanted: str, work: Path
 ) -> None:
-    """RELIABILITY 57."""
+    """RELIABILITY 57, 65."""
     ran = as_user(cluster, OTHER, *words.format(job=job).split(), cwd=work)
     assert wanted.format(job=job) in ran.stderr.splitlines()
     assert ran.returncode != 0

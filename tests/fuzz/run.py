@@ -57,7 +57,7 @@ def _by_coverage(name: str, seconds: int, found: Path) -> None:
     atheris.Fuzz()
 
 
-def _mutated(random: Random, data: bytes, others: list[bytes]) -> bytes:
+def mutated(random: Random, data: bytes, others: list[bytes]) -> bytes:
     """Return an input near another: bytes changed, cut, repeated, joined."""
     changed = bytearray(data)
     for _ in range(1 + random.randrange(4)):
@@ -87,7 +87,7 @@ def _by_chance(name: str, seconds: int, found: Path) -> None:
     end_s = time.monotonic() + seconds
     runs = 0
     while time.monotonic() < end_s:
-        data = _mutated(random, random.choice(inputs), inputs)
+        data = mutated(random, random.choice(inputs), inputs)
         runs += 1
         begun_s = time.monotonic()
         try:

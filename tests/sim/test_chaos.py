@@ -18,7 +18,7 @@ _PER_TEST = 10
 def test_no_fault_breaks_a_promise(first: int) -> None:
     """Nothing acknowledged is lost, nothing starts twice, everything ends, replay equals live.
 
-    RELIABILITY 4, 20.
+    A crash loses what was not synced, as a power cut does. RELIABILITY 4, 9, 20.
     """
     for seed in range(first, min(first + _PER_TEST, FIRST + SEEDS)):
         try:

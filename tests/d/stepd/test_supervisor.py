@@ -316,7 +316,7 @@ class TestAsAnotherUser:
         assert (where / "o").stat().st_uid == OTHER
 
     def test_files_are_opened_with_the_users_rights(self, template: Template) -> None:
-        """A path that only root may write is refused, as is a link to it."""
+        """RELIABILITY 61: a path that only root may write is refused, as is a link to it."""
         secret = template.directory / "roots"
         secret.write_text("kept")
         secret.chmod(0o644)

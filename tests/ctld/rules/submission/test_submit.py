@@ -168,7 +168,7 @@ def test_named_nodes_outside_the_partition_are_refused_as_such() -> None:
 
 
 def test_nobody_submits_for_somebody_else() -> None:
-    """A uid inside the request is not believed, whoever sends it."""
+    """RELIABILITY 56, 65: a uid inside the request is not believed, whoever sends it."""
     assert Room().refused(uid=1002) == Errno.ESLURM_USER_ID_MISSING
     assert Room().refused(ROOT, uid=1002) == Errno.ESLURM_USER_ID_MISSING
 
