@@ -356,6 +356,7 @@ class Parts:
                 mirror(cluster, update, self.clock.now_us())
             ),
             log=self._log,
+            faults=self.faults,
         )
         self.writer.follow(self.dbd.wake)
         self._dbd_task = self.loop.create_task(self.dbd.run())

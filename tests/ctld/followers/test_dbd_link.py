@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.dbd import schema
@@ -19,8 +22,13 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
-from pyslurm_ng.wire.dbd_messages import AssociationUpdate, RegisterCluster
-from pyslurm_ng.wire.stream import StreamServer
+from pyslurm_ng.wire.dbd_messages import (
+    AssociationUpdate,
+    BatchAck,
+    JournalBatch,
+    RegisterCluster,
+)
+from pyslurm_ng.wire.stream import Call, StreamServer
 from tests.dbd.accounting_room import at, configured, manage, submitted
 from tests.journal.journal_room import Room as JournalRoom
 
@@ -83,6 +91,7 @@ class Controller:
         self.room = JournalRoom(place / "state")
         self.writer = self.room.start(segment_bytes=segment_bytes)
         self.updates: list[AssociationUpdate] = []
+        self.faults = Faults(log)
         self.link = DbdLink(
             identity=identity("slurmctld"),
             place=Place((accounting.path,), "127.0.0.1", 1),
@@ -91,6 +100,7 @@ class Controller:
             durable=lambda: self.writer.durable,
             on_update=self.updates.append,
             log=log,
+            faults=self.faults,
         )
         self.task = asyncio.get_running_loop().create_task(self.link.run())
 
@@ -161,6 +171,115 @@ def test_slurmdbd_may_be_away_and_nothing_is_lost_or_doubled(tmp_path: Path) -> 
     assert play(tmp_path, story, segment_bytes=4096).job_ids() == expected
 
 
+def test_a_record_larger_than_a_message_does_not_stop_the_link(tmp_path: Path) -> None:
+    """C2: 40 MB of comment in a journal; its end is cut, all else is stored."""
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        await controller.write(configured(T))
+        await controller.write(submitted(T, 1, comment="x" * (40 << 20)))
+        last = await controller.write(submitted(T, 2))
+        await until(lambda: controller.link.acknowledged == last)
+
+    accounting = play(tmp_path, story)
+    assert accounting.job_ids() == [1, 2]
+    with accounting.database.read() as connection:
+        ((error,),) = connection.execute(sa.select(schema.problem_rows.c.error))
+        comment = connection.execute(sa.select(schema.jobs.c.comment)).scalars().first()
+    assert "longest texts were cut" in error
+    assert comment == "x" * 65_536
+
+
+@pytest.mark.parametrize("code", [2090, 1008])
+def test_a_record_that_slurmdbd_refuses_each_time_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Whatever the reason in slurmdbd: only this record is missing, and it is listed."""
+    monkeypatch.setattr(dbd_link, "RECONNECT_S", (0.001,))
+    store = Service._journal_batch
+
+    def poisoned(service: Service, request: JournalBatch) -> BatchAck:
+        if any(b"poison" in frame.payload for frame in request.frames):
+            raise MemoryError if code == 2090 else LengthRefused
+        return store(service, request)
+
+    class LengthRefused(Exception):
+        pass
+
+    def told(service: Service, call: Call, bug: BaseException) -> None:
+        service._post(call.error, code, "no")
+
+    monkeypatch.setattr(Service, "_journal_batch", poisoned)
+    monkeypatch.setattr(Service, "_internal", told)
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        sequences = [controller.writer.append(ev.encode_batch([configured(T)]))]
+        for job_id in range(1, 9):
+            event = submitted(T, job_id, comment="poison" if job_id in (3, 4) else "")
+            sequences.append(controller.writer.append(ev.encode_batch([event])))
+        await until(lambda: controller.writer.durable >= sequences[-1])
+        controller.link.wake()
+        await until(lambda: controller.link.acknowledged == sequences[-1])
+        assert controller.faults.counts["accounting_record"] == 2
+
+    accounting = play(tmp_path, story)
+    assert accounting.job_ids() == [1, 2, 5, 6, 7, 8]
+    with accounting.database.read() as connection:
+        kept = connection.execute(sa.select(schema.problem_rows.c.error)).scalars().all()
+    assert len(kept) == 2
+    assert all("refused it again and again" in error for error in kept)
+
+
+def test_a_slurmdbd_that_refuses_everything_costs_few_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault of slurmdbd itself must not empty the journal into nothing."""
+    monkeypatch.setattr(dbd_link, "RECONNECT_S", (0.001,))
+    store = Service._journal_batch
+    refused: list[int] = []
+
+    def broken(service: Service, request: JournalBatch) -> BatchAck:
+        if any(frame.payload != b"\x90" for frame in request.frames) and len(refused) < 100:
+            refused.append(request.frames[0].sequence)
+            raise MemoryError
+        return store(service, request)
+
+    monkeypatch.setattr(Service, "_journal_batch", broken)
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        for job_id in range(1, 31):
+            last = await controller.write(submitted(T, job_id))
+        await until(lambda: controller.link.acknowledged == last)
+
+    assert play(tmp_path, story).job_ids() == list(range(11, 31))
+
+
+def test_what_nobody_foresaw_in_the_link_costs_one_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follower goes on, and sdiag counts it."""
+    monkeypatch.setattr(dbd_link, "RECONNECT_S", (0.001,))
+    deliver, failures = DbdLink._deliver, [ValueError("one"), KeyError("two")]
+
+    async def failing(link: DbdLink, *arguments: Any) -> None:
+        if failures:
+            raise failures.pop()
+        await deliver(link, *arguments)
+
+    monkeypatch.setattr(DbdLink, "_deliver", failing)
+
+    async def story(accounting: Accounting, controller: Controller) -> None:
+        def refuse(update: AssociationUpdate) -> None:
+            raise RuntimeError("three")
+
+        controller.link._on_update = refuse
+        last = await controller.write(configured(T), submitted(T, 1))
+        await until(lambda: controller.link.acknowledged == last)
+        await until(lambda: "associations" in controller.faults.counts)
+        assert controller.faults.counts["accounting"] == 2
+
+    assert play(tmp_path, story).job_ids() == [1]
+
+
 def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
     """The first contact brings everything, a change only itself, and only once."""
 
@@ -221,7 +340,6 @@ def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
 
 def test_users_may_not_send_journal_batches(tmp_path: Path) -> None:
     """RELIABILITY 57: only a controller writes the books."""
-    from pyslurm_ng.wire.dbd_messages import JournalBatch
     from pyslurm_ng.wire.stream_client import LinkError, connect_link
 
     async def story(accounting: Accounting, controller: Controller) -> None:

@@ -7,6 +7,8 @@ question is always outstanding for what changed in associations and QOS; its ans
 to the controller's writer, which makes events of it.
 
 While slurmdbd is away the link tries again with growing pauses; the controller does not notice.
+A record that slurmdbd refuses again and again, though it takes others, is replaced by one without
+events, and slurmdbd lists it as a problem: no record can keep back those behind it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.ctld.followers.accounting_records import as_sent, without_events
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.segment import Frame, JournalError
 from pyslurm_ng.wire.auth import Identity
@@ -32,7 +36,14 @@ from pyslurm_ng.wire.dbd_messages import (
     JournalFrame,
     RegisterCluster,
 )
-from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
+from pyslurm_ng.wire.stream import BAD_LENGTH, INTERNAL
+from pyslurm_ng.wire.stream_client import (
+    RECEIVE_ERROR,
+    TIMED_OUT,
+    LinkError,
+    StreamLink,
+    connect_link,
+)
 
 RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REGISTER_DEADLINE_S = 30.0
@@ -48,6 +59,14 @@ REST_RECORDS = 1000
 """No rest for who has more than this to catch up with."""
 REST_S = (0.02, 0.25)
 """Bounds of that; a first batch after a quiet time goes at once."""
+
+_DOUBTS = {INTERNAL: 4, BAD_LENGTH: 4, RECEIVE_ERROR: 1, TIMED_OUT: 1}
+"""How much an answer speaks against the one record that was sent. All others say that slurmdbd
+cannot take any record now: no database, another cursor, an older version, no right."""
+_MOST_DOUBT = 12
+"""Where a record is given up: refused three times, or slurmdbd was lost twelve times with it."""
+_MOST_GIVEN_UP = 10
+"""So many in turn, with none taken between them, say that the fault is not the records'."""
 
 OnUpdate = Callable[[AssociationUpdate], None]
 
@@ -101,6 +120,7 @@ class DbdLink:
         durable: Callable[[], int],
         on_update: OnUpdate,
         log: DaemonLog,
+        faults: Faults,
         acknowledged: int = 0,
     ) -> None:
         self._identity = identity
@@ -110,6 +130,10 @@ class DbdLink:
         self._durable = durable
         self._on_update = on_update
         self._log = log
+        self._faults = faults
+        self._careful_until = 0  # records up to here are sent one by one
+        self._doubts: dict[int, int] = {}  # by sequence; see `_doubt`
+        self._given_up = 0  # in turn
         self._grown = asyncio.Event()
         self._store_id = ""
         self._version = 0
@@ -141,6 +165,8 @@ class DbdLink:
                     self._say(f"slurmdbd: {error}")
                 except (JournalError, OSError) as error:
                     self._say(f"slurmdbd: cannot read the journal: {error}")
+                except Exception as error:  # noqa: BLE001 - noted; the link begins anew
+                    self._faults.note("accounting", "the link to slurmdbd begins anew", error)
                 finally:
                     link.close()
                     if self.is_connected:
@@ -198,7 +224,10 @@ class DbdLink:
                     follow = self._from_oldest(follow)
                     continue
                 begun_s = loop.time()
-                await self._deliver(link, before, frames)
+                while frames:
+                    count = 1 if frames[0].sequence <= self._careful_until else len(frames)
+                    await self._deliver(link, before, frames[:count])
+                    before, frames = frames[count - 1].sequence, frames[count:]
                 if follow.sequence >= self._durable() - REST_RECORDS:
                     took_s = loop.time() - begun_s
                     await asyncio.sleep(min(max(REST_RATIO * took_s, REST_S[0]), REST_S[1]))
@@ -215,17 +244,44 @@ class DbdLink:
         return Follow(self._journal, first - 1)
 
     async def _deliver(self, link: StreamLink, after: int, frames: list[Frame]) -> None:
-        if not frames:
-            return
+        """Send some records, and wait until they are stored."""
         batch = JournalBatch(
             cluster=self._registration.cluster,
             journal_id=self._registration.journal_id,
             after=after,
-            frames=[JournalFrame(one.epoch, one.sequence, one.payload) for one in frames],
+            frames=[self._as_sent(one) for one in frames],
         )
-        answer = await link.request(batch, BATCH_DEADLINE_S)
+        try:
+            answer = await link.request(batch, BATCH_DEADLINE_S)
+        except LinkError as error:
+            self._doubt(frames, error)
+            raise
         assert isinstance(answer, BatchAck)
         self.acknowledged = max(self.acknowledged, answer.sequence)
+        given_up = sum(one.sequence in self._doubts and self._is_given_up(one) for one in frames)
+        self._given_up = self._given_up + given_up if given_up == len(frames) else 0
+        self._doubts.clear()
+
+    def _is_given_up(self, one: Frame) -> bool:
+        is_doubtful = self._doubts.get(one.sequence, 0) >= _MOST_DOUBT
+        return is_doubtful and self._given_up < _MOST_GIVEN_UP
+
+    def _as_sent(self, one: Frame) -> JournalFrame:
+        if not self._is_given_up(one):
+            return as_sent(one)
+        why = "slurmdbd refused it again and again"
+        self._faults.note("accounting_record", f"record {one.sequence} of the journal: {why}")
+        return without_events(one, why)
+
+    def _doubt(self, frames: list[Frame], error: LinkError) -> None:
+        """Remember what was refused: its records go one by one, until the one is found."""
+        weight = _DOUBTS.get(error.code)
+        if weight is None:
+            return
+        self._careful_until = max(self._careful_until, frames[-1].sequence)
+        if len(frames) == 1:
+            sequence = frames[0].sequence
+            self._doubts[sequence] = self._doubts.get(sequence, 0) + weight
 
     async def _listen(self, link: StreamLink) -> None:
         """Ask for what changed, again and again; each answer comes when there is something."""
@@ -240,7 +296,10 @@ class DbdLink:
             assert isinstance(answer, AssociationUpdate)
             if answer.version == self._version and answer.store_id == self._store_id:
                 continue
-            self._on_update(answer)
+            try:
+                self._on_update(answer)
+            except Exception as error:  # noqa: BLE001 - noted; later changes come all the same
+                self._faults.note("associations", "a change of associations is not taken", error)
             self._store_id, self._version = answer.store_id, answer.version
 
     def _say(self, text: str) -> None:
