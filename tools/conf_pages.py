@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from roff import Page
 
 from pyslurm_ng import __version__
-from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.effects.effect import ACCEPTED, DIFFERS, REFUSED, effect_of, word_effect
 from pyslurm_ng.conf.tables import keys, options
 from pyslurm_ng.conf.tables.key import Key
 
@@ -68,33 +68,48 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def list_keys(page: Page, table: Iterable[Key], *, marks_unused: bool = False) -> None:
+def effect_text(section: str, key: Key) -> str:
+    """Return what a key does less than in Slurm, and which of its words do nothing."""
+    what = effect_of(section, key.name)
+    why = f": {what.why}" if what.why else ""
+    words = [name for name, *_ in options.OPTIONS.get(key.name, ())]
+    idle = [word for word in words if word_effect(section, key, word).kind == ACCEPTED]
+    if what.kind == REFUSED:
+        return f"Refused{why}."
+    if what.kind == ACCEPTED and len(idle) == len(words):
+        return f"Accepted; without effect in this version{why}."
+    parts = [f"Here{why}."] if what.kind == DIFFERS else []
+    return " ".join([*parts, f"No effect yet: {', '.join(idle)}."] if idle else parts)
+
+
+def list_keys(page: Page, table: Iterable[Key], section: str) -> None:
     for key in table:
         about = [" ".join(filter(None, (sentence(key.help), value_text(key))))]
-        words = options.OPTIONS.get(key.name)
+        words = options.OPTIONS.get(key.name) if section == "slurm.conf" else None
         if words:
             names = ", ".join(name for name, *_ in words)
             about.append(f"Words: {names}.")
-        if marks_unused and key.name not in EFFECTIVE_KEYS:
-            about.append("Accepted; without effect in this version.")
+        about += filter(None, [effect_text(section, key)])
         page.item(f"{key.name}=", *about)
 
 
 def slurm_conf() -> Page:
     page = begin("slurm.conf", "SLURM_CONF names another file.")
     page.heading("CLUSTER")
-    list_keys(page, keys.PARAMETERS, marks_unused=True)
-    for heading, what, table in (
-        ("NODES", "A line that begins with NodeName describes nodes; DEFAULT as the name gives the "
-         "values that later lines leave out.", keys.NODE),
-        ("PARTITIONS", "A line that begins with PartitionName describes one.", keys.PARTITION),
-        ("NODE SETS", "A line that begins with NodeSet names a group of nodes.", keys.NODESET),
-        ("DOWN NODES", "A line that begins with DownNodes gives a state to start with.",
-         keys.DOWNNODES),
+    list_keys(page, keys.PARAMETERS, "slurm.conf")
+    for heading, section, what, table in (
+        ("NODES", "NodeName", "A line that begins with NodeName describes nodes; DEFAULT as the "
+         "name gives the values that later lines leave out.", keys.NODE),
+        ("PARTITIONS", "PartitionName", "A line that begins with PartitionName describes one.",
+         keys.PARTITION),
+        ("NODE SETS", "NodeSet", "A line that begins with NodeSet names a group of nodes.",
+         keys.NODESET),
+        ("DOWN NODES", "DownNodes", "A line that begins with DownNodes gives a state to start "
+         "with.", keys.DOWNNODES),
     ):  # fmt: skip
         page.heading(heading)
         page.paragraph(what)
-        list_keys(page, table)
+        list_keys(page, table, section)
     return page
 
 
@@ -110,7 +125,7 @@ def begin(name: str, more: str) -> Page:
 def plain(name: str, table: Iterable[Key], more: str = "") -> Page:
     page = begin(name, more)
     page.heading("KEYS")
-    list_keys(page, table)
+    list_keys(page, table, name)
     return page
 
 

@@ -15,6 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from pyslurm_ng.conf.effects.effect import (  # noqa: E402
+    ACCEPTED,
+    REFUSED,
+    SAME,
+    effect_of,
+    word_effect,
+    words_of,
+)
 from pyslurm_ng.conf.tables import keys as tables  # noqa: E402
 from pyslurm_ng.conf.tables.key import Key  # noqa: E402
 
@@ -32,8 +40,8 @@ SLURM = """\
 # --- who we are -----------------------------------------------------------------------------------
 # The name in the accounting database; do not change it later.
 ClusterName=cluster
-# The controller; the address in parentheses is needed only if the name does not resolve. Further
-# lines name standby controllers, in the order in which they take over.
+# The controller; the address in parentheses is needed only if the name does not resolve. There is
+# no backup controller yet: further lines have no effect.
 SlurmctldHost=localhost
 SlurmctldPort=6817
 SlurmdPort=6818
@@ -82,7 +90,6 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1000
 PriorityType=priority/multifactor
 PriorityWeightAge=1000
-PriorityWeightFairshare=10000
 PriorityWeightPartition=1000
 PriorityWeightQOS=2000
 
@@ -138,7 +145,7 @@ TOPOLOGY = """\
 SwitchName=leaf1 Nodes=node[001-004]
 SwitchName=leaf2 Nodes=gpu[01-02]
 SwitchName=spine Switches=leaf[1-2]
-# LinkSpeed=N may stand in each line; it is shown, nothing more.
+# LinkSpeed=N may stand in each line; it has no effect.
 
 # topology/block instead (not both in one file): groups of equally close nodes, as NVLink domains.
 #BlockName=block1 Nodes=node[001-004]
@@ -183,33 +190,44 @@ StorageLoc=/var/spool/slurmdbd/accounting.sqlite
 RULE = "# " + "-" * 97
 
 
-def key_text(keys: tuple[Key, ...], already: str, heading: str) -> str:
+def key_text(keys: tuple[Key, ...], already: str, heading: str, name: str) -> str:
     """Return the keys that a text does not set yet, commented out, with default and meaning."""
+    section = f"{name}.conf"
     lines = ["", RULE, f"# {heading}", RULE]
     given = {line.lstrip("#").partition("=")[0].lower() for line in already.splitlines()}
     for key in keys:
         if key.name.lower() not in given:
-            lines += [*comment(key), f"#{key.name}={shown_default(key)}"]
+            lines += [*comment(key, section), f"#{key.name}={shown_default(key)}"]
     return "\n".join(lines) + "\n"
 
 
-def comment(key: Key) -> list[str]:
+def comment(key: Key, section: str) -> list[str]:
     words = key.help[:1].upper() + key.help[1:]
     if key.choices:
         words += f" ({', '.join(key.choices)})"
+    words += mark(key, section)
     return textwrap.wrap(words, 97, initial_indent="# ", subsequent_indent="#   ")
+
+
+def mark(key: Key, section: str) -> str:
+    """Return what a reader should know of a key before it is set."""
+    kind = effect_of(section, key.name).kind
+    words = words_of(section, key)
+    if kind == ACCEPTED and not any(word_effect(section, key, word).kind == SAME for word in words):
+        return " - no effect yet"
+    return " - refused" if kind == REFUSED else ""
 
 
 def shown_default(key: Key) -> str:
     return "" if key.default in (NO_VALUE, "-1") else key.default
 
 
-def line_keys(keys: tuple[Key, ...], heading: str) -> str:
+def line_keys(keys: tuple[Key, ...], heading: str, section: str) -> str:
     """Return the keys of node or partition lines as a commented table."""
     lines = ["", RULE, f"# {heading}", RULE]
     for key in keys:
         lead = f"#   {key.name}={shown_default(key)}"
-        words = key.help[:1].upper() + key.help[1:]
+        words = key.help[:1].upper() + key.help[1:] + mark(key, section)
         lines += textwrap.wrap(
             words, 97, initial_indent=f"{lead:<31} ", subsequent_indent="#" + " " * 31
         )
@@ -219,13 +237,15 @@ def line_keys(keys: tuple[Key, ...], heading: str) -> str:
 def main() -> None:
     files = {
         "slurm": SLURM
-        + line_keys(tables.NODE, "What a NodeName line may hold, with what applies otherwise")
-        + line_keys(tables.PARTITION, "What a PartitionName line may hold")
-        + key_text(tables.PARAMETERS, SLURM, "Every other key, with its default"),
+        + line_keys(
+            tables.NODE, "What a NodeName line may hold, with what applies otherwise", "NodeName"
+        )
+        + line_keys(tables.PARTITION, "What a PartitionName line may hold", "PartitionName")
+        + key_text(tables.PARAMETERS, SLURM, "Every other key, with its default", "slurm"),
         "gres": GRES,
         "topology": TOPOLOGY,
-        "cgroup": CGROUP + key_text(tables.CGROUP, CGROUP, "Every other key"),
-        "slurmdbd": SLURMDBD + key_text(tables.SLURMDBD, SLURMDBD, "Every other key"),
+        "cgroup": CGROUP + key_text(tables.CGROUP, CGROUP, "Every other key", "cgroup"),
+        "slurmdbd": SLURMDBD + key_text(tables.SLURMDBD, SLURMDBD, "Every other key", "slurmdbd"),
     }
     for name, text in files.items():
         path = ROOT / "etc" / f"{name}.conf.example"

@@ -495,7 +495,9 @@ OUR_OPTIONS = {
     "SchedulerParameters": [
         ("bf_reserve_depth", "int", 0, 4294967293),
         ("bf_smart", "flag", 0, 4294967293),
-    ]
+    ],
+    "SlurmctldParameters": [("zmq_port", "int", 1, 65535)],
+    "AuthInfo": [("admin_hosts", "text", 0, 4294967293)],
 }
 
 

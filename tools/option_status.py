@@ -6,6 +6,8 @@ import importlib
 import json
 from pathlib import Path
 
+from pyslurm_ng.cli import differences
+
 FACTS = json.loads((Path(__file__).parent / "facts" / "commands.json").read_text())
 JOB_COMMANDS = ("sbatch", "salloc", "srun")
 
@@ -48,3 +50,35 @@ def recorded_options(command: str) -> set[str]:
     from pyslurm_ng.cli.submit.options import RECORDED
 
     return {option["long"] for option in FACTS[command]["option"]} & RECORDED
+
+
+def without_effect(command: str) -> set[str]:
+    """Return long names of options that are taken and named as without effect."""
+    module = importlib.import_module(f"pyslurm_ng.cli.{command}")
+    return set(getattr(module, "NO_EFFECT", ()))
+
+
+def difference(command: str, name: str, *, is_word: bool = False) -> str:
+    """Return what an option, or a command of scontrol, does not do; "" for nothing."""
+    if is_word:
+        return differences.SCONTROL.get(name, "") if command == "scontrol" else ""
+    if name in differences.LIKE_SLURM.get(command, ()):
+        return ""
+    return differences.OPTIONS.get(name, "")
+
+
+def sacctmgr_words() -> list[tuple[str, bool]]:
+    """Return each verb of sacctmgr with each of its entities, and whether it is built."""
+    from pyslurm_ng.cli import sacctmgr
+    from pyslurm_ng.cli.accounting import sacctmgr_list
+    from pyslurm_ng.dbd.admin.verbs import HANDLERS
+    from pyslurm_ng.dbd.show import LISTERS
+
+    listed = {*LISTERS, *sacctmgr_list.OF_DAEMONS}
+    found = []
+    for verb, entities in sacctmgr.ENTITIES.items():
+        for entity in entities:
+            works = verb == "clear" or (verb, entity) in HANDLERS
+            found.append((f"{verb} {entity}", entity in listed if verb == "list" else works))
+    verbs = dict.fromkeys(verb for _, verb in sacctmgr.VERBS if verb not in sacctmgr.ENTITIES)
+    return found + [(verb, verb not in sacctmgr.NOT_YET) for verb in verbs]

@@ -39,7 +39,7 @@ def test_all_mistakes_of_cgroup_conf_are_named() -> None:
 def test_slurmdbd_conf_fills_in_what_depends() -> None:
     conf = parse_slurmdbd_conf(
         "StorageType=accounting_storage/mysql\nDbdHost=db\nSlurmUser=slurm\nArchiveJobs=yes\n"
-        "PurgeJobAfter=12months\nPurgeStepAfter=30days\nMaxQueryTimeRange=60-0\n"
+        "PurgeJobAfter=12months\nPurgeStepAfter=30days\n"
     )
     assert (conf.dbd_addr, conf.storage_user) == ("db", "slurm")
     assert conf.archive_job_script is True
@@ -47,7 +47,6 @@ def test_slurmdbd_conf_fills_in_what_depends() -> None:
     assert conf.purge_job_env_after == (12, "months")
     assert conf.purge_step_after == (30, "days")
     assert conf.purge_txn_after == (0, "")
-    assert conf.max_query_time_range == 60 * 86400
 
 
 def test_all_mistakes_of_slurmdbd_conf_are_named() -> None:

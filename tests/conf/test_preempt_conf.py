@@ -41,7 +41,7 @@ def test_gang_alone_and_modes_of_partitions_are_fine() -> None:
         + PREEMPT
         + "PartitionName=x Nodes=n1 PreemptMode=SUSPEND\n"
     )
-    assert conf.unsupported == () and conf.partitions[-1].preempt_mode == ("SUSPEND",)
+    assert conf.warnings == () and conf.partitions[-1].preempt_mode == ("SUSPEND",)
     assert parse_slurm_conf(FOUR_NODES + "PreemptMode=GANG\n").preempt_mode == ("GANG",)
 
 
@@ -53,6 +53,6 @@ def test_what_has_no_effect_is_named() -> None:
         + "SchedulerType=sched/builtin\nPartitionName=x Nodes=n1 OverSubscribe=FORCE\n"
     )
     text = "\n".join(conf.warnings)
-    assert "'reorder_count=3' has no effect" in text and "youngest_first" not in text
+    assert "PreemptParameters=reorder_count has no effect" in text and "youngest_first" not in text
     assert "PreemptType=preempt/partition_prio has no effect with SchedulerType" in text
     assert "OverSubscribe of partition x has no effect" in text

@@ -280,8 +280,26 @@ def test_texts_are_never_part_of_a_statement(store: Database, text: str) -> None
     with store.read() as connection:
         actor = actor_of(connection, 0, "root", True)
         listed = ListEntities("association", [Assignment("user", "=", text)])
-        assert list_entities(connection, listed, actor, False).records == b""
+        assert list_entities(connection, listed, actor, frozenset()).records == b""
     assert len(rows(store, schema.associations, "id")) == before
+
+
+def test_events_may_be_for_operators_alone(store: Database) -> None:
+    """PrivateData=events: everybody else gets none of them, operators all."""
+    with store.write() as connection:
+        (cluster,) = connection.execute(sa.select(schema.clusters.c.id).limit(1)).one()
+        event = {"cluster_id": cluster, "node_name": "n1", "start_us": 1, "state": "DOWN"}
+        connection.execute(schema.node_events.insert().values(event))
+    for uid, name, private, shown in (
+        (1002, "bob", frozenset({"events"}), 0),
+        (1002, "bob", frozenset({"jobs"}), 1),
+        (0, "root", frozenset({"events"}), 1),
+    ):
+        with store.read() as connection:
+            actor = actor_of(connection, uid, name, uid == 0)
+            request = ListEntities("event", [], ["all_time"])
+            listed = list_entities(connection, request, actor, private)
+        assert bool(listed.records) == bool(shown), (name, private)
 
 
 # What controllers learn -----------------------------------------------------------------------

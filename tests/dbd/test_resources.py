@@ -37,7 +37,9 @@ def shown(database: Database, words: str = "", *flags: str) -> list[tuple[object
     """Return name, server, count, what is allocated, cluster and its share."""
     request = ListEntities("resource", assignments(words.split()), list(flags))
     with database.read() as connection:
-        answer = list_entities(connection, request, actor_of(connection, 0, "root", True), False)
+        answer = list_entities(
+            connection, request, actor_of(connection, 0, "root", True), frozenset()
+        )
     unpacker = msgpack.Unpacker(raw=False)
     unpacker.feed(answer.records)
     rows = [dict(zip(answer.fields, row, strict=True)) for row in unpacker]

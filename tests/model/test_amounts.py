@@ -50,3 +50,10 @@ def test_the_rule_comes_from_the_configuration() -> None:
     assert {one.billing_rule for one in cluster.partitions.values()} == {"MAX_TRES_GRES"}
     apply_all(cluster, configure(cluster, conf_of(FOUR_NODES), START_US))
     assert {one.billing_rule for one in cluster.partitions.values()} == {""}
+
+
+def test_partitions_have_the_weights_of_slurm_conf() -> None:
+    """They were read and then forgotten, so that every job was billed its CPUs."""
+    text = FOUR_NODES.replace("PartitionName=debug", "PartitionName=debug TRESBillingWeights=CPU=3")
+    cluster = cluster_of(conf_of(text))
+    assert billing({"cpu": 4}, cluster.partitions["debug"].billing_terms) == 12

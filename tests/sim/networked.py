@@ -13,7 +13,6 @@ from pyslurm_ng.conf.topology_yaml import topologies_of
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
     REQ_SPREAD,
@@ -70,7 +69,7 @@ class Networked(Crowd):
         }
         if not request.flags:
             wants["flags"] = chance.choice(
-                (0, 0, REQ_EXCLUSIVE_TOPO, REQ_EXCLUSIVE_USER, REQ_EXCLUSIVE_MCS, REQ_SPREAD)
+                (0, 0, REQ_EXCLUSIVE_TOPO, REQ_EXCLUSIVE_USER, REQ_SPREAD)
             )
         return msgspec.structs.replace(request, **wants)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.cli.submit import options
-from pyslurm_ng.conf.effective import EFFECTIVE_KEYS
+from pyslurm_ng.conf.effects.effect import ACCEPTED, REFUSED, effect_of, words_of
 from pyslurm_ng.conf.tables import keys
 from pyslurm_ng.ctld import __main__ as ctld
 from pyslurm_ng.d import __main__ as d
@@ -84,7 +84,10 @@ def test_keys_without_effect_say_so(pages: dict[str, str]) -> None:
     page = plain(pages["slurm.conf.5"])
     for key in keys.PARAMETERS:
         entry = page.split(f"\\fB{key.name}=\\fR", 1)[1].split("\n.TP", 1)[0].split("\n.SH", 1)[0]
-        assert ("without effect" in entry) == (key.name not in EFFECTIVE_KEYS), key.name
+        kind = effect_of("slurm.conf", key.name).kind
+        is_idle = kind == ACCEPTED and not words_of("slurm.conf", key)
+        assert ("without effect" in entry) == is_idle or words_of("slurm.conf", key), key.name
+        assert ("Refused" in entry) == (kind == REFUSED), key.name
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
@@ -104,10 +107,17 @@ def test_pages_are_good_roff(pages: dict[str, str]) -> None:
         assert name.split(".")[0].upper() in done.stdout
 
 
+def test_the_committed_table_is_the_generated_one(table: list[str]) -> None:
+    """`make docs` after a change of what a row does."""
+    committed = (ROOT / "docs" / "reference" / "compat.md").read_text()
+    assert committed.splitlines() == table
+
+
 def test_compatibility_of_keys_is_what_the_code_knows(table: list[str]) -> None:
-    found = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", "\n".join(table), re.MULTILINE))
+    text = "\n".join(table).split("\n### slurm.conf\n", 1)[1].split("\n### ", 1)[0]
+    found = dict(re.findall(r"^\| `(\w+)` \| (\w+)", text, re.MULTILINE))
     for key in keys.PARAMETERS:
-        assert found[key.name] == ("same" if key.name in EFFECTIVE_KEYS else "accepted")
+        assert found[key.name] == effect_of("slurm.conf", key.name).kind, key.name
 
 
 def _section(table: list[str], command: str) -> dict[str, str]:
@@ -132,5 +142,5 @@ def test_recorded_options_are_not_promised(table: list[str]) -> None:
     assert options.RECORDED
     here = _section(table, "sbatch")
     for name in options.RECORDED:
-        assert here[name] == "ignored (recorded)"
-    assert here["time"] == "same"
+        assert here[name] == "accepted: kept with the job and shown"
+    assert here["time"].startswith("same")

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyslurm_ng.cli.command import fail, split_list, take_yaml, version_line
+from pyslurm_ng.cli.command import fail, say, split_list, take_yaml, version_line
 from pyslurm_ng.cli.option_words import UsageError, split_words, suggestions
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ class Program:
         same: names that mean another option.
         environment: (variable, long name), read before the command line.
         refused: options that are known, but not implemented.
+        no_effect: options that are taken, so that scripts go on, and named as without effect.
         opposites: pairs of which only the last one given counts.
         tells: options that print a text and end the command.
     """
@@ -51,6 +52,7 @@ class Program:
         same: "Mapping[str, str] | None" = None,
         environment: "tuple[tuple[str, str], ...]" = (),
         refused: "tuple[str, ...]" = (),
+        no_effect: "tuple[str, ...]" = (),
         opposites: "tuple[tuple[str, str], ...]" = (),
         tells: "Mapping[str, Callable[[], str]] | None" = None,
     ) -> None:
@@ -61,6 +63,7 @@ class Program:
         self.same = same or {}
         self._environment = environment
         self.refused = refused
+        self._no_effect = no_effect
         self._opposites = opposites
         self._tells: dict[str, Callable[[], str]] = {
             "version": version_line,
@@ -108,6 +111,8 @@ class Program:
             _end(suggestions(value, self.by_name))
         if name in self.refused:
             fail(f"{self.name}: error: --{name} is not supported yet")
+        if name in self._no_effect:
+            say(f"{self.name}: --{name} has no effect in pyslurm-ng yet")
         for one, other in self._opposites:
             if name == one:
                 given.pop(other, None)
@@ -143,12 +148,8 @@ def foreign_cluster(wanted: str, own: str) -> str:
 
 
 def cluster_unknown(command: str, name: str) -> str:
-    """Return the lines about a cluster that is not there."""
-    return (
-        f"{command}: error: No cluster '{name}' known by database.\n"
-        f"{command}: error: '{name}' can't be reached now, or it is an invalid entry for "
-        "--cluster.  Use 'sacctmgr list clusters' to see available clusters."
-    )
+    """Return the line about a cluster that is not ours, whether or not there is one."""
+    return f"{command}: error: --clusters={name}: other clusters are not supported yet"
 
 
 def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:

@@ -12,7 +12,7 @@ from pyslurm_ng.cli.accounting.sacct_fields import (
 )
 from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection
 from pyslurm_ng.cli.command import fail, read_conf, write_bytes
-from pyslurm_ng.cli.program import Program, foreign_cluster
+from pyslurm_ng.cli.program import Program, cluster_unknown, foreign_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _answer(
     cluster = conf.get("ClusterName", "cluster").lower()
     foreign = foreign_cluster(given.get("clusters", os.environ.get("SLURM_CLUSTERS", "")), cluster)
     if foreign:
-        fail(f"sacct: error: --clusters={foreign}: other clusters are not supported yet")
+        fail(cluster_unknown("sacct", foreign))
     if "batch-script" in given or "env-vars" in given:
         return _texts(client, cluster, given)
     request = selection(given, cluster)
@@ -292,11 +292,13 @@ def _help() -> str:
     return f"Usage: sacct [OPTIONS]\n\n{PROGRAM.option_list()}"
 
 
+NO_EFFECT = ("expand-patterns", "use-local-uid", "verbose")
 PROGRAM = Program(
     "sacct",
     OPTIONS,
     "",
     same=SAME,
+    no_effect=NO_EFFECT,
     tells={
         "help": _help,
         "usage": _usage,

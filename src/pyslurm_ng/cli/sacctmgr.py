@@ -46,6 +46,7 @@ _LISTS = {
     '"Federation", "QOS", "Resource", or "User"',
     "clear": 'Input line must include "Stats"',
 }
+NOT_YET = ("archive", "load", "roll")
 QUESTION_S = 30
 
 
@@ -71,8 +72,8 @@ def run(session: Session, words: "list[str]") -> int:
         from pyslurm_ng.cli.accounting import sacctmgr_dump
 
         return sacctmgr_dump.run(session, words[1:])
-    if verb in ("load", "archive", "roll"):
-        fail(f"sacctmgr: error: {verb} is not implemented yet")
+    if verb in NOT_YET:
+        fail(f"sacctmgr: error: {verb} is not supported yet")
     if verb in ("ping", "reconfigure", "shutdown", "version"):
         return _daemon(session, verb)
     entity = _match(words[1], [(name, name) for name in ENTITIES[verb]]) if words[1:] else ""

@@ -104,6 +104,7 @@ REASONS_LONG = "%20E %12U %19H %6t %N"
 _LEAST_WIDTH = 9
 
 
+NO_EFFECT = ("noconvert", "verbose")
 PROGRAM = Program(
     "sinfo",
     OPTIONS,
@@ -111,6 +112,7 @@ PROGRAM = Program(
     same={"cluster": "clusters"},
     environment=_ENVIRONMENT,
     opposites=(("format", "Format"),),
+    no_effect=NO_EFFECT,
     tells={
         "helpformat": lambda: "\n".join(
             f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}" for letter in ALL_LETTERS

@@ -128,6 +128,7 @@ BRIEF_FIELDS = frozenset(
 )
 
 
+NO_EFFECT = ("expand-patterns",)
 PROGRAM = Program(
     "squeue",
     OPTIONS,
@@ -135,6 +136,7 @@ PROGRAM = Program(
     same=_SAME,
     environment=_ENVIRONMENT,
     opposites=(("format", "Format"), ("me", "users"), ("all", "hide")),
+    no_effect=NO_EFFECT,
     tells={
         "helpformat": lambda: "\n".join(
             f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}" for letter in ALL_LETTERS
@@ -358,7 +360,7 @@ def show_jobs(given: "dict[str, str]", client: "Client", job_filter: "dict[str, 
     if "priority" in given:
         _expand_partitions(table, job_filter.get("partitions"))
     _sort(table, keys, sort_fields)
-    context = Context(reply["now_us"], reply["cluster_name"])
+    context = Context(reply["now_us"], reply["cluster_name"], is_raw="noconvert" in given)
     out = []
     if "long" in given and "iterate" not in given:
         out.append(f"{date_line(context.now_us)}\n".encode())

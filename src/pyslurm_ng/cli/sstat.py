@@ -22,11 +22,13 @@ _FIRST_SPECIAL = 4294967280
 _NO_TASK = 4294967294
 
 
+NO_EFFECT = ("verbose",)
 PROGRAM = Program(
     "sstat",
     (*OPTIONS, ("usage", "", NONE)),
     "Usage: sstat [-a] [-i] [-n] [-o fields] [-p|-P] [--noconvert] -j job[.step],...",
     same={"fields": "format"},
+    no_effect=NO_EFFECT,
     tells={"helpformat": lambda: field_list(FIELDS)},
 )
 

@@ -10,7 +10,7 @@ from pyslurm_ng.conf.schema import Table
 from pyslurm_ng.conf.tables.keys import CGROUP
 from pyslurm_ng.conf.tables.records import CgroupParameters
 
-_TABLE = Table(CGROUP)
+_TABLE = Table(CGROUP, "cgroup.conf")
 _REMOVED = {
     "cgroupautomount": "control groups are mounted by the system",
     "cgroupreleaseagentdir": "",

@@ -7,26 +7,22 @@ import os
 from pyslurm_ng.conf import (
     cgroup_conf,
     gres_conf,
-    plugins,
     slurmdbd_conf,
     topology_conf,
     topology_yaml,
 )
+from pyslurm_ng.conf.effects.effect import refusals
+from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.lexer import ConfError, read_conf
-from pyslurm_ng.conf.slurm_conf import SlurmConf, read_slurm_conf
-
-# Read by Slurm from the same directory, not by us yet; their presence is worth a word.
-_NOT_READ = (
-    "acct_gather.conf",
-    "burst_buffer.conf",
-    "helpers.conf",
-    "job_container.conf",
-    "mpi.conf",
-    "namespace.yaml",
-    "oci.conf",
-    "plugstack.conf",
-    "resources.yaml",
+from pyslurm_ng.conf.slurm_conf import (
+    LINE_KINDS,
+    PARAMETER_TABLE,
+    SlurmConf,
+    read_lines,
+    read_slurm_conf,
 )
+from pyslurm_ng.conf.spank import spank_errors
+from pyslurm_ng.conf.values import BadValue, convert
 
 
 def check(path: str) -> list[str]:
@@ -41,22 +37,46 @@ def check(path: str) -> list[str]:
 def check_warnings(path: str) -> list[str]:
     """Return what is accepted but has no effect: unknown words, keys of the past and of the future.
 
-    Only for a configuration that `check` finds nothing wrong with.
+    Only for a configuration that `check` finds nothing wrong with. As there, each of the files may
+    be looked at by itself.
     """
+    name = os.path.basename(path)
+    if name.startswith("slurmdbd"):
+        return list(slurmdbd_conf.load_slurmdbd_conf(path, is_private=False).warnings)
+    if name.startswith("cgroup"):
+        return list(cgroup_conf.load_cgroup_conf(path).warnings)
+    if name.startswith("gres"):
+        return list(gres_conf.load_gres_conf(path, _named_gres(path)).warnings)
+    if name.startswith("topology"):
+        is_yaml = name.endswith(".yaml")
+        return [] if is_yaml else list(topology_conf.load_topology_conf(path).warnings)
     conf, _ = read_slurm_conf(path)
-    if conf is None:
-        return []
-    lines = list(conf.warnings)
-    if conf.unsupported:
-        lines.append(f"{path}: accepted without effect yet: {', '.join(conf.unsupported)}")
-    directory = os.path.dirname(path) or "."
+    return [] if conf is None else list(conf.warnings) + neighbour_warnings(conf)
+
+
+def neighbour_warnings(conf: SlurmConf) -> list[str]:
+    """Return what of the files beside a slurm.conf has no effect."""
+    directory = os.path.dirname(conf.path) or "."
     names = tuple(node.name for node in conf.nodes)
+    lines = node_warnings(conf)
     for topology in topologies_of(conf, directory):
         lines += topology_conf.gaps(topology, names)
-    for name in _NOT_READ:
+    for name, why in NOT_READ.items():
         full = os.path.join(directory, name)
         if os.path.exists(full):
-            lines.append(f"{full}: is not read by this version")
+            lines.append(f"{full}: is not read by pyslurm-ng: {why}")
+    return lines
+
+
+def node_warnings(conf: SlurmConf) -> list[str]:
+    """Return what has no effect in the files that slurmd obeys: cgroup.conf and gres.conf."""
+    directory = os.path.dirname(conf.path) or "."
+    lines: list[str] = []
+    cgroup, gres = os.path.join(directory, "cgroup.conf"), os.path.join(directory, "gres.conf")
+    if os.path.exists(cgroup):
+        lines += cgroup_conf.load_cgroup_conf(cgroup).warnings
+    if os.path.exists(gres):
+        lines += gres_conf.load_gres_conf(gres, conf.gres_types, conf.nodes).warnings
     return lines
 
 
@@ -87,9 +107,28 @@ def _errors(path: str) -> list[ConfError]:
     conf, errors = read_slurm_conf(path)
     if conf is not None:
         stack = conf.plugstack_config or "plugstack.conf"
-        errors = plugins.plugin_errors(read_conf(path).lines)
-        errors += plugins.spank_errors(os.path.join(os.path.dirname(path), stack))
+        errors = _refused(path)
+        errors += spank_errors(os.path.join(os.path.dirname(path), stack))
     return errors + _neighbours(path, conf)
+
+
+def _refused(path: str) -> list[ConfError]:
+    """Return an error for each key that promises what is not kept.
+
+    Not a part of reading: the simulator takes a site's file as it is.
+    """
+    errors: list[ConfError] = []
+    lines = (line for line in read_lines(path).lines if line[0].key.lower() not in LINE_KINDS)
+    for entry in (entry for line in lines for entry in line):
+        key = PARAMETER_TABLE.find(entry.key)
+        if key is None:
+            continue
+        try:
+            value = convert(key, entry.value)
+        except BadValue:
+            continue  # an error already
+        errors += refusals(PARAMETER_TABLE.section, key, entry, value)
+    return errors
 
 
 def _named_gres(path: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import GRES
 
-_TABLE = Table(GRES, {"CPUs": "Cores"})
+_TABLE = Table(GRES, "gres.conf", {"CPUs": "Cores"})
 # Parts of a device that share it: their count need not be that of the files.
 _SHARING = ("mps", "shard")
 
@@ -47,6 +47,7 @@ class GresConf:
     auto_detect: str
     node_auto_detect: tuple[tuple[str, str], ...]
     text_hash: str
+    warnings: tuple[str, ...] = ()
 
     def for_node(self, node_name: str) -> tuple[GresLine, ...]:
         """Return the lines for one node, in their order."""
@@ -113,7 +114,14 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
         line = _line(text, entries[0], values, names, gres_types)
         if line is not None:
             lines.append(line)
-    conf = GresConf(text.path, tuple(lines), auto_detect, tuple(by_node.items()), text.text_hash)
+    conf = GresConf(
+        text.path,
+        tuple(lines),
+        auto_detect,
+        tuple(by_node.items()),
+        text.text_hash,
+        tuple(text.warnings),
+    )
     _check_devices(text, conf)
     _check_nodes(text, conf, nodes)
     if text.errors:

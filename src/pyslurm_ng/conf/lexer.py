@@ -55,6 +55,7 @@ class ConfText:
     """A file with all it includes: lines of entries, and what could not be read.
 
     `text_hash` covers every byte of every file, so that two hosts can compare configurations.
+    `warnings` name what has no effect; `named` holds what of repeated lines is among them.
     """
 
     path: str
@@ -62,6 +63,8 @@ class ConfText:
     errors: list[ConfError] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     text_hash: str = ""
+    warnings: list[str] = field(default_factory=list)
+    named: set[tuple[str, str]] = field(default_factory=set)
 
     def fail(self, entry: Entry, text: str) -> None:
         """Record a problem with one entry."""

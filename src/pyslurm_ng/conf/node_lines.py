@@ -11,9 +11,11 @@ from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import DOWNNODES, NODE, NODESET
 
-NODE_TABLE = Table(NODE, {"Feature": "Features", "Procs": "CPUs", "NodeHostName": "NodeHostname"})
-_NODESET_TABLE = Table(NODESET)
-_DOWNNODES_TABLE = Table(DOWNNODES)
+NODE_TABLE = Table(
+    NODE, "NodeName", {"Feature": "Features", "Procs": "CPUs", "NodeHostName": "NodeHostname"}
+)
+_NODESET_TABLE = Table(NODESET, "NodeSet")
+_DOWNNODES_TABLE = Table(DOWNNODES, "DownNodes")
 
 
 class NodeConf(NamedTuple):

@@ -14,6 +14,7 @@ from pyslurm_ng.conf.tables.records import PartitionParameters
 
 PARTITION_TABLE = Table(
     PARTITION,
+    "PartitionName",
     {
         "Shared": "OverSubscribe",
         "AllowAccount": "AllowAccounts",
@@ -78,6 +79,9 @@ def build_partitions(
         entry = found["nodes"][1] if "nodes" in found else place
         members = resolve_nodes(text, entry, values["nodes"], nodes, known, sets)
         _check(text, place, found, values, list(partitions.values()))
+        if parameters["select_type"] == "select/linear" and values["over_subscribe"] != "NO":
+            entry = found["over_subscribe"][1] if "over_subscribe" in found else place
+            text.fail(entry, "SelectType=select/linear shares no nodes here; NO is allowed")
         _check_preempt_mode(text, found, values, parameters)
         if values["alternate"]:
             alternates.append((values["alternate"], place))
@@ -122,6 +126,8 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     if values["over_subscribe"] == "EXCLUSIVE":
         values["over_subscribe"] = "NO"
         values["exclusive"] = "NODE"
+    elif parameters["select_type"] == "select/linear" and values["over_subscribe"] == "NO":
+        values["exclusive"] = "NODE"  # the nodes of a job are its own as a whole
     elif values["exclusive"] == "NO" and values["exclusive_user"]:
         values["exclusive"] = "USER"
     elif values["exclusive"] == "NO" and values["exclusive_topo"]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyslurm_ng.conf.effects.effect import gaps, refusals
 from pyslurm_ng.conf.lexer import ConfErrors, ConfText, Entry
-from pyslurm_ng.conf.schema import Table
+from pyslurm_ng.conf.schema import Table, default_value
 from pyslurm_ng.conf.values import BadValue, convert
 
 
@@ -38,6 +39,9 @@ def read_keys(
         if key.name in places:
             warnings.append(f"{where}: also in line {places[key.name].line}; this one counts")
         places[key.name] = entry
+        warnings += gaps(table.section, key, entry, values[key.attribute])
+        if values[key.attribute] != default_value(key):
+            text.errors += refusals(table.section, key, entry, values[key.attribute])
     return values, places, tuple(warnings)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from pyslurm_ng.conf.effects.effect import note_gaps
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.values import BadValue, convert
@@ -21,8 +22,12 @@ _NUMBER_KINDS = frozenset(
 class Table:
     """The keys of one kind of line, found without regard to case, with their default values."""
 
-    def __init__(self, keys: tuple[Key, ...], aliases: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, keys: tuple[Key, ...], section: str, aliases: dict[str, str] | None = None
+    ) -> None:
+        """`section` is the file, or the kind of line in slurm.conf, in the tables of effects."""
         self.keys = keys
+        self.section = section
         self._by_name = {key.name.lower(): key for key in keys}
         for alias, name in (aliases or {}).items():
             self._by_name[alias.lower()] = self._by_name[name.lower()]
@@ -82,4 +87,6 @@ def read_line(
             values[key.attribute] = (convert(key, entry.value), entry)
         except BadValue as error:
             text.fail(entry, str(error))
+            continue
+        note_gaps(text, table.section, key, entry, values[key.attribute][0])
     return values

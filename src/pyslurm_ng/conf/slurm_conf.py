@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.base.units import NO_VALUE
-from pyslurm_ng.conf.effective import EFFECTIVE_KEYS, NO_EFFECT
+from pyslurm_ng.conf.effects.effect import gaps
 from pyslurm_ng.conf.lexer import (
     ConfError,
     ConfErrors,
@@ -51,13 +51,14 @@ __all__ = [
 
 PARAMETER_TABLE = Table(
     PARAMETERS,
+    "slurm.conf",
     {
         "JobContainerType": "NamespaceType",
         "JobContainerPlugin": "NamespaceType",
     },
 )
-_POWERACTION_TABLE = Table(POWERACTION)
-_LINE_KINDS = ("nodename", "partitionname", "nodeset", "downnodes", "poweraction")
+_POWERACTION_TABLE = Table(POWERACTION, "PowerAction")
+LINE_KINDS = ("nodename", "partitionname", "nodeset", "downnodes", "poweraction")
 # Each of these may stand in several lines, which add up.
 _REPEATABLE = ("SlurmctldHost", "Prolog", "Epilog")
 
@@ -137,7 +138,6 @@ class SlurmConf(SlurmParameters):
     power_actions: tuple[PowerActionConf, ...]
     given: frozenset[str]
     warnings: tuple[str, ...]
-    unsupported: tuple[str, ...]
 
     def tracked_tres(self) -> tuple[str, ...]:
         """Return the TRES the cluster counts, in Slurm's order of ids."""
@@ -202,7 +202,7 @@ def changed_slurm_conf(path: str, settings: Sequence[str], place: str) -> SlurmC
 def _subjects(entries: Sequence[Entry]) -> list[tuple[str, str]]:
     """Return what each entry of a line is about: its key; in a line of nodes which nodes."""
     first = entries[0].key.lower()
-    if first in _LINE_KINDS:
+    if first in LINE_KINDS:
         return [(first, entries[0].value.lower())] * len(entries)
     return [(entry.key.lower(), "") for entry in entries]
 
@@ -220,7 +220,7 @@ def parse_slurm_conf(text: str, path: str = "slurm.conf") -> SlurmConf:
 
 
 def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
-    by_kind: dict[str, list[list[Entry]]] = {kind: [] for kind in _LINE_KINDS}
+    by_kind: dict[str, list[list[Entry]]] = {kind: [] for kind in LINE_KINDS}
     plain: list[Entry] = []
     for entries in text.lines:
         kind = entries[0].key.lower()
@@ -242,7 +242,7 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
         text.errors.sort(key=lambda error: (order.get(error.file, -1), error.line))
         return None, text.errors
     warnings += _only_backfill(text.path, values, partitions)
-    given = frozenset(places)
+    warnings += text.warnings
     conf = SlurmConf(
         **values,
         path=text.path,
@@ -253,9 +253,8 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
         nodesets=nodesets,
         down_nodes=down_nodes,
         power_actions=actions,
-        given=given,
+        given=frozenset(places),
         warnings=tuple(warnings),
-        unsupported=tuple(sorted(given - EFFECTIVE_KEYS)),
     )
     return conf, []
 
@@ -311,10 +310,12 @@ def _parameters(
         places[key.name] = entry
         for word in unknown_options(key, entry.value):
             warnings.append(f"{where}: '{word}' is unknown and ignored")
-        for word in entry.value.split(","):
-            why = NO_EFFECT.get((key.name, word.strip().partition("=")[0].lower()))
-            if why:
-                warnings.append(f"{where}: '{word.strip()}' has no effect: {why}")
+        warnings += gaps(PARAMETER_TABLE.section, key, entry, value)
+        if key.name == "SlurmctldHost" and len(values[key.attribute]) > 1:
+            warnings.append(
+                f"{entry.file}:{entry.line}: SlurmctldHost={entry.value} has no effect in "
+                "pyslurm-ng yet: there is no backup controller"
+            )
     if "SlurmctldHost" not in places and "controlmachine" in old:
         # The one removed key that old files cannot do without; Slurm honours it in this case, too.
         place = old["controlmachine"]

@@ -12,7 +12,7 @@ from pyslurm_ng.conf.schema import Table
 from pyslurm_ng.conf.tables.keys import SLURMDBD
 from pyslurm_ng.conf.tables.records import SlurmdbdParameters
 
-_TABLE = Table(SLURMDBD)
+_TABLE = Table(SLURMDBD, "slurmdbd.conf")
 _REMOVED = {
     "archiveafter": "use the Purge keys",
     "archivetext": "",

@@ -10,7 +10,7 @@ from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import TOPOLOGY
 
-_TABLE = Table(TOPOLOGY)
+_TABLE = Table(TOPOLOGY, "topology.conf")
 ONLY_NAME = "default"  # of the network of a topology.conf
 _KINDS = {"switch_name": "tree", "block_name": "block", "ring_name": "ring"}
 
@@ -53,6 +53,7 @@ class TopologyConf:
     text_hash: str
     name: str = ONLY_NAME
     is_default: bool = True
+    warnings: tuple[str, ...] = ()
 
 
 def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> TopologyConf:
@@ -120,7 +121,15 @@ def _build(text: ConfText, node_names: tuple[str, ...] | None) -> TopologyConf:
         block_sizes = (min(len(block.node_names) for block in blocks),)
     if text.errors:
         raise ConfErrors(sorted(text.errors, key=lambda error: error.line))
-    return TopologyConf(text.path, kind or "flat", switches, blocks, block_sizes, text.text_hash)
+    return TopologyConf(
+        text.path,
+        kind or "flat",
+        switches,
+        blocks,
+        block_sizes,
+        text.text_hash,
+        warnings=tuple(text.warnings),
+    )
 
 
 def _members(
@@ -279,11 +288,14 @@ def _check_sizes(
 
 
 def gaps(conf: TopologyConf, node_names: tuple[str, ...]) -> list[str]:
-    """Return what a network leaves apart: jobs of several nodes may never get these together."""
+    """Return keys without effect, and what a network leaves apart.
+
+    Jobs of several nodes may never get these together.
+    """
     lead = f"{conf.path}: "
     if conf.name != "default":
         lead += f"topology {conf.name}: "
-    found = []
+    found = list(conf.warnings)
     if conf.kind == "tree":
         known = {name for switch in conf.switches for name in switch.node_names}
         outside = [name for name in node_names if name not in known]

@@ -46,6 +46,8 @@ def unknown_options(key: Key, text: str) -> list[str]:
     """Return the words of an options list that nobody knows and that are therefore ignored."""
     if key.kind != "options" or key.name in _STRICT_OPTIONS or key.name not in OPTIONS:
         return []
+    if _is_none(text):
+        return []
     known = {name.lower() for name, *_ in OPTIONS[key.name]}
     patterns = [name.split("*")[0].split("<")[0] for name in known if "*" in name or "<" in name]
     unknown = []

@@ -78,7 +78,7 @@ def load_setup(options: Options) -> Setup:
         else empty_gres_conf()
     )
     groups = load_cgroup_conf(cgroup_path) if os.path.exists(cgroup_path) else parse_cgroup_conf("")
-    warnings: list[str] = []
+    warnings = [*conf.warnings, *groups.warnings, *gres_conf.warnings]
 
     def path_of(text: str) -> str:
         return text.replace("%n", line.name).replace("%h", host)

@@ -306,8 +306,8 @@ class Service:
     def _list_entities(
         self, connection: sa.Connection, call: Call, request: msg.ListEntities
     ) -> msg.EntityRows:
-        is_private = bool(self._settings.private & {"accounts", "users", "usage"})
-        return show.list_entities(connection, request, self._actor(connection, call), is_private)
+        actor = self._actor(connection, call)
+        return show.list_entities(connection, request, actor, self._settings.private)
 
     def _job_text(
         self, connection: sa.Connection, call: Call, request: msg.GetJobScript

@@ -69,16 +69,23 @@ class Asked:
         return user == actor.name or account in actor.coordinates
 
 
+_OF_OTHERS = frozenset(("accounts", "users", "usage"))
+"""Words of PrivateData that leave each user what is the user's own."""
+
+
 def list_entities(
-    connection: sa.Connection, request: ListEntities, actor: Actor, is_private: bool
+    connection: sa.Connection, request: ListEntities, actor: Actor, private: frozenset[str]
 ) -> EntityRows:
     """Return the rows of `sacctmgr list`.
+
+    Args:
+        private: words of PrivateData; with `events` those are for operators alone.
 
     Raises:
         UnknownWordError: a condition the entity does not have.
         RefusedError: an entity that is not implemented, or a bad value.
     """
-    lister = _LISTERS.get(request.entity)
+    lister = LISTERS.get(request.entity)
     if lister is None:
         raise RefusedError(f" list {request.entity} is not implemented yet")
     asked = Asked(
@@ -86,10 +93,12 @@ def list_entities(
         read_where(request.entity, request.where),
         frozenset(word.lower() for word in request.flags),
         actor,
-        is_private,
+        bool(private & _OF_OTHERS),
         time.time_ns() // 1000,
     )
     fields, rows = lister(asked)
+    if request.entity == "event" and "events" in private and not actor.is_operator:
+        rows = []
     records = b"".join(_encode([row.get(name) for name in fields]) for row in rows)
     return EntityRows(asked.now_us, list(fields), records, {})
 
@@ -571,7 +580,7 @@ def _none(fields: tuple[str, ...]) -> Callable[[Asked], tuple[Iterable[str], lis
     return lambda asked: (fields, [])
 
 
-_LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
+LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "association": _associations,
     "user": _users,
     "account": _accounts,

@@ -56,7 +56,6 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
         "SlurmctldHost": f"{host}(127.0.0.1)",
         "SlurmctldPort": str(ports.slurmctld),
         "SlurmUser": account_of(request.slurm_user).pw_name,
-        "SlurmdUser": pwd.getpwuid(os.geteuid()).pw_name,
         "AuthType": "auth/slurm",
         "CredType": "cred/slurm",
         "StateSaveLocation": str(layout.state),

@@ -192,7 +192,7 @@ def test_formats(commands: Commands, words: str, expected: str) -> None:
         ("dump", " We need a cluster to dump."),
         ("dump mars", " No cluster by name 'mars' found."),
         ("dump demo file=/no/such/dir/x", "sacctmgr: error: Can't write /no/such/dir/x: No such"),
-        ("load x", "sacctmgr: error: load is not implemented yet"),
+        ("load x", "sacctmgr: error: load is not supported yet"),
         ("-r -i add account x", "sacctmgr: error: Can't run this command in readonly mode."),
     ],
 )

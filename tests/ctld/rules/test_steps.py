@@ -100,6 +100,15 @@ def test_second_step_waits_for_the_first() -> None:
     assert isinstance(ask(cluster, job, ntasks=1), StepGranted)
 
 
+def test_a_node_has_no_more_tasks_of_a_step_than_is_allowed() -> None:
+    """MaxTasksPerNode, whatever the step itself asks for."""
+    cluster, few = cluster_of(), conf_of(FOUR_NODES + "MaxTasksPerNode=4\n")
+    job = running(cluster, ntasks=1, nodes_min=1, nodes_max=1, cpus_per_task=8)
+    outcome = ask(cluster, job, few, ntasks=5)
+    assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_BAD_TASK_COUNT
+    assert isinstance(ask(cluster, job, few, ntasks=4), StepGranted)
+
+
 def test_overlapping_steps_share() -> None:
     """--overlap neither waits nor makes others wait."""
     cluster = cluster_of()

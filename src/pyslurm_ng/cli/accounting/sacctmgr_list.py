@@ -30,14 +30,14 @@ _LIMITS = ("Grp", "Max", "Min")
 
 Chosen = tuple[str, str, int, bool]
 """Field, header, width, whether aligned to the left."""
+OF_DAEMONS = ("configuration", "stats")
+"""What is asked of slurmdbd itself, not of its records."""
 
 
 def run(session: Session, entity: str, words: "list[str]") -> int:
     """Print the entity; return the exit code."""
-    if entity == "configuration":
-        return _configuration(session)
-    if entity == "stats":
-        return _stats(session)
+    if entity in OF_DAEMONS:
+        return _configuration(session) if entity == "configuration" else _stats(session)
     where: list[list[str]] = []
     flags: list[str] = ["withassoc"] if "associations" in session.given else []
     wanted = ""

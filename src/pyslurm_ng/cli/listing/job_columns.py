@@ -33,8 +33,10 @@ REQ_CONTIGUOUS = 1 << 10
 class Context:
     """What columns need besides records."""
 
-    def __init__(self, now_us: int, cluster_name: str) -> None:
+    def __init__(self, now_us: int, cluster_name: str, *, is_raw: bool = False) -> None:
+        """`is_raw`: amounts in megabytes, not in the largest unit that keeps them whole."""
         self.now_us = now_us
+        self.is_raw = is_raw
         self.cluster_name = cluster_name
         self.dates = Dates(now_us)
 
@@ -199,8 +201,9 @@ def _exec_host(context: Context, hosts: "Cells") -> "Cells":
 
 
 def _min_memory(context: Context, per_cpu: "Cells", per_node: "Cells") -> "Cells":
+    text = "{}M".format if context.is_raw else mem_text
     return [
-        mem_text(cpu or node) if cpu or node else "0"
+        text(cpu or node) if cpu or node else "0"
         for cpu, node in zip(per_cpu, per_node, strict=False)
     ]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # compares the two.
 HOLD, REQUEUE, NO_REQUEUE, NO_KILL = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 OVERSUBSCRIBE, EXCLUSIVE = 1 << 4, 1 << 5
-EXCLUSIVE_USER, EXCLUSIVE_MCS, EXCLUSIVE_TOPO = 1 << 6, 1 << 7, 1 << 8
+EXCLUSIVE_USER, EXCLUSIVE_TOPO = 1 << 6, 1 << 8
 OVERCOMMIT, CONTIGUOUS, SPREAD, USE_MIN_NODES = 1 << 9, 1 << 10, 1 << 11, 1 << 12
 KILL_INVALID_DEP, KEEP_INVALID_DEP = 1 << 14, 1 << 15
 OPEN_APPEND, OPEN_TRUNCATE = 1 << 16, 1 << 17
@@ -313,9 +313,12 @@ def switches(options: "Said", name: str, value: str) -> None:
 
 def exclusive(options: "Said", name: str, value: "str | None") -> None:
     """Whole nodes, or nodes shared with some only."""
-    kinds = {"user": EXCLUSIVE_USER, "mcs": EXCLUSIVE_MCS, "topo": EXCLUSIVE_TOPO}
+    kinds = {"user": EXCLUSIVE_USER, "topo": EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
         options.flag(EXCLUSIVE, OVERSUBSCRIBE)
+    elif value.lower() == "mcs":
+        # Without labels it would be a promise of separation that nobody keeps.
+        raise OptionError("--exclusive=mcs is not supported yet", 1)
     elif value.lower() in kinds:
         options.flag(kinds[value.lower()], OVERSUBSCRIBE)
     else:

@@ -88,7 +88,7 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`, its commands read them."""
 
-RECORDED = frozenset(("bb", "bbf", "mcs-label", "wckey"))
+RECORDED = frozenset(("bb", "bbf", "wckey"))
 """Options that are kept with the job and shown, before all of their effect exists.
 
 Burst buffers are so in Slurm, too, where BurstBufferType is not set.

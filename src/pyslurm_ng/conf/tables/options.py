@@ -115,6 +115,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("conmgr_use_poll", "flag", 0, 4294967293),
         ("conmgr_wait_write_delay", "seconds", 0, 4294967293),
         ("conmgr_write_timeout", "seconds", 0, 4294967293),
+        ("zmq_port", "int", 1, 65535),
     ),
     "SlurmdParameters": (
         ("allow_ecores", "flag", 0, 4294967293),
@@ -231,6 +232,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("socket", "text", 0, 4294967293),
         ("ttl", "seconds", 0, 4294967293),
         ("use_client_ids", "flag", 0, 4294967293),
+        ("admin_hosts", "text", 0, 4294967293),
     ),
     "BcastParameters": (
         ("DestDir", "text", 0, 4294967293),

@@ -188,6 +188,7 @@ def _partition(item: PartitionConf, node_ids: dict[str, int], rule: str) -> Part
         suspend_timeout_s=item.suspend_timeout,
         power_down_on_idle=item.power_down_on_idle,
         topology=item.topology,
+        tres_billing_weights=item.tres_billing_weights,
         billing_rule=rule,
     )
 

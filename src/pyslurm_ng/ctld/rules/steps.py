@@ -76,6 +76,8 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     found = _place(cluster, job, need, candidates)
     if isinstance(found, Reject):
         return found
+    if max(map(len, found.tasks)) > context.conf.max_tasks_per_node:
+        return Reject(Errno.ESLURM_BAD_TASK_COUNT)
     ports = _ports(cluster, job, message, found, context.conf)
     if isinstance(ports, Reject):
         return ports

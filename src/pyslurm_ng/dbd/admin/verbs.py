@@ -18,7 +18,7 @@ from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult
 
-_HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
+HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "account"): accounts.add,
     ("modify", "account"): accounts.modify,
     ("delete", "account"): accounts.delete,
@@ -88,7 +88,7 @@ def _unknown(request: ChangeEntities, text: str) -> list[str]:
 
 
 def _run(under_way: Change, request: ChangeEntities) -> None:
-    handler = _HANDLERS.get((request.verb, request.entity))
+    handler = HANDLERS.get((request.verb, request.entity))
     if handler is None:
         raise RefusedError(f" {request.verb} {request.entity} is not implemented yet")
     if request.verb == "add":

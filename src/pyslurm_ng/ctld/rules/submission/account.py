@@ -84,6 +84,8 @@ def _with_qos(
     enforce: frozenset[str],
 ) -> Standing | Reject:
     name = request.qos or default_qos(cluster, assoc)
+    if "," in name:
+        return Reject(Errno.ESLURM_INVALID_QOS, f"--qos={name}: a list is not supported yet")
     record = cluster.qos.get(name)
     if record is None and name and (cluster.qos or "qos" in enforce):
         return Reject(Errno.ESLURM_INVALID_QOS)

@@ -230,6 +230,8 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_NICE)
     if request.priority not in (NO_VAL, 0) and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if request.flags & mj.REQ_EXCLUSIVE_MCS:
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
     if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
         return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
     if request.burst_buffer and context.conf.burst_buffer_type:

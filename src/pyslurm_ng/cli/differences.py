@@ -1,0 +1,44 @@
+"""Where options and words of commands do less than in Slurm; each of it is refused by name.
+
+Nothing here is loaded by a command: the refusals stand where values are read. The compatibility
+table and the manual pages are written from this, and tests run each row.
+"""
+
+from __future__ import annotations
+
+_CLUSTERS = "this cluster only; another one is refused"
+_FEDERATION = "there are no federations"
+_PARSER = "v0.0.46 only; other versions of the data parser are refused"
+
+OPTIONS: dict[str, str] = {
+    "allclusters": "this cluster only",
+    "cluster": _CLUSTERS,
+    "clusters": _CLUSTERS,
+    "exclusive": "mcs is refused",
+    "federation": _FEDERATION,
+    "json": _PARSER,
+    "local": _FEDERATION,
+    "mcs-label": "refused: MCSPlugin is none",
+    "mpi": "none and list; others are refused",
+    "qos": "one QOS; a list is refused",
+    "requeue": "expedite is refused",
+    "sib": _FEDERATION,
+    "sibling": _FEDERATION,
+    "yaml": _PARSER,
+}
+"""By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""
+
+LIKE_SLURM = {"sacct": ("qos",), "squeue": ("qos",), "scancel": ("qos",)}
+"""Commands whose option of that name, another one, takes all that Slurm's takes."""
+
+SCONTROL: dict[str, str] = {
+    "create": "partition and reservation; node is refused",
+    "delete": "partition and reservation; node is refused",
+}
+"""Commands of scontrol."""
+
+SACCTMGR: dict[str, str] = {
+    "list runawayjobs": "always none: records follow the controller's journal",
+    "list wckey": "there are none",
+}
+"""Verbs and entities of sacctmgr."""

@@ -1,0 +1,169 @@
+"""What a key or word does here, and the lines that name those without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.conf.effects.other_files import FILES
+from pyslurm_ng.conf.effects.slurm_conf import (
+    CLUSTER,
+    DOWN_NODES,
+    NODE,
+    NODE_SET,
+    PARTITION,
+    POWER_ACTION,
+)
+from pyslurm_ng.conf.effects.what import Keys, Words
+from pyslurm_ng.conf.effects.words import DBD_WORDS, GRES_WORDS, SLURM_WORDS
+from pyslurm_ng.conf.lexer import ConfError, ConfText, Entry
+from pyslurm_ng.conf.tables.key import Key
+from pyslurm_ng.conf.tables.options import OPTIONS
+
+SAME = "same"
+DIFFERS = "differs"
+ACCEPTED = "accepted"
+REFUSED = "refused"
+
+SECTIONS: dict[str, Keys] = {
+    "slurm.conf": CLUSTER,
+    "NodeName": NODE,
+    "PartitionName": PARTITION,
+    "NodeSet": NODE_SET,
+    "DownNodes": DOWN_NODES,
+    "PowerAction": POWER_ACTION,
+    **FILES,
+}
+"""By file, or kind of line in slurm.conf."""
+_WORDS: dict[str, dict[str, Words]] = {
+    "slurm.conf": SLURM_WORDS,
+    "slurmdbd.conf": DBD_WORDS,
+    "gres.conf": GRES_WORDS,
+}
+_LISTS = frozenset(("list", "options", "plugins"))
+
+
+class Effect(NamedTuple):
+    """`kind` is SAME, DIFFERS, ACCEPTED (without effect) or REFUSED; `why` may be empty."""
+
+    kind: str
+    why: str = ""
+
+
+def effect_of(section: str, key: str) -> Effect:
+    """Return what a key does; one that no table names has no effect."""
+    found = SECTIONS[section]
+    if key in found.same:
+        return Effect(SAME)
+    if key in found.differs:
+        return Effect(DIFFERS, found.differs[key])
+    if key in found.refused:
+        return Effect(REFUSED, found.refused[key])
+    return Effect(ACCEPTED, found.accepted.get(key, ""))
+
+
+def word_effect(section: str, key: Key, word: str) -> Effect:
+    """Return what a word of a key does: what the key does, where its words are all alike."""
+    words = _WORDS.get(section, {}).get(key.name)
+    if words is None:
+        whole = effect_of(section, key.name)
+        return whole if whole.kind != DIFFERS else Effect(SAME)
+    name = plain_word(key, word)
+    if name in words.same:
+        return Effect(SAME)
+    for kind, table in (
+        (DIFFERS, words.differs),
+        (REFUSED, words.refused),
+        (ACCEPTED, words.accepted),
+    ):
+        if name in table:
+            return Effect(kind, table[name])
+    return Effect(ACCEPTED)
+
+
+def words_of(section: str, key: Key) -> tuple[str, ...]:
+    """Return the words of a key that need a row each: they are of different effect."""
+    if section == "slurm.conf" and key.name in OPTIONS:
+        return tuple(name for name, *_ in OPTIONS[key.name])
+    if key.name in _WORDS.get(section, {}):
+        return key.choices
+    is_used = effect_of(section, key.name).kind in (SAME, DIFFERS)
+    return key.choices if is_used and key.kind in _LISTS else ()
+
+
+def plain_word(key: Key, word: str) -> str:
+    """Return a word as the tables have it: lower case, no value, no kind of plugin before it."""
+    name = word.strip().partition("=")[0].lower()
+    return name.rpartition("/")[2] if key.kind in ("plugin", "plugins", "mpi") else name
+
+
+def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
+    """Return a line for a key or each of its words that has no effect.
+
+    A value that asks for nothing, such as none or NO, is not named.
+    """
+    if _asks_nothing(value):
+        return []
+    what = effect_of(section, key.name)
+    if not words_of(section, key):
+        return [_gap(entry, key.name, what.why)] if what.kind == ACCEPTED else []
+    lines = []
+    for word in _words(key, entry):
+        found = word_effect(section, key, word)
+        if found.kind == ACCEPTED and _is_known(section, key, word):
+            why = found.why or what.why
+            lines.append(_gap(entry, f"{key.name}={word.partition('=')[0]}", why))
+    return lines
+
+
+def refusals(section: str, key: Key, entry: Entry, value: Any) -> list[ConfError]:
+    """Return an error for a key or word that promises what is not kept here."""
+    if _asks_nothing(value):
+        return []
+    what = effect_of(section, key.name)
+    if what.kind == REFUSED:
+        return [_refusal(entry, f"{entry.value} is refused", what.why)]
+    return [
+        _refusal(entry, f"{word} is refused", found.why)
+        for word in _words(key, entry)
+        if (found := word_effect(section, key, word)).kind == REFUSED
+    ]
+
+
+def note_gaps(text: ConfText, section: str, key: Key, entry: Entry, value: Any) -> None:
+    """Add to a file's warnings what has no effect, each key of repeated lines once."""
+    for line in gaps(section, key, entry, value):
+        what = line.partition(": ")[2]
+        if (section, what) not in text.named:
+            text.named.add((section, what))
+            text.warnings.append(line)
+
+
+def _gap(entry: Entry, what: str, why: str) -> str:
+    tail = f": {why}" if why else " yet"
+    return f"{entry.file}:{entry.line}: {what} has no effect in pyslurm-ng{tail}"
+
+
+def _refusal(entry: Entry, text: str, why: str) -> ConfError:
+    return ConfError(entry.file, entry.line, entry.key, f"{text}: {why}" if why else text)
+
+
+def _asks_nothing(value: Any) -> bool:
+    return not value or value in (NO_VALUE, INFINITE)
+
+
+def _words(key: Key, entry: Entry) -> Iterable[str]:
+    if key.kind not in _LISTS:
+        return (entry.value.strip(),)
+    return tuple(word.strip() for word in entry.value.split(",") if word.strip())
+
+
+def _is_known(section: str, key: Key, word: str) -> bool:
+    """Tell whether a word is one of Slurm's; the others are named as unknown."""
+    name = plain_word(key, word)
+    return any(
+        name == known or (mark in known and name.startswith(known.partition(mark)[0]))
+        for known in (plain_word(key, one) for one in words_of(section, key))
+        for mark in ("*", "<")
+    )

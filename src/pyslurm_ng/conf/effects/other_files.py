@@ -1,0 +1,106 @@
+"""The keys of the files beside slurm.conf: what each does here."""
+
+from __future__ import annotations
+
+from pyslurm_ng.conf.effects.what import Keys, named
+
+_KEPT = "records are kept for ever"
+_NO_ARCHIVE = "nothing is purged, so nothing is archived"
+_NO_SYSTEMD = "groups are made below the mount point without asking systemd"
+
+CGROUP = Keys(
+    same=named("""
+        CgroupMountpoint CgroupPlugin AllowedRAMSpace AllowedSwapSpace ConstrainCores
+        ConstrainDevices ConstrainRAMSpace ConstrainSwapSpace MinRAMSpace
+    """),
+    accepted={
+        "CgroupJobIdPaths": "groups are always named by job ids",
+        "CgroupSlice": _NO_SYSTEMD,
+        "EnableControllers": "the controllers that are needed are always enabled",
+        "IgnoreSystemd": _NO_SYSTEMD,
+        "IgnoreSystemdOnFailure": _NO_SYSTEMD,
+        "SignalChildrenProcesses": "signals for a step reach every process of it",
+        "SystemdTimeout": _NO_SYSTEMD,
+    },
+    refused={
+        "MaxRAMPercent": "memory would be limited by AllowedRAMSpace alone; 100 is allowed",
+        "MaxSwapPercent": "swap would be limited by AllowedSwapSpace alone; 100 is allowed",
+    },
+)
+
+SLURMDBD = Keys(
+    same=named("""
+        AuthInfo AuthType CommunicationParameters DbdAddr DbdHost DbdPort DebugLevel LogFile
+        LogTimeFormat PidFile PrivateData SlurmUser StorageHost StorageLoc StorageParameters
+        StoragePass StoragePort StorageType StorageUser
+    """),
+    accepted={
+        "AllowNoDefAcct": "users always have a default account",
+        "ArchiveDir": _NO_ARCHIVE,
+        "ArchiveEvents": _NO_ARCHIVE,
+        "ArchiveJobEnv": _NO_ARCHIVE,
+        "ArchiveJobScript": _NO_ARCHIVE,
+        "ArchiveJobs": _NO_ARCHIVE,
+        "ArchiveResvs": _NO_ARCHIVE,
+        "ArchiveScript": _NO_ARCHIVE,
+        "ArchiveSteps": _NO_ARCHIVE,
+        "ArchiveSuspend": _NO_ARCHIVE,
+        "ArchiveTXN": _NO_ARCHIVE,
+        "ArchiveUsage": _NO_ARCHIVE,
+        "AuthAltParameters": "there are no tokens yet",
+        "AuthAltTypes": "there are no tokens yet",
+        "DbdBackupHost": "there is no backup of slurmdbd yet",
+        "DisableArchiveCommands": "there are no archive commands",
+        "DisableRollups": "usage is not rolled up",
+        "HashPlugin": "messages are signed by HMAC with SHA-256",
+        "MaxPurgeLimit": _KEPT,
+        "PluginDir": "everything is built in",
+        "PurgeEventAfter": _KEPT,
+        "PurgeJobAfter": _KEPT,
+        "PurgeJobEnvAfter": _KEPT,
+        "PurgeJobScriptAfter": _KEPT,
+        "PurgeResvAfter": _KEPT,
+        "PurgeStepAfter": _KEPT,
+        "PurgeSuspendAfter": _KEPT,
+        "PurgeTXNAfter": _KEPT,
+        "PurgeUsageAfter": _KEPT,
+        "StorageBackupHost": "there is one database",
+    },
+    refused={
+        "DisableCoordDBD": "coordinators would keep their power; NO is allowed",
+        "MaxQueryTimeRange": "queries would not be limited; INFINITE is allowed",
+        "StoragePassScript": "it would not be run; give StoragePass",
+        "TLSType": (
+            "connections are signed, not encrypted; leave the key out to run without encryption"
+        ),
+    },
+)
+
+GRES = Keys(
+    same=named("Count Cores File Flags Links MultipleFiles Name NodeName Type"),
+    differs={"AutoDetect": "nvml finds devices, full and nvidia ask it; others stop slurmd"},
+)
+
+TOPOLOGY = Keys(
+    same=named("SwitchName Switches Nodes BlockName BlockSizes RingName"),
+    accepted={"LinkSpeed": "it is shown, and has no more effect in Slurm"},
+)
+
+FILES: dict[str, Keys] = {
+    "slurmdbd.conf": SLURMDBD,
+    "cgroup.conf": CGROUP,
+    "gres.conf": GRES,
+    "topology.conf": TOPOLOGY,
+}
+NOT_READ = {
+    "acct_gather.conf": "only tasks are sampled",
+    "burst_buffer.conf": "jobs that ask for burst buffers are refused",
+    "helpers.conf": "NodeFeaturesPlugins has no effect",
+    "job_container.conf": "NamespaceType is refused",
+    "mpi.conf": "srun starts tasks without PMI",
+    "namespace.yaml": "NamespaceType is refused",
+    "oci.conf": "--container is refused",
+    "plugstack.conf": "optional SPANK plugins are left out",
+    "resources.yaml": "--resources is refused",
+}
+"""Files that Slurm reads and we do not, and what follows for jobs."""

@@ -1,0 +1,156 @@
+"""The keys of slurm.conf: what each does here.
+
+A feature that begins to use a key moves its name here, and the compatibility table follows. Words
+of list parameters are in `words`.
+"""
+
+from __future__ import annotations
+
+from pyslurm_ng.conf.effects.what import Keys, named
+
+_NO_BOOT = "nodes are not powered up and down"
+_NO_FEDERATION = "there are no federations"
+_NO_GATHER = "only tasks are sampled"
+_NO_METRICS = "there is no metrics endpoint"
+_NO_REST = "there is no REST daemon"
+_NO_SCRON = "there is no scrontab"
+_NO_SITE_FACTOR = "plugins cannot be loaded, and the site factor is what scontrol sets"
+_NO_TLS = "connections are signed, not encrypted; leave the key out to run without encryption"
+_OWN_PARSERS = "JSON and HTTP are read by built-in parsers"
+
+CLUSTER = Keys(
+    same=named("""
+        AccountingStorageEnforce AccountingStorageHost AccountingStoragePort AccountingStorageTRES
+        AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
+        BcastExclude BcastParameters CliFilterPlugins ClusterName CompleteWait DefCpuPerGPU
+        DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
+        EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FirstJobId GresTypes
+        GroupUpdateTime HealthCheckInterval HealthCheckNodeState HealthCheckProgram
+        HealthCheckTimeout InactiveLimit JobAcctGatherFrequency JobAcctGatherParams
+        JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue JobSubmitPlugins
+        KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
+        MaxArraySize MaxBatchRequeue MaxJobCount MaxJobId MaxMemPerCPU MaxMemPerNode MaxStepCount
+        MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
+        PreemptMode PreemptParameters PreemptType PrEpPlugins PriorityCalcPeriod
+        PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
+        PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc PriorityWeightJobSize
+        PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES PrivateData ProctrackType
+        Prolog PrologEpilogTimeout PrologFlags PrologSlurmctld PrologTimeout PropagatePrioProcess
+        PropagateResourceLimits PropagateResourceLimitsExcept RequeueExit RequeueExitHold
+        ResvEpilog ResvOverRun ResvProlog ReturnToService SchedulerParameters SchedulerTimeSlice
+        SchedulerType SelectType SelectTypeParameters SlurmSchedLogFile SlurmSchedLogLevel
+        SlurmUser SlurmctldAddr SlurmctldDebug SlurmctldLogFile SlurmctldParameters
+        SlurmctldPidFile SlurmctldPort SlurmctldSyslogDebug SlurmdDebug SlurmdLogFile
+        SlurmdParameters SlurmdPidFile SlurmdPort SlurmdSpoolDir SlurmdSyslogDebug SlurmdTimeout
+        SrunEpilog SrunPortRange SrunProlog StateSaveLocation TaskEpilog TaskPlugin
+        TaskPluginParam TaskProlog TmpFS TopologyPlugin UnkillableStepProgram
+        UnkillableStepTimeout WaitTime
+    """),
+    differs={
+        "CredType": "the credentials of jobs are signed as AuthType says",
+        "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
+        "SlurmctldHost": "the first one controls; there is no backup controller yet",
+    },
+    accepted={
+        "AccountingStorageBackupHost": "there is no backup of slurmdbd yet",
+        "AccountingStorageExternalHost": "commands reach this cluster only",
+        "AccountingStoragePass": "slurmctld and slurmdbd share the key or munge of the cluster",
+        "AccountingStorageUser": "it has none with slurmdbd in Slurm, either",
+        "AcctGatherEnergyType": _NO_GATHER,
+        "AcctGatherFilesystemType": _NO_GATHER,
+        "AcctGatherInterconnectType": _NO_GATHER,
+        "AcctGatherNodeFreq": _NO_GATHER,
+        "AcctGatherProfileType": _NO_GATHER,
+        "AuthAltParameters": "there are no tokens yet",
+        "AuthAltTypes": "there are no tokens yet",
+        "BurstBufferType": "jobs that ask for burst buffers are refused",
+        "DataParserParameters": "there is one version of JSON",
+        "FairShareDampeningFactor": "accounting computes no fair-share factors yet",
+        "FederationParameters": _NO_FEDERATION,
+        "HashPlugin": "messages are signed by HMAC with SHA-256",
+        "HttpParserType": _OWN_PARSERS,
+        "MaxNodeCount": "there are no dynamic nodes",
+        "MetricsAuthUsers": _NO_METRICS,
+        "MetricsParameters": _NO_METRICS,
+        "MetricsType": _NO_METRICS,
+        "PluginDir": "everything is built in",
+        "PrEpParameters": "no plugin takes any",
+        "PriorityParameters": _NO_SITE_FACTOR,
+        "PrioritySiteFactorParameters": _NO_SITE_FACTOR,
+        "PrioritySiteFactorPlugin": _NO_SITE_FACTOR,
+        "PriorityWeightFairshare": "accounting computes no fair-share factors yet",
+        "RebootProgram": "scontrol reboot is refused",
+        "ResumeFailProgram": _NO_BOOT,
+        "ResumeProgram": _NO_BOOT,
+        "ResumeRate": _NO_BOOT,
+        "ResumeTimeout": _NO_BOOT,
+        "ScronParameters": _NO_SCRON,
+        "SerializerParameters": _OWN_PARSERS,
+        "SerializerPlugins": _OWN_PARSERS,
+        "SlurmctldPrimaryOffProg": "there is no backup controller yet",
+        "SlurmctldPrimaryOnProg": "there is no backup controller yet",
+        "SlurmctldTimeout": "there is no backup controller yet",
+        "SlurmdUser": "slurmd runs as the user that starts it",
+        "SlurmrestdHttpAuthParameters": _NO_REST,
+        "SlurmrestdParameters": _NO_REST,
+        "SuspendExcNodes": _NO_BOOT,
+        "SuspendExcParts": _NO_BOOT,
+        "SuspendExcStates": _NO_BOOT,
+        "SuspendProgram": _NO_BOOT,
+        "SuspendRate": _NO_BOOT,
+        "SuspendTime": _NO_BOOT,
+        "SuspendTimeout": _NO_BOOT,
+        "TreeWidth": "every node talks with the controller itself",
+        "UrlParserType": _OWN_PARSERS,
+        "X11Parameters": "there is no X11 forwarding",
+    },
+    refused={
+        "MCSPlugin": "jobs of different labels would share nodes and see each other",
+        "MpiDefault": "tasks would each start as an MPI world of one; only none is allowed",
+        "NamespaceType": "jobs would share /tmp and /dev/shm; only none is allowed",
+        "TLSType": _NO_TLS,
+        "UsePAM": "no PAM session would limit the tasks; NO is allowed",
+        "VSizeFactor": "virtual memory would not be limited; 0 is allowed",
+    },
+)
+
+NODE = Keys(
+    same=named("""
+        NodeName NodeHostname NodeAddr Boards CoreSpecCount CoresPerSocket CpuBind CPUs
+        CpuSpecList Features Gres MemSpecLimit Port RealMemory Reason RestrictedCoresPerGPU
+        Sockets SocketsPerBoard ThreadsPerCore TmpDisk Topology Weight
+    """),
+    differs={
+        "State": "CLOUD nodes are never powered up, and FUTURE nodes stay so",
+    },
+    accepted={
+        "BcastAddr": "files are sent to the usual address",
+        "Parameters": "SlurmdParameters hold for every node",
+        "SuspendTime": _NO_BOOT,
+    },
+)
+
+PARTITION = Keys(
+    same=named("""
+        PartitionName AllocNodes AllowAccounts AllowGroups AllowQos CpuBind Default DefaultTime
+        DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode DenyAccounts DenyQos DisableRootJobs
+        Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden LLN MaxCPUsPerNode MaxCPUsPerSocket
+        MaxMemPerCPU MaxMemPerNode MaxNodes MaxTime MinNodes Nodes OverSubscribe OverTimeLimit
+        PreemptMode PriorityJobFactor PriorityTier QOS ReqResv RootOnly SelectTypeParameters State
+        Topology TRESBillingWeights
+    """),
+    accepted={
+        "Alternate": "jobs for a partition that is down wait for it",
+        "PowerDownOnIdle": _NO_BOOT,
+        "ResumeTimeout": _NO_BOOT,
+        "SuspendTime": _NO_BOOT,
+        "SuspendTimeout": _NO_BOOT,
+    },
+)
+
+NODE_SET = Keys(same=named("NodeSet Feature Nodes"))
+DOWN_NODES = Keys(same=named("DownNodes Reason State"))
+POWER_ACTION = Keys(
+    same=frozenset(),
+    accepted={"Location": _NO_BOOT, "PowerAction": _NO_BOOT, "Program": _NO_BOOT},
+)

@@ -1,0 +1,264 @@
+"""The words of list parameters, and values that name plugins: what each does here."""
+
+from __future__ import annotations
+
+from pyslurm_ng.conf.effects.what import Words, named
+
+_ALWAYS = "every pass plans the whole queue"
+_BEST_PLACE = "a job gets the best place there is at its soonest start, and waits for no better"
+_DECIDES = "plugins cannot be loaded, and jobs must not go without what it decides; {} are allowed"
+_DIRECT = "messages to nodes take no way over other nodes"
+_EVENTS = "a pass runs as soon as something has changed, beside the event loop"
+_EXACT = "the timeline keeps its own steps"
+_KEEPS_ALL = "it is always kept"
+_LEAST = "no job is preempted that the new one could do without"
+_NEAR_RANKS = "nodes of one switch or block always have ranks next to each other"
+_NO_BOOT = "nodes are up before a job gets them"
+_NO_POWER = "nodes are not powered up and down"
+_NO_SHARES = "accounting computes no fair-share factors yet"
+_NO_SIZES = "there is one event loop, and no pool of threads"
+_NO_TRIGGERS = "there are no triggers"
+_NOT_YET = "not in this version"
+_STEPS_RETRY = "every waiting step is tried when another ends"
+_VARIABLES = "the variables of every maker are set"
+
+_SCHEDULER = Words(
+    same=named("""
+        allow_zero_lic assoc_limit_stop bf_allow_magnetic_slot bf_busy_nodes bf_hetjob_prio
+        bf_job_part_count_reserve bf_max_job_array_resv bf_max_job_assoc bf_max_job_part
+        bf_max_job_start bf_max_job_test bf_max_job_user bf_max_job_user_part bf_min_age_reserve
+        bf_min_prio_reserve bf_one_resv_per_job bf_reserve_depth bf_smart bf_window
+        disable_hetjob_steps disable_job_shrink enable_user_top extra_constraints
+        ignore_constraint_validation ignore_prefer_validation max_array_tasks max_script_size
+        max_submit_line_size max_switch_wait nohold_on_prolog_fail pack_serial_at_end
+        reduce_completing_frag requeue_delay spec_cores_first time_min_as_soft_limit whole_hetjob
+    """),
+    accepted={
+        "batch_sched_delay": _EVENTS,
+        "bb_array_stage_cnt": "there are no burst buffers",
+        "bf_continue": _EVENTS,
+        "bf_hetjob_immediate": "components are always looked at together",
+        "bf_interval": _EVENTS,
+        "bf_licenses": "licences are always planned",
+        "bf_max_time": _ALWAYS,
+        "bf_node_space_size": _EXACT,
+        "bf_resolution": _EXACT,
+        "bf_running_job_reserve": "running jobs are always planned with",
+        "bf_topopt_enable": _BEST_PLACE,
+        "bf_topopt_iterations": _BEST_PLACE,
+        "bf_window_linear": _EXACT,
+        "bf_yield_interval": _EVENTS,
+        "bf_yield_rpc_cnt": _EVENTS,
+        "bf_yield_sleep": _EVENTS,
+        "build_queue_timeout": _ALWAYS,
+        "correspond_after_task_cnt": "no task is split off to be depended on",
+        "default_queue_depth": _ALWAYS,
+        "defer": _EVENTS,
+        "defer_batch": _EVENTS,
+        "delay_boot": _NO_BOOT,
+        "enable_hetjob_steps": "steps over components work unless disable_hetjob_steps is set",
+        "ignore_numa": "NUMA nodes are never taken for sockets",
+        "max_rpc_cnt": _EVENTS,
+        "max_sched_time": _ALWAYS,
+        "no_backup_scheduling": "only the controller in charge schedules",
+        "partition_job_depth": _ALWAYS,
+        "requeue_on_resume_failure": _NO_BOOT,
+        "salloc_wait_nodes": _NO_BOOT,
+        "sbatch_wait_nodes": _NO_BOOT,
+        "sched_interval": _EVENTS,
+        "sched_max_job_start": _ALWAYS,
+        "sched_min_interval": _EVENTS,
+        "step_retry_count": _STEPS_RETRY,
+        "step_retry_time": _STEPS_RETRY,
+    },
+)
+
+_CONTROLLER = Words(
+    same=named("zmq_port"),
+    accepted={
+        "allow_user_triggers": _NO_TRIGGERS,
+        "cloud_dns": _NO_POWER,
+        "disable_triggers": _NO_TRIGGERS,
+        "enable_configless": "each host needs slurm.conf",
+        "enable_expedited_requeue": "--requeue=expedite is refused",
+        "enable_stepmgr": "steps are created by slurmctld",
+        "idle_on_node_suspend": _NO_POWER,
+        "max_powered_nodes": _NO_POWER,
+        "power_save_interval": _NO_POWER,
+        "power_save_min_interval": _NO_POWER,
+        "reboot_from_controller": "scontrol reboot is refused",
+        "threadpool": _NO_SIZES,
+        "threadpool_preallocate": _NO_SIZES,
+        "threadpool_preserve": _NO_SIZES,
+        "validate_nodeaddr_threads": "nodes connect to slurmctld",
+        "workerpool_threads": _NO_SIZES,
+        "conmgr_threads": _NO_SIZES,
+        "conmgr_use_poll": _NO_SIZES,
+    },
+)
+
+_LAUNCH = Words(
+    same=frozenset(),
+    accepted={
+        "batch_step_set_cpu_freq": "--cpu-freq is refused",
+        "cray_net_exclusive": "--network is refused",
+        "interactive_step_set_cpu_freq": "--cpu-freq is refused",
+        "mpir_use_nodeaddr": "there is no interface for debuggers",
+        "use_interactive_step": "salloc starts the shell where it runs",
+    },
+    refused={
+        "srun_exclusive_allocation": "the jobs of srun would share nodes; use srun --exclusive",
+    },
+)
+
+SLURM_WORDS: dict[str, Words] = {
+    "SchedulerParameters": _SCHEDULER,
+    "SlurmctldParameters": _CONTROLLER,
+    "SlurmdParameters": Words(same=named("config_overrides")),
+    "LaunchParameters": _LAUNCH,
+    "AccountingStorageEnforce": Words(
+        same=named("associations limits qos safe"),
+        differs={"all": "as associations,limits,qos"},
+        refused={"wckeys": "jobs of any wckey would be taken; leave the word out"},
+    ),
+    "AccountingStoreFlags": Words(
+        same=named("job_env job_script"),
+        accepted={
+            "job_comment": _KEEPS_ALL,
+            "job_extra": _KEEPS_ALL,
+            "no_stdio": "the names of the files are always kept",
+        },
+    ),
+    "AuthInfo": Words(
+        same=named("socket admin_hosts"),
+        accepted={
+            "cred_expire": "credentials last as long as their job",
+            "use_client_ids": "nodes know the users of jobs",
+        },
+    ),
+    "BcastParameters": Words(same=named("destdir compression send_libs")),
+    "CliFilterPlugins": Words(
+        same=frozenset(),
+        accepted={"syslog": "submissions are logged by slurmctld"},
+        refused={name: _DECIDES.format("syslog") for name in ("lua", "user_defaults")},
+    ),
+    "CommunicationParameters": Words(
+        same=frozenset(),
+        accepted={"block_null_hash": "messages without a signature are never taken"},
+    ),
+    "DependencyParameters": Words(
+        same=named("kill_invalid_depend"),
+        accepted={
+            "disable_remote_singleton": "there are no federations",
+            "max_depend_depth": "chains of jobs are followed to their end",
+        },
+    ),
+    "HealthCheckNodeState": Words(
+        same=named("alloc any cycle idle mixed reboot_only start_only"),
+        differs={"nondrained_idle": "as IDLE: whether a node is drained only slurmctld knows"},
+    ),
+    "JobAcctGatherParams": Words(
+        same=named("overmemorykill"),
+        accepted={"usepss": "memory is counted as RSS", "noshared": "memory is counted as RSS"},
+    ),
+    "JobAcctGatherType": Words(
+        same=named("linux"), differs={"cgroup": "as jobacct_gather/linux: /proc is read"}
+    ),
+    "JobCompType": Words(same=named("filetxt"), accepted={"mysql": "slurmdbd keeps every job"}),
+    "JobSubmitPlugins": Words(
+        same=named("all_partitions require_timelimit"),
+        accepted={"logging": "submissions are always logged"},
+        refused={
+            name: _DECIDES.format("all_partitions, logging, require_timelimit")
+            for name in ("defaults", "lua", "partition", "pbs")
+        },
+    ),
+    "LicenseParameters": Words(same=named("remotefuzzymatch")),
+    "LogTimeFormat": Words(
+        same=named("iso8601 iso8601_ms rfc5424 rfc5424_ms rfc3339 clock short"),
+        accepted={"thread_id": "there is one thread", "format_stderr": "stderr has no times"},
+    ),
+    "MpiParams": Words(same=named("ports")),
+    "PreemptParameters": Words(
+        same=named("min_exempt_priority reclaim_licenses send_user_signal youngest_first"),
+        accepted={
+            "reorder_count": _LEAST,
+            "strict_order": _LEAST,
+            "suspend_grace_time": "jobs are suspended at once",
+        },
+    ),
+    "PriorityFlags": Words(
+        same=named("""
+            accrue_always incr_only max_tres max_tres_gres no_normal_all no_normal_assoc
+            no_normal_part no_normal_qos no_normal_tres small_relative_to_time
+        """),
+        accepted={
+            "calculate_running": "priorities of running jobs stay as they were",
+            "depth_oblivious": _NO_SHARES,
+            "no_fair_tree": _NO_SHARES,
+        },
+    ),
+    "PrivateData": Words(
+        same=named("accounts events jobs nodes partitions reservations usage users"),
+    ),
+    "ProctrackType": Words(
+        same=named("cgroup linuxproc"),
+        differs={"pgid": "as proctrack/linuxproc: processes are tracked by their descent"},
+    ),
+    "PrologFlags": Words(
+        same=named("alloc deferbatch nohold forcerequeueonfail"),
+        accepted={
+            "contain": "as Alloc: there is no extern step",
+            "runinjob": "as Alloc: prologs run beside the job",
+            "serial": "as Alloc: programs of several jobs run side by side",
+            "x11": "as Alloc: there is no X11 forwarding",
+        },
+    ),
+    "SelectType": Words(
+        same=named("cons_tres"),
+        differs={"linear": "as select/cons_tres with every partition Exclusive=NODE"},
+    ),
+    "SelectTypeParameters": Words(
+        same=named("""
+            cr_cpu cr_cpu_memory cr_core cr_core_memory cr_socket cr_socket_memory cr_memory
+            cr_one_task_per_core cr_core_default_dist_block cr_lln cr_pack_nodes ll_shared_gres
+            multiple_sharing_gres_pj enforce_binding_gres one_task_per_sharing_gres
+        """),
+        accepted={"cr_no_dist_topo_block": _NOT_YET},
+    ),
+    "TaskPluginParam": Words(
+        same=named("none sockets cores threads autobind slurmdoffspec oomkillstep verbose"),
+        accepted={"slurmdspecoverride": "slurmd is confined by affinity, not by a group"},
+    ),
+    "TopologyParam": Words(
+        same=frozenset(),
+        accepted={
+            "dragonfly": "a tree's leaf switches are filled as well as they can be",
+            "routepart": _DIRECT,
+            "routetree": _DIRECT,
+            "blockasnoderank": _NEAR_RANKS,
+            "switchasnoderank": _NEAR_RANKS,
+            "topomaxsizeunroll": "of a range of nodes the most that there is room for are taken",
+            "topooptional": "looking at the network costs nothing that could be saved",
+        },
+    ),
+}
+
+DBD_WORDS: dict[str, Words] = {
+    "LogTimeFormat": SLURM_WORDS["LogTimeFormat"],
+    "PrivateData": Words(same=named("accounts events jobs reservations usage users")),
+}
+
+GRES_WORDS: dict[str, Words] = {
+    "Flags": Words(
+        same=named("countonly one_sharing all_sharing"),
+        accepted={
+            "explicit": "whole nodes are given with all their resources",
+            **{
+                f"{name}_env": _VARIABLES
+                for name in ("nvidia_gpu", "amd_gpu", "intel_gpu", "opencl", "no_gpu")
+            },
+            "env_uuid": "devices are named by their numbers",
+        },
+    ),
+}

@@ -1,0 +1,133 @@
+"""The rows of the compatibility table, from the tables that commands and daemons act by.
+
+A row of `same` is proven by a test that tests/compat/proofs.toml names, or says that it is not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from command_pages import CLI, FACTS
+from option_status import (
+    difference,
+    recorded_options,
+    refused_options,
+    refused_words,
+    sacctmgr_words,
+    without_effect,
+)
+
+from pyslurm_ng.cli.differences import SACCTMGR
+from pyslurm_ng.conf.effects.effect import SAME, effect_of, word_effect, words_of
+from pyslurm_ng.conf.tables import keys
+from pyslurm_ng.conf.tables.key import Key
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROOFS = Path(__file__).resolve().parent.parent / "tests" / "compat" / "proofs.toml"
+NOT_PROVEN = "same, not proven"
+SECTIONS: dict[str, tuple[Key, ...]] = {
+    "slurm.conf": keys.PARAMETERS,
+    "NodeName": keys.NODE,
+    "PartitionName": keys.PARTITION,
+    "NodeSet": keys.NODESET,
+    "DownNodes": keys.DOWNNODES,
+    "PowerAction": keys.POWERACTION,
+    "slurmdbd.conf": keys.SLURMDBD,
+    "cgroup.conf": keys.CGROUP,
+    "gres.conf": keys.GRES,
+    "topology.conf": keys.TOPOLOGY,
+}
+
+
+class Row(NamedTuple):
+    """`part` is a command, a file or a kind of line; `name` is as the table shows it.
+
+    `kind` is same, differs, accepted, refused or planned; `why` says what of it.
+    """
+
+    part: str
+    name: str
+    kind: str
+    why: str = ""
+    help: str = ""
+
+    @property
+    def key(self) -> str:
+        """The row's name among the proofs: the long option, the key or Key=word."""
+        return self.name.rpartition(" ")[2] if self.name.startswith("-") else self.name
+
+
+def proofs() -> dict[str, dict[str, str]]:
+    """Return by part and key the test that proves a row."""
+    return tomllib.loads(PROOFS.read_text()) if PROOFS.exists() else {}
+
+
+def state_of(row: Row, proven: dict[str, dict[str, str]]) -> str:
+    """Return what the table says of a row."""
+    if row.kind == SAME and row.key not in proven.get(row.part, {}):
+        return NOT_PROVEN
+    return f"{row.kind}: {row.why}" if row.why else row.kind
+
+
+def command_rows(name: str) -> Iterator[Row]:
+    """Yield a row for each option and word of a command."""
+    if not (CLI / f"{name}.py").exists():
+        yield Row(name, name, "planned")
+        return
+    refused, recorded = refused_options(name), recorded_options(name)
+    for option in FACTS[name].get("option", []):
+        long = option["long"]
+        tag = f"-{option['short']} --{long}" if option.get("short") else f"--{long}"
+        kind, why = SAME, difference(name, long)
+        if long in refused:
+            kind, why = "refused", ""
+        elif long in recorded:
+            kind, why = "accepted", "kept with the job and shown"
+        elif long in without_effect(name):
+            kind, why = "accepted", ""
+        elif why:
+            kind = "differs"
+        yield Row(name, tag, kind, why, option.get("help", ""))
+    yield from word_rows(name)
+
+
+def word_rows(command: str) -> Iterator[Row]:
+    """Yield rows of the words that a command takes behind its options."""
+    if command == "sacctmgr":
+        for words, works in sacctmgr_words():
+            why = SACCTMGR.get(words, "")
+            here = "differs" if why else SAME
+            yield Row(command, words, here if works else "refused", why if works else "")
+        return
+    refused = refused_words(command)
+    for kind, lead in (("subcommand", ""), ("show_entity", "show ")):
+        for word in FACTS[command].get(kind, []):
+            here, why = SAME, difference(command, word["name"], is_word=not lead)
+            if word["name"] in refused:
+                here, why = "refused", ""
+            elif why:
+                here = "differs"
+            yield Row(command, lead + word["name"], here, why, word.get("help", ""))
+
+
+def key_rows(section: str) -> Iterator[Row]:
+    """Yield a row for each key of a file or kind of line, and for each word of different effect."""
+    for key in SECTIONS[section]:
+        yield Row(section, key.name, *effect_of(section, key.name), key.help)
+        for word in words_of(section, key):
+            yield Row(section, f"{key.name}={word}", *word_effect(section, key, word))
+
+
+def every_row() -> Iterator[Row]:
+    """Yield every row there is."""
+    for name in FACTS:
+        yield from command_rows(name)
+    for section in SECTIONS:
+        yield from key_rows(section)
