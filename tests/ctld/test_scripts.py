@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,3 +94,18 @@ def test_recovery_writes_what_the_crash_lost_and_removes_what_nobody_names(
     assert store.begin(Cluster()) == []
     assert not path.exists()
     assert not store.path(digest_of(b"stray")).exists()
+
+
+def test_a_full_disk_is_not_filled_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELIABILITY 6: half a script would take room for nothing, once for each refused job."""
+    store, left = ScriptStore(tmp_path / "scripts"), [10]
+
+    def write(descriptor: int, content: bytes) -> int:
+        if not left:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return len(content[: left.pop()])
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="No space"):
+        store.put(b"#!/bin/sh\nexit\n", 1)
+    assert [path for path in (tmp_path / "scripts").rglob("*") if path.is_file()] == []

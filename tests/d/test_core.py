@@ -180,6 +180,20 @@ def test_a_failed_prolog_drains_and_starts_nothing() -> None:
     assert (report.duty_id, report.drain) == (5, "Prolog error")
 
 
+def test_a_full_spool_refuses_and_drains_once() -> None:
+    """RELIABILITY 32: jobs would fail there one after the other."""
+    node = core()
+    node.obey(launch(), credential())
+    node.step_failed(1, 0, STEP_BATCH, "no room", drain="SlurmdSpoolDir is full")
+    (report,) = node.reports
+    assert isinstance(report, nm.LaunchFailed)
+    assert (report.duty_id, report.code, report.drain) == (5, 4010, "SlurmdSpoolDir is full")
+    for ticket in (1, 2):
+        node.launch_step(credential(2, step_id=ticket), ticket)
+        node.step_failed(2, 0, ticket, "no room", drain="SlurmdSpoolDir is full")
+    assert node.reports[1:] == [nm.NodeTrouble(0, 0, "SlurmdSpoolDir is full")]
+
+
 def test_epilog_runs_when_nothing_is_left() -> None:
     """With an epilog the end of the script alone does not free the node."""
     node = core(epilog=True)

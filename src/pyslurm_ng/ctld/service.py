@@ -26,7 +26,7 @@ from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.users.identities import Identities, Person
-from pyslurm_ng.ctld.writer import Answer, Writer
+from pyslurm_ng.ctld.writer import Answer, Writer, explained
 from pyslurm_ng.journal.reserve import is_full
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -139,7 +139,8 @@ class Service:
         if brings_job or call.kind in _GROWS:
             refusal = self._writer.refusal_now()
             if refusal is not None:
-                self._writer.refuse(answer, refusal)
+                # At once: it says nothing of the state, and what waits for the disk may wait long.
+                answer.error(int(refusal.code), explained(refusal))
                 return
         if brings_job:
             rule = partial(self._with_scripts, rule)

@@ -61,6 +61,12 @@ Release: TypeAlias = Callable[[], None]
 Applied: TypeAlias = Callable[[Sequence[ev.AnyEvent]], None]
 
 
+def explained(reject: Reject) -> str:
+    """Return a refusal's own words, if it has any, above Slurm's for its number."""
+    text = error_text(reject.code)
+    return f"{reject.detail}\n{text}" if reject.detail else text
+
+
 class Writer:
     """Decides requests against the newest state and releases answers when they may be known.
 
@@ -150,9 +156,7 @@ class Writer:
 
     def refuse(self, answer: Answer, reject: Reject) -> None:
         """Refuse once the state that was the reason is durable."""
-        text = error_text(reject.code)
-        if reject.detail:
-            text = f"{reject.detail}\n{text}"
+        text = explained(reject)
         self.when_durable(lambda: answer.error(int(reject.code), text))
 
     def refusal_now(self) -> Reject | None:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.model.duty import (
     SIGNAL_BATCH_ONLY,
     SIGNAL_CANCELLED,
@@ -319,17 +320,30 @@ class NodeCore:
         if duty_id:
             self.reports.append(nm.DutyDone(job_id, attempt, duty_id))
 
-    def step_failed(self, job_id: int, attempt: int, step_id: int, text: str) -> list[Action]:
-        """A supervisor could not even be begun: a fault of this node."""
+    def step_failed(
+        self, job_id: int, attempt: int, step_id: int, text: str, *, drain: str = ""
+    ) -> list[Action]:
+        """A supervisor could not even be begun: a fault of this node.
+
+        Args:
+            drain: why the node should take no more jobs, where it should not.
+        """
         job = self.jobs.get(job_id)
         if job is None or job.attempt != attempt or step_id not in job.steps:
             return []
         duty_id = job.steps.pop(step_id)
         if step_id == STEP_BATCH:
-            self.reports.append(
-                nm.LaunchFailed(job_id, attempt, duty_id, ESLURMD_JOB_NOTRUNNING, text)
-            )
+            code = Errno.ESLURMD_CREATE_BATCH_DIR_ERROR if drain else ESLURMD_JOB_NOTRUNNING
+            self.reports.append(nm.LaunchFailed(job_id, attempt, duty_id, code, text, drain))
+        elif drain:
+            self.drain(drain)
         return self._maybe_clean(job)
+
+    def drain(self, reason: str) -> None:
+        """Ask for no more jobs, unless that is about to be asked already."""
+        trouble = nm.NodeTrouble(0, 0, reason)
+        if trouble not in self.reports:
+            self.reports.append(trouble)
 
     def step_ended(self, job_id: int, attempt: int, step_id: int, end: StepEnd) -> list[Action]:
         """Report the end of a step; a job that is ending may be clean now."""
@@ -339,7 +353,7 @@ class NodeCore:
         duty_id = job.steps.pop(step_id)
         actions: list[Action] = []
         if end.is_unkillable:
-            self.reports.append(nm.NodeTrouble(0, 0, KILL_TASK_FAILED))
+            self.drain(KILL_TASK_FAILED)
             actions.append(TellUnkillable(job_id, step_id))
         if step_id != STEP_BATCH:
             if step_id != STEP_EXTERN:
@@ -445,7 +459,7 @@ class NodeCore:
         if duty_id > 0:
             self.reports.append(nm.JobTerminated(job_id, attempt, duty_id, status))
         elif status:
-            self.reports.append(nm.NodeTrouble(0, 0, "Epilog error"))
+            self.drain("Epilog error")
 
     def _terminate_step(self, order: nm.TerminateStep) -> list[Action]:
         self.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -36,8 +37,9 @@ from pyslurm_ng.d.job_spec import (
 )
 from pyslurm_ng.d.leftovers import kill_leftovers
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
-from pyslurm_ng.d.spool import Spool
+from pyslurm_ng.d.spool import SPOOL_FULL, Spool, SpoolFull
 from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
+from pyslurm_ng.d.stepd.step_files import remove_script
 from pyslurm_ng.d.usage import usage_of
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.node import NodeFacts
@@ -68,6 +70,14 @@ def _key_of(action: co.StartBatch | co.StartStep) -> StepKey:
     credential = action.credential
     step_id = STEP_BATCH if isinstance(action, co.StartBatch) else credential.step_id
     return credential.job_id, step_id, credential.attempt
+
+
+def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[str, str]:
+    """Return what a launch failed of, and why the node is to be drained, if it is."""
+    if isinstance(error, OSError):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        return f"spool: {error.strerror}", SPOOL_FULL if is_full else ""
+    return str(error), SPOOL_FULL if isinstance(error, SpoolFull) else ""
 
 
 class Streams(Protocol):
@@ -106,6 +116,7 @@ class Daemon:
         self._tickets: dict[int, tuple[nm.LaunchStep, Any]] = {}
         self._ticket = 0
         self._flush_due = False
+        self._was_full = False  # the spool
         self._started_us = time.time_ns() // 1000
         self._last_order_us = 0
 
@@ -374,7 +385,7 @@ class Daemon:
             return
         self._last_order_us = time.time_ns() // 1000
         if epoch > newest:
-            self.spool.keep_epoch(epoch)
+            self._keep_epoch(epoch)
         if isinstance(message, nm.NodeOrders):
             for order in message.orders:
                 self._take_order(order)
@@ -386,6 +397,14 @@ class Daemon:
         elif isinstance(message, nm.NodeShutdown):
             self.log.info("Shutdown requested by the controller")
             self._ended.set()
+
+    def _keep_epoch(self, epoch: int) -> None:
+        """Have a restart know the epoch; orders are obeyed also where that is impossible."""
+        try:
+            self.spool.keep_epoch(epoch)
+        except OSError as error:
+            self.faults.note("epoch", f"epoch {epoch} cannot be kept in {self.spool.directory}: "
+                             f"{error.strerror}")  # fmt: skip
 
     def _take_order(self, order: nm.Order) -> None:
         blob = getattr(order, "credential", b"")
@@ -480,6 +499,8 @@ class Daemon:
         self.log.info(f"Launching batch job {job_id} for UID {credential.uid}")
         try:
             self._check_user(credential)
+            # The script is written twice: into the step's file and, by the supervisor, as it is.
+            self.spool.check_room(2 * len(action.order.script) + len(action.order.environment))
             spec = batch_spec(self.node, credential, action.order, account)
             path = self.spool.step_path(job_id, STEP_BATCH, attempt)
             self.runner.start((job_id, STEP_BATCH, attempt), path, spec)
@@ -487,11 +508,11 @@ class Daemon:
             # Begun by a predecessor and adopted or reported already: nothing to start twice.
             self.log.error(f"batch job {job_id} was started before on this node")
             self.runner.release(_key_of(action))
-        except (OSError, SpecError) as error:
-            text = str(error) if isinstance(error, SpecError) else f"spool: {error.strerror}"
+        except (OSError, SpecError, SpoolFull) as error:
+            text, drain = _why_not_started(error)
             self.log.error(f"batch job {job_id}: {text}")
             self.runner.release(_key_of(action))
-            self.act(self.core.step_failed(job_id, attempt, STEP_BATCH, text))
+            self.act(self.core.step_failed(job_id, attempt, STEP_BATCH, text, drain=drain))
 
     def _check_user(self, credential: nm.JobCredential) -> None:
         if os.geteuid() not in (0, credential.uid):
@@ -514,18 +535,19 @@ class Daemon:
         self.log.info(f"launch task {name} request from UID:{credential.uid}")
         try:
             self._check_user(credential)
+            self.spool.check_room(len(request.environment))
             spec = step_spec(self.node, credential, request, account)
             path = self.spool.step_path(job_id, step_id, attempt)
             self.runner.start((job_id, step_id, attempt), path, spec)
         except FileExistsError:
             call.error(co.ESLURMD_CREDENTIAL_REVOKED, f"{name} was started before")
             self.runner.release(_key_of(action))
-        except (OSError, SpecError) as error:
-            text = str(error) if isinstance(error, SpecError) else f"spool: {error.strerror}"
+        except (OSError, SpecError, SpoolFull) as error:
+            text, drain = _why_not_started(error)
             self.log.error(f"{name}: {text}")
             call.error(co.ESLURMD_JOB_NOTRUNNING, text)
             self.runner.release(_key_of(action))
-            self.act(self.core.step_failed(job_id, attempt, step_id, text))
+            self.act(self.core.step_failed(job_id, attempt, step_id, text, drain=drain))
         else:
             call.reply(nm.StepLaunched(self.node.node_name, 0))
 
@@ -546,6 +568,8 @@ class Daemon:
             name = f"StepId={job_id}.{step_text(step_id)}"
             self.log.error(f"{name}: its supervisor was lost")
             kill_leftovers(job_id, step_id, records)
+            if step_id == STEP_BATCH and "spec" in records:
+                remove_script(records["spec"]["spool"])
             end = {"status": _LOST_STATUS, "flags": nm.END_LOST, "error": "slurmstepd was lost",
                    "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
         self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
@@ -575,8 +599,18 @@ class Daemon:
                 problem = result.text
                 self.log.error(f"prolog failed: {problem}")
             else:
-                self.spool.mark_prolog(action.job_id, action.attempt)
+                self._mark_prolog(action.job_id, action.attempt)
         self.act(self.core.prolog_ended(action.job_id, action.attempt, problem))
+
+    def _mark_prolog(self, job_id: int, attempt: int) -> None:
+        try:
+            self.spool.mark_prolog(job_id, attempt)
+        except OSError as error:
+            self.faults.note(
+                "prolog_mark",
+                f"that the prolog of job {job_id} has run cannot be kept in "
+                f"{self.spool.directory}: {error.strerror}; a restarted slurmd would run it again",
+            )
 
     async def _epilog(self, action: co.RunEpilog) -> None:
         conf, status = self.node.conf, 0
@@ -650,6 +684,7 @@ class Daemon:
                 self.runner.adopt(key, path)
             else:
                 self._step_ended(key, records)
+        self.spool.remove_scripts({job_id for job_id, _, _ in self.runner.running()})
 
     def _remember_ended(
         self, records: Mapping[str, Any], credential: nm.JobCredential, step_id: int
@@ -688,8 +723,30 @@ class Daemon:
                     continue
 
     def _sweep(self) -> None:
-        """Remove files of steps that were reported some minutes ago."""
+        """Remove files of steps that were reported some minutes ago, then see what is free."""
         self._loop.call_later(_SWEEP_S, self._sweep)
+        self._remove_reported()
+        self._watch_room()
+
+    def _watch_room(self) -> None:
+        """Ask for no more jobs while the spool is full: they would fail one after the other."""
+        try:
+            self.spool.check_room()
+        except (SpoolFull, OSError) as error:
+            if not self._was_full:
+                self.log.error(f"{error}: node {self.node.node_name} takes no more jobs")
+            self._was_full = True
+            self.core.drain(SPOOL_FULL)
+            self.flush_soon()
+            return
+        if self._was_full:
+            self._was_full = False
+            self.log.info(
+                f"SlurmdSpoolDir {self.spool.directory} has room again: the node is used again "
+                f"after scontrol update NodeName={self.node.node_name} State=RESUME"
+            )
+
+    def _remove_reported(self) -> None:
         now = time.time()
         for path, key in list(self.spool.found_steps()):
             if self.runner.has(key):

@@ -1,7 +1,7 @@
 """What a node must still know after a restart, in SlurmdSpoolDir.
 
 steps/          a file for each step, see step_record; only root reads it
-jobNNNNN/       a batch script while it runs, only its user reads it
+jobNNNNN/       a batch script while it runs, ours, which only its user reads
 epoch           the newest epoch obeyed
 prologs/        an empty file for each attempt whose Prolog has run
 stepd.lock      see stepd
@@ -9,10 +9,25 @@ stepd.lock      see stepd
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 from pyslurm_ng.d import step_record
+from pyslurm_ng.d.stepd.step_files import remove_script
+
+SPOOL_FULL = "SlurmdSpoolDir is full"
+"""The reason of a node that was drained because of its spool, and of a launch that was refused."""
+
+_KEEP_FREE_BYTES = 1 << 20
+_KEEP_FREE_SHARE = 64  # of a tiny file system, such as an appliance's: this part of it
+_KEEP_FREE_FILES = 16
+_JOB_DIRECTORY = re.compile(r"job(\d{5,})")
+
+
+class SpoolFull(Exception):
+    """Something larger than what is free was to be put into the spool; one line."""
 
 
 class Spool:
@@ -36,6 +51,25 @@ class Spool:
         if not os.access(self.steps, os.W_OK):
             raise PermissionError(13, "Permission denied", self.steps)
 
+    # Room -------------------------------------------------------------------------------------
+
+    def check_room(self, size: int = 0) -> None:
+        """See that so many bytes more leave enough for what running steps still have to write.
+
+        Raises:
+            SpoolFull: they do not, or too few files can be made; the text has both sizes.
+        """
+        found = os.statvfs(self.directory)
+        free = (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
+        kept = min(_KEEP_FREE_BYTES, found.f_blocks * found.f_frsize // _KEEP_FREE_SHARE)
+        if size + kept > free:
+            raise SpoolFull(
+                f"{SPOOL_FULL}: {size} bytes are needed and {kept} kept free, {free} are free in "
+                f"{self.directory}"
+            )
+        if found.f_files and found.f_ffree < _KEEP_FREE_FILES:
+            raise SpoolFull(f"{SPOOL_FULL}: {found.f_ffree} files are free in {self.directory}")
+
     # Epoch ------------------------------------------------------------------------------------
 
     def epoch(self) -> int:
@@ -47,12 +81,34 @@ class Spool:
             return 0
 
     def keep_epoch(self, epoch: int) -> None:
-        """Remember an epoch before its first order is obeyed."""
+        """Remember an epoch before its first order is obeyed.
+
+        Raises:
+            OSError: there is room neither for a new file nor in the old one.
+        """
+        try:
+            self._replace_epoch(epoch)
+        except OSError:
+            # Orders are obeyed on a full disk, too. The block of the old file is there already.
+            self._overwrite_epoch(epoch)
+
+    def _overwrite_epoch(self, epoch: int) -> None:
+        descriptor = os.open(f"{self.directory}/epoch", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, b"%020d\n" % epoch, 0)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _replace_epoch(self, epoch: int) -> None:
         fresh = f"{self.directory}/epoch.new"
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, b"%d\n" % epoch)
+            os.write(descriptor, b"%020d\n" % epoch)
             os.fdatasync(descriptor)
+        except OSError:
+            os.unlink(fresh)
+            raise
         finally:
             os.close(descriptor)
         os.rename(fresh, f"{self.directory}/epoch")
@@ -60,7 +116,7 @@ class Spool:
     # Prologs ----------------------------------------------------------------------------------
 
     def mark_prolog(self, job_id: int, attempt: int) -> None:
-        """Remember that an attempt's Prolog has run."""
+        """Remember that an attempt's Prolog has run; raises OSError."""
         path = f"{self._prologs}/{job_id}.{attempt}"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
@@ -69,11 +125,24 @@ class Spool:
         return os.path.exists(f"{self._prologs}/{job_id}.{attempt}")
 
     def forget_prolog(self, job_id: int, attempt: int) -> None:
-        """The job is over here."""
-        try:
+        """The job is over here. A mark that cannot be removed does no harm."""
+        with contextlib.suppress(OSError):
             os.unlink(f"{self._prologs}/{job_id}.{attempt}")
-        except FileNotFoundError:
-            return
+
+    # Scripts ----------------------------------------------------------------------------------
+
+    def remove_scripts(self, running: Collection[int]) -> None:
+        """Remove the scripts of all jobs but these: their supervisors died before they could.
+
+        Only what can be of our making goes: the spool may be a directory that others use, too.
+        """
+        for name in os.listdir(self.directory):
+            found = _JOB_DIRECTORY.fullmatch(name)
+            path = f"{self.directory}/{name}"
+            if found is None or int(found[1]) in running:
+                continue
+            if os.lstat(path).st_uid == os.geteuid() and os.listdir(path) == ["slurm_script"]:
+                remove_script(path)
 
     # Steps ------------------------------------------------------------------------------------
 

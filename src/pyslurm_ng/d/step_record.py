@@ -8,6 +8,10 @@ restarted slurmd finds every step by it. It does not have to outlive the machine
 2. `pid`, by the template right after fork: pid, start time in ticks since boot, boot id.
 3. `tasks`, by the supervisor: pids by global task id.
 4. `end`, by the supervisor, its last word.
+
+A file system that is full must not turn a job that ended into one that was lost, so the file is
+created with some unused room, a length with its highest bit set. A record that cannot be appended
+any more is written there.
 """
 
 import os
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">I")
 LARGEST = 256 << 20
+_UNUSED = 1 << 31
+_ROOM_BYTES = 2048
+_TASK_ROOM_BYTES = 512  # for the usage of one task
+_LARGEST_ROOM = 256 << 10
 
 
 class StepRecordError(Exception):
@@ -50,7 +58,8 @@ def create(path: str, spec: "dict[str, Any]") -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:
-        _write(descriptor, {"kind": "spec", **spec})
+        room = min(_LARGEST_ROOM, _ROOM_BYTES + _TASK_ROOM_BYTES * len(spec.get("tasks", ())))
+        _append(descriptor, _framed({"kind": "spec", **spec}) + _unused(room))
     except OSError:
         os.unlink(path)
         raise
@@ -59,20 +68,65 @@ def create(path: str, spec: "dict[str, Any]") -> None:
 
 
 def append(path: str, record: "dict[str, Any]") -> None:
-    """Add a record; raises OSError."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags)
+    """Add a record, into the room kept for it if the file can grow no more; raises OSError."""
+    framed = _framed(record)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        _write(descriptor, record)
+        _append(descriptor, framed)
+    except OSError:
+        if not _use_room(path, framed):
+            raise
     finally:
         os.close(descriptor)
 
 
-def _write(descriptor: int, record: "dict[str, Any]") -> None:
+def _append(descriptor: int, framed: bytes) -> None:
+    written = 0
+    try:
+        while written < len(framed):
+            written += os.write(descriptor, framed[written:])
+    except OSError:
+        if written:
+            # Half a record would hide all that is appended behind it later.
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+        raise
+
+
+def _use_room(path: str, framed: bytes) -> bool:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        return _overwrite(descriptor, framed)
+    finally:
+        os.close(descriptor)
+
+
+def _overwrite(descriptor: int, framed: bytes) -> bool:
+    """Write a record over unused room; return whether there was enough of it."""
+    at = 0
+    while True:
+        head = os.pread(descriptor, 4, at)
+        if len(head) < 4:
+            return False
+        (length,) = _LENGTH.unpack(head)
+        room = 4 + (length & ~_UNUSED)
+        left = room - len(framed)
+        if length & _UNUSED and (left == 0 or left >= 4):
+            # The head of what is left first: the record counts from the write of its own head on.
+            if left:
+                os.pwrite(descriptor, _LENGTH.pack(left - 4 | _UNUSED), at + len(framed))
+            os.pwrite(descriptor, framed[4:], at + 4)
+            os.pwrite(descriptor, framed[:4], at)
+            return True
+        at += room
+
+
+def _framed(record: "dict[str, Any]") -> bytes:
     body = pack(record)
-    rest = memoryview(_LENGTH.pack(len(body)) + body)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    return bytes(_LENGTH.pack(len(body)) + body)
+
+
+def _unused(room: int) -> bytes:
+    return bytes(_LENGTH.pack(room | _UNUSED) + bytes(room))
 
 
 def read(path: str) -> "dict[str, dict[str, Any]]":
@@ -88,6 +142,9 @@ def read(path: str) -> "dict[str, dict[str, Any]]":
     at = 0
     while at + 4 <= len(content):
         (length,) = _LENGTH.unpack_from(content, at)
+        if length & _UNUSED:
+            at += 4 + (length & ~_UNUSED)
+            continue
         end = at + 4 + length
         if length > LARGEST or end > len(content):
             break

@@ -182,7 +182,7 @@ class JournalWriter:
         if self._offset > HEADER_BYTES and self._offset + len(block) > self._segment_bytes:
             self._end_segment()
             self._open_segment()
-        self._patiently(lambda: self._write_block(block))
+        self._patiently(lambda: self._write_block(block), self._go_on_in_reserve)
         os.fdatasync(self._fd)
         self._offset += len(block)
         self._position = position
@@ -200,7 +200,22 @@ class JournalWriter:
         else:
             disk.write_fully(self._fd, block, self._offset)
 
-    def _patiently(self, step: Callable[[], None]) -> None:
+    def _go_on_in_reserve(self) -> bool:
+        """Make the reserve the next segment; return whether a write may be tried again."""
+        if self._offset <= HEADER_BYTES:
+            return self._reserve.give_up()  # a second empty segment would have the same name
+        os.ftruncate(self._fd, self._offset)  # half a frame may be there
+        os.fsync(self._fd)
+        self._zeroed = self._offset
+        path, head = self._next_segment(follows_gap=False)
+        opened = self._reserve.become(path, head)
+        if opened < 0:
+            return self._reserve.give_up()
+        os.close(self._fd)
+        self._fd, self._offset, self._zeroed = opened, len(head), self._reserve.size
+        return True
+
+    def _patiently(self, step: Callable[[], None], use_reserve: Callable[[], bool]) -> None:
         """Do a step that takes room; on a full file system use the reserve, then wait.
 
         Nothing has been promised yet, so waiting is safe where stopping would help nobody. A
@@ -216,7 +231,7 @@ class JournalWriter:
                     self._extend_bytes = 0
                     continue
                 self.space_low = True
-                if self._reserve.give_up():
+                if use_reserve():
                     continue
                 self.is_stalled = True
                 if self._is_closing:
@@ -233,20 +248,24 @@ class JournalWriter:
 
     def _open_segment(self, *, follows_gap: bool = False) -> None:
         """Create the next segment: name, header, file and directory are durable at the end."""
-        epoch, sequence, previous = self._position
-        path = segment_path(self._directory, epoch, sequence + 1)
+        path, head = self._next_segment(follows_gap=follows_gap)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._extend_bytes = 0
 
         def create() -> None:
             self._fd = os.open(path, flags, 0o600)
 
-        self._patiently(create)
-        header = SegmentHeader(self._key, epoch, sequence + 1, previous, follows_gap).encode()
-        self._patiently(lambda: disk.write_fully(self._fd, header, 0))
+        self._patiently(create, self._reserve.give_up)
+        self._patiently(lambda: disk.write_fully(self._fd, head, 0), self._reserve.give_up)
         os.fsync(self._fd)
         disk.sync_directory(self._directory)
-        self._offset = self._zeroed = len(header)
+        self._offset = self._zeroed = len(head)
+
+    def _next_segment(self, *, follows_gap: bool) -> tuple[Path, bytes]:
+        """Return path and header of the segment that follows what has been written."""
+        epoch, sequence, previous = self._position
+        header = SegmentHeader(self._key, epoch, sequence + 1, previous, follows_gap)
+        return segment_path(self._directory, epoch, sequence + 1), header.encode()
 
     def _end_segment(self) -> None:
         """Give back the zeroed rest; everything in it is durable already."""

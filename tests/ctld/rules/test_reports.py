@@ -196,6 +196,22 @@ def test_failed_prolog_drains_and_holds(words: str) -> None:
     assert (job.reason_text == "launch failed requeued held") == (not words)
 
 
+def test_a_job_that_its_node_had_no_room_for_may_start_elsewhere() -> None:
+    """Without a hold: it is the node that is taken away, and nobody has to look at the job."""
+    cluster = cluster_of()
+    job = running(cluster)
+    node = cluster.node(job.batch_node_id)
+    report = nm.LaunchFailed(
+        job.job_id, 0, launch_duty(cluster, job), 4010, "no room", "SlurmdSpoolDir is full"
+    )
+    tell(cluster, node.node_id, report)
+    assert node.flags & NodeFlag.DRAIN and node.reason == "SlurmdSpoolDir is full"
+    (duty,) = cluster.duties[node.node_id].values()
+    tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
+    assert (job.state, job.attempt) == (JobState.PENDING, 1)
+    assert job.priority != 0
+
+
 def test_failed_epilog_drains() -> None:
     cluster = cluster_of()
     job = running(cluster)

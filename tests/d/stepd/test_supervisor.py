@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -15,6 +17,7 @@ import pytest
 from pyslurm_ng._records import unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.host.binding import cpu_mask
+from pyslurm_ng.d.stepd.step_files import remove_script, write_script
 from pyslurm_ng.wire import step_io
 from pyslurm_ng.wire.node_messages import END_OVER_MEMORY
 from tests.d.stepd.supervised import PLAIN, Supervised, Template
@@ -290,6 +293,36 @@ def test_killed_supervisor_takes_its_task_with_it(template: Template) -> None:
     assert "end" not in step_record.read(step.path)
 
 
+def test_an_end_is_kept_on_a_full_spool(
+    template: Template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY 32: a job that has ended would count as lost, and run a second time."""
+    path = str(tmp_path / "1.2.3")
+    tasks = [{"task": task} for task in range(3)]
+    step_record.create(path, {"job": 1, "tasks": tasks})
+    size = os.stat(path).st_size
+    room = [5]  # bytes that may still be appended
+
+    def write(descriptor: int, content: bytes) -> int:
+        taken, room[0] = min(room[0], len(content)), max(0, room[0] - len(content))
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.pwrite(descriptor, content[:taken], 0)  # O_APPEND: behind the last byte
+
+    monkeypatch.setattr(os, "write", write)
+    step_record.append(path, {"kind": "pid", "pid": 7})
+    usage = [(task, {name: 1 << 60 for name in ("user_us", "rss_kib")}) for task in range(3)]
+    step_record.append(path, {"kind": "end", "status": 0, "usage": usage})
+    with pytest.raises(OSError, match="No space"):
+        step_record.append(path, {"kind": "tasks", "pids": "x" * 8000})
+    step_record.append(path, {"kind": "reported"})
+    assert os.stat(path).st_size == size, "half a record was left at the end"
+    records = step_record.read(path)
+    assert sorted(records) == ["end", "pid", "reported", "spec"]
+    assert (records["spec"]["tasks"], records["pid"]["pid"]) == (tasks, 7)
+    assert len(records["end"]["usage"]) == 3
+
+
 # Users ------------------------------------------------------------------------------------------
 
 
@@ -331,13 +364,51 @@ class TestAsAnotherUser:
         finally:
             link.unlink()
 
-    def test_script_is_its_users_alone(self, template: Template) -> None:
-        spec = template.spec("#!/bin/sh\nstat -c '%U %a' $0 $(dirname $0)\n", **self.WHO)
-        spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = f"/tmp/psng-stat-{os.getpid()}"
-        template.start(spec).end()
-        out = Path(spec["tasks"][0]["out"])
-        assert out.read_text() == "nobody 700\nnobody 700\n"
-        out.unlink()
+    def test_script_is_read_by_its_user_alone_and_written_by_nobody(
+        self, template: Template
+    ) -> None:
+        """RELIABILITY 32, 62, finding H2: a job filled the spool through its own folder there."""
+        spec = template.spec(
+            "#!/bin/sh\nd=$(dirname $0)\nstat -c '%U %a' $0 $d\n"
+            "chmod u+w $0 2>/dev/null; chmod 777 $d 2>/dev/null\n"
+            "for f in $0 $d/more; do (echo more >>$f) 2>/dev/null && echo wrote $f; done\n"
+            "mkdir $d/d 2>/dev/null; ln -s / $d/l 2>/dev/null; rm -f $0 2>/dev/null\n"
+            "ls $d 2>/dev/null; wc -l <$0\n",
+            **self.WHO,
+        )
+        out = Path(f"/tmp/psng-stat-{os.getpid()}")
+        spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = str(out)
+        try:
+            assert template.start(spec).end()["status"] == 0
+            assert out.read_text() == "root 550\nroot 711\n7\n"
+        finally:
+            out.unlink()
+        assert not Path(spec["spool"]).exists()
+
+    def test_another_user_of_the_same_group_reads_no_script(self, template: Template) -> None:
+        path = write_script(f"{template.directory}/job00099", b"secret", OTHER, OTHER)
+        for uid, gid in ((OTHER - 1, OTHER), (OTHER, OTHER)):
+            words = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "cat", path]
+            shown = subprocess.run(words, capture_output=True, check=False).stdout
+            assert shown == (b"secret" if uid == OTHER else b"")
+        remove_script(os.path.dirname(path))
+        assert not os.path.exists(path)
+
+    def test_a_folder_of_a_former_version_goes_however_deep_it_is(self, template: Template) -> None:
+        """Finding M2: those were their users'; 1,500 levels made a finished job a lost one."""
+        top = template.directory / "job00098"
+        top.mkdir()
+        at = os.open(top, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=at)
+            os.symlink("/etc", "link", dir_fd=at)
+            inner = os.open("d", os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = inner
+        os.close(at)
+        remove_script(str(top))
+        assert not top.exists()
+        assert Path("/etc/passwd").exists()
 
 
 # Steps of srun ----------------------------------------------------------------------------------

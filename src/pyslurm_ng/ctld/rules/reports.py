@@ -6,6 +6,7 @@ before left it.
 
 from __future__ import annotations
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules import job_end, node_loss, programs
@@ -244,14 +245,18 @@ def _terminated(
 def _launch_failed(
     cluster: Cluster, node_id: int, job: Job, report: nm.LaunchFailed, conf: SlurmConf, now_us: int
 ) -> list[ev.AnyEvent]:
-    """Requeue a batch job, held unless the site says otherwise; end any other."""
+    """Requeue a batch job, held unless the site says otherwise; end any other.
+
+    One that its node had no room for may start elsewhere: it is the node that is taken away.
+    """
     events = _drain(cluster, node_id, report.drain, now_us) if report.drain else []
     if is_completing(job):
         return events + _settle(cluster, node_id, report.duty_id, now_us)
     flags = 0
     if job.script_hash:
         flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
-        if not has_option(conf.scheduler_parameters, "nohold_on_prolog_fail"):
+        is_held = not has_option(conf.scheduler_parameters, "nohold_on_prolog_fail")
+        if is_held and report.code != Errno.ESLURMD_CREATE_BATCH_DIR_ERROR:
             flags |= JobFlag.REQUEUE_HOLD
     return events + job_end.complete(
         cluster,

@@ -214,7 +214,10 @@ class Step:
     def _tell_started(self) -> None:
         pids = {task.task: task.pid for task in self._tasks if task.pid}
         if not self._spec["is_batch"]:
-            step_record.append(self._path, {"kind": "tasks", "pids": pids})
+            try:
+                step_record.append(self._path, {"kind": "tasks", "pids": pids})
+            except OSError:
+                pass  # the leftovers of a lost supervisor are found by their control group, too
         self._answer({"did": "start", "pids": pids})
         if self._link is None:
             return
@@ -624,20 +627,22 @@ class Step:
             self._cgroup.leave()
         if self._spec["script"]:
             remove_script(self._spec["spool"])
+        end = {
+            "kind": "end",
+            "status": status,
+            "flags": self._flags,
+            "error": self._error,
+            "start_us": self._start_us,
+            "end_us": self._end_us,
+            "usage": list(self._usage.items()) if self._spec["acct"] else None,
+            "ntasks": len(self._tasks),
+        }
         try:
-            step_record.append(
-                self._path,
-                {
-                    "kind": "end",
-                    "status": status,
-                    "flags": self._flags,
-                    "error": self._error,
-                    "start_us": self._start_us,
-                    "end_us": self._end_us,
-                    "usage": list(self._usage.items()) if self._spec["acct"] else None,
-                    "ntasks": len(self._tasks),
-                },
-            )
+            try:
+                step_record.append(self._path, end)
+            except OSError:
+                # A full spool: better an end without usage than a job that counts as lost.
+                step_record.append(self._path, {**end, "usage": None})
         finally:
             if self._listener is not None:
                 os.unlink(self._path + ".sock")

@@ -1,0 +1,78 @@
+"""What a node keeps on its disk, and what it does when that is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.d.spool import Spool, SpoolFull
+from pyslurm_ng.d.stepd.step_files import write_script
+
+
+def full(*words: object, **more: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def statvfs(free_bytes: int, free_files: int = 1000, all_files: int = 2000) -> os.statvfs_result:
+    blocks = free_bytes // 512
+    return os.statvfs_result(
+        (512, 512, 8 << 20, blocks, blocks, all_files, free_files, free_files, 0, 255)
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "found", "word"),
+    [
+        (0, statvfs(2 << 20), ""),
+        (1 << 20, statvfs(2 << 20), ""),
+        ((1 << 20) + 1, statvfs(2 << 20), "1048577 bytes are needed"),
+        (0, statvfs((1 << 20) - 512), "1048064 are free"),
+        (0, statvfs(2 << 20, free_files=3), "3 files are free"),
+        (0, statvfs(2 << 20, free_files=0, all_files=0), ""),  # btrfs counts no files
+    ],
+)
+def test_a_launch_needs_room_and_leaves_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, found: os.statvfs_result, word: str
+) -> None:
+    """RELIABILITY 32: quota by size, checked before anything is written."""
+    spool = Spool(str(tmp_path / "spool"))
+    monkeypatch.setattr(os, "statvfs", lambda path: found)
+    if not word:
+        spool.check_room(size)
+        return
+    with pytest.raises(SpoolFull, match=f"^SlurmdSpoolDir is full: .*{word}"):
+        spool.check_room(size)
+
+
+def test_a_tiny_file_system_is_not_full_when_it_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    tiny = os.statvfs_result((512, 512, 512, 400, 400, 100, 90, 90, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: tiny)
+    spool.check_room(100 << 10)
+
+
+def test_the_epoch_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I6: a node that forgot it would obey a controller that was replaced."""
+    spool = Spool(str(tmp_path / "spool"))
+    spool.keep_epoch(7)
+    monkeypatch.setattr(os, "write", full)
+    spool.keep_epoch(12)
+    assert spool.epoch() == 12
+    assert sorted(os.listdir(spool.directory)) == ["epoch", "prologs", "steps"]
+
+
+def test_scripts_of_dead_supervisors_go_and_others_directories_stay(tmp_path: Path) -> None:
+    """The spool may be /tmp: what merely has such a name is not ours to remove."""
+    spool = Spool(str(tmp_path / "spool"))
+    for job_id in (1, 2, 123456):
+        write_script(f"{spool.directory}/job{job_id:05d}", b"#!/bin/sh\n", os.getuid(), os.getgid())
+    others = tmp_path / "spool" / "job00003"
+    others.mkdir()
+    (others / "work").write_text("of a week")
+    spool.remove_scripts({2})
+    assert sorted(os.listdir(spool.directory)) == ["job00002", "job00003", "prologs", "steps"]
