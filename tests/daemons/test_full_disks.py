@@ -50,7 +50,7 @@ def small_disk(place: Path, size: str) -> Iterator[None]:
 def fill(directory: Path) -> Path:
     """Take every byte that is left."""
     ballast = directory / "ballast"
-    with ballast.open("wb", buffering=0) as file:
+    with ballast.open("ab", buffering=0) as file:
         for size in (1 << 20, 4096, 1):
             try:
                 while True:
@@ -107,11 +107,11 @@ def test_a_full_state_disk_costs_no_node_and_no_job(work: Path) -> None:
         kill(cluster, "slurmdbd")
         state = cluster.directory / "state"
         with small_disk(state, "48m"):
-            # The next nonces need a page that the file does not have yet.
+            # Soon nonces need a page that the file does not have yet.
             now_us, replay = time.time_ns() // 1000, state / "replay"
             owner = replay.stat()
             store = ReplayStore(now_us, str(replay))
-            for _ in range(NONCES_OF_A_PAGE - len(store)):
+            for _ in range(NONCES_OF_A_PAGE - 20 - len(store)):
                 store.remember(os.urandom(16), now_us + 3600_000_000, now_us)
             store.close()
             os.chown(replay, owner.st_uid, owner.st_gid)
@@ -127,11 +127,13 @@ def test_a_full_state_disk_costs_no_node_and_no_job(work: Path) -> None:
 def check_full_state_disk(cluster: LiveCluster, state: Path, work: Path) -> None:
     job_id = submit_as(cluster, "nobody", "-o", "none", str(waiting_script(work, "a")), cwd=work)
     wait_for_text(cluster, work / "a.on")
-    ballast = fill(state)
-    log = cluster.directory / "log" / "slurmctld.log"
-    cluster.wait_until(
-        "the nonces' file to be full", lambda: "fault (replay_store)" in log.read_text()
-    )
+    ballast, log = fill(state), cluster.directory / "log" / "slurmctld.log"
+
+    def takes_no_nonce() -> bool:
+        fill(state)  # what fills it goes on
+        return "fault (replay_store)" in log.read_text()
+
+    cluster.wait_until("the nonces' file to be full", takes_no_nonce)
     # Three times SlurmdTimeout, counted in what is to arrive meanwhile.
     enough = heartbeats(cluster) + 2 * 9
     cluster.wait_until("heartbeats", lambda: heartbeats(cluster) >= enough, 120)

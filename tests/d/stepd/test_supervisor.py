@@ -311,7 +311,7 @@ def test_an_end_is_kept_on_a_full_spool(
 
     monkeypatch.setattr(os, "write", write)
     step_record.append(path, {"kind": "pid", "pid": 7})
-    usage = [(task, {name: 1 << 60 for name in ("user_us", "rss_kib")}) for task in range(3)]
+    usage = [(task, dict.fromkeys(("user_us", "rss_kib"), 1 << 60)) for task in range(3)]
     step_record.append(path, {"kind": "end", "status": 0, "usage": usage})
     with pytest.raises(OSError, match="No space"):
         step_record.append(path, {"kind": "tasks", "pids": "x" * 8000})
