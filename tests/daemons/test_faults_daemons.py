@@ -7,7 +7,6 @@ import random
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.daemons.faults import (
     wait_for_text,
 )
 from tests.daemons.live import LiveCluster, start
+from tests.daemons.streams import check_ledger, promises_of, submissions
 
 pytestmark = AS_OTHERS
 SUBMITTERS = 3
@@ -79,36 +79,6 @@ def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:
             assert time.mktime(time.strptime(end, "%Y-%m-%dT%H:%M:%S")) <= ended_by + 1
 
 
-class Submitter(threading.Thread):
-    """Submits without pause until told to stop; remembers what it was promised."""
-
-    def __init__(self, cluster: LiveCluster, name: str, ledger: Path) -> None:
-        super().__init__()
-        self._cluster = cluster
-        self._mark = name
-        self._ledger = ledger
-        self.promises: dict[int, str] = {}
-        self.unexpected: list[str] = []
-        self.is_over = threading.Event()
-
-    def run(self) -> None:
-        number = 0
-        while not self.is_over.is_set():
-            number += 1
-            mark = f"{self._mark}.{number}"
-            done = self._cluster.run(
-                "sbatch", "--parsable", "-o", "/dev/null", "--comment", mark, "--wrap",
-                f"echo {mark} $SLURM_JOB_ID $SLURM_RESTART_COUNT >> {self._ledger}",
-            )  # fmt: skip
-            if done.returncode == 0:
-                job_id = int(done.stdout)
-                if job_id in self.promises:
-                    self.unexpected.append(f"{job_id} twice")
-                self.promises[job_id] = mark
-            elif "Traceback" in done.stderr or not done.stderr:
-                self.unexpected.append(done.stderr)
-
-
 def stream_with_kills(cluster: LiveCluster, rounds: int, seed: int) -> int:
     """Kill the controller at random moments of a stream of jobs; return how many were promised.
 
@@ -116,33 +86,14 @@ def stream_with_kills(cluster: LiveCluster, rounds: int, seed: int) -> int:
     """
     chance = random.Random(seed)
     ledger = cluster.directory / f"ledger{seed}"
-    submitters = [Submitter(cluster, f"s{seed}-{n}", ledger) for n in range(SUBMITTERS)]
-    for submitter in submitters:
-        submitter.start()
-    try:
+    with submissions(cluster, ledger, [f"s{seed}-{n}" for n in range(SUBMITTERS)]) as submitters:
         for _ in range(rounds):
             time.sleep(chance.uniform(0.05, 0.6))  # the moment is the input of this test
             kill(cluster, "slurmctld")
             start_daemon(cluster, "slurmctld")
-    finally:
-        for submitter in submitters:
-            submitter.is_over.set()
-        for submitter in submitters:
-            submitter.join()
-    assert [word for submitter in submitters for word in submitter.unexpected] == []
-    promises: dict[int, str] = {}
-    for submitter in submitters:
-        assert not promises.keys() & submitter.promises.keys(), "an id was given twice"
-        promises.update(submitter.promises)
+    promises = promises_of(submitters)
     cluster.wait_for_jobs(limit_s=180)
-    lines = ledger.read_text().splitlines()
-    assert len(lines) == len(set(lines)), "a job ran twice"
-    ran = {int(line.split()[1]): line.split()[0] for line in lines}
-    assert len(ran) == len(lines), "a job ran again under its id"
-    lost = {job_id: mark for job_id, mark in promises.items() if ran.get(job_id) != mark}
-    assert lost == {}
-    # A job whose reply was lost is there once, under its mark.
-    assert len(set(ran.values())) == len(ran)
+    check_ledger(ledger, promises)
     ends = accounted(cluster, sorted(promises), "State,Comment")
     assert ends == {job_id: f"COMPLETED|{mark}" for job_id, mark in promises.items()}
     return len(promises)

@@ -1,0 +1,108 @@
+"""RELIABILITY 54d: minutes, or days, of jobs under random faults, after which all is well.
+
+PYSLURM_SOAK_MINUTES says how long; what is checked afterwards does not depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.faults import (
+    AS_OTHERS,
+    USERS,
+    accounted,
+    kill,
+    open_directory,
+    pid_of,
+    start_daemon,
+    tracebacks,
+)
+from tests.daemons.live import LiveCluster, start
+from tests.daemons.streams import check_ledger, promises_of, submissions
+
+pytestmark = [*AS_OTHERS, pytest.mark.soak]
+MINUTES = float(os.environ.get("PYSLURM_SOAK_MINUTES", "3"))
+DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1", "slurmd-n2")
+GROWTH_MIB = 64
+
+
+@pytest.fixture
+def cluster() -> Iterator[LiveCluster]:
+    with open_directory() as directory:
+        extra = directory / "extra.conf"
+        extra.write_text("KillWait=1\nDefMemPerCPU=1\nMaxJobCount=1000000\n")
+        made = start(directory / "c", "--nodes", "2", "--cpus", "32", "--conf", str(extra))
+        yield made
+        left = tracebacks(made)
+        made.down()
+    assert left == []
+
+
+def one_fault(cluster: LiveCluster, chance: random.Random) -> None:
+    """Kill a daemon and start it again, or stop one for a moment."""
+    daemon = chance.choice(DAEMONS)
+    if chance.random() < 0.7:
+        kill(cluster, daemon)
+        start_daemon(cluster, daemon)
+        return
+    pid = pid_of(cluster, daemon)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(chance.uniform(0.1, 2))  # how long it hangs is the input of this test
+    os.kill(pid, signal.SIGCONT)
+
+
+def resources(pid: int) -> tuple[int, int]:
+    """Return a process's resident memory in MiB and its open descriptors."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20, len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def strays() -> list[str]:
+    """Return processes of the test's users."""
+    import pwd
+
+    uids = {pwd.getpwnam(user).pw_uid for user in USERS}
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if path.stat().st_uid in uids:
+                found.append(f"{path.name} {(path / 'comm').read_text().strip()}")
+        except OSError:
+            continue
+    return found
+
+
+def test_nothing_needs_a_hand(cluster: LiveCluster) -> None:
+    """No promise is broken, no process is left, accounting is whole, memory is steady."""
+    chance = random.Random(int(MINUTES * 60))
+    ledger = cluster.directory / "ledger"
+    ledger.touch()
+    ledger.chmod(0o666)
+    before_strays = strays()
+    begun = {daemon: resources(pid_of(cluster, daemon)) for daemon in DAEMONS}
+    end_s = time.monotonic() + MINUTES * 60
+    names = [f"soak{number}" for number in range(4)]
+    with submissions(cluster, ledger, names, users=USERS) as submitters:
+        while time.monotonic() < end_s:
+            time.sleep(chance.uniform(0.2, 3))  # the moment is the input of this test
+            one_fault(cluster, chance)
+    promises = promises_of(submitters)
+    assert len(promises) > 20 * MINUTES
+    cluster.wait_for_jobs(limit_s=240)
+    check_ledger(ledger, promises)
+    states = accounted(cluster, sorted(promises), "State,Comment")
+    assert states == {job_id: f"COMPLETED|{mark}" for job_id, mark in promises.items()}
+    cluster.wait_until("ends of processes", lambda: strays() == before_strays)
+    assert cluster.out("sinfo", "-h", "-o", "%T").split() == ["idle"]
+    assert "No runaway jobs" in cluster.out("sacctmgr", "-i", "show", "runawayjobs")
+    for daemon in DAEMONS:
+        memory_mib, descriptors = resources(pid_of(cluster, daemon))
+        assert memory_mib < begun[daemon][0] + GROWTH_MIB, daemon
+        assert descriptors < begun[daemon][1] + 32, daemon
