@@ -204,4 +204,8 @@ def _remote_calls(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str
         lines.append("\tNo pending RPCs")
     for kind, waiting in reply["pending"]:
         lines.append(f"\t{kind:<40} count:{waiting}")
+    if reply["faults"]:
+        lines += ["", "Faults by kind (each cost one job, message or record; see slurmctld's log)"]
+    for kind, faults in reply["faults"]:
+        lines.append(f"\t{kind:<40} count:{faults}")
     return lines

@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pyslurm_ng import __version__
@@ -189,23 +191,56 @@ class Daemon:
         cluster, conf = parts.writer.cluster, parts.configuration.conf
         parts.soft.expect(cluster, now_us)
         parts.soft.listened(now_us, int(_TICK_S * 1e6), conf.slurmd_timeout * 1_000_000)
-        limited = parts.limits.due(conf, now_us)
-        run_out = parts.usage.run_out(now_us) if parts.scheduler.policy.stops_jobs else ()
-        parts.writer.record(parts.usage.due(now_us, LOCAL))  # before its jobs are purged
-        parts.writer.record(
-            timers.due(cluster, conf, parts.soft.last_seen_us, now_us, limited, run_out)
+        works: tuple[tuple[str, Callable[[], object]], ...] = (
+            # Usage is written down before its jobs are purged.
+            ("usage", lambda: parts.writer.record(parts.usage.due(now_us, LOCAL))),
+            ("limits", lambda: self._end_in_time(now_us)),
+            ("reservations", lambda: self._keep_reservations(now_us)),
+            ("age", lambda: self._accrue(now_us)),
+            ("orders", parts.sender.tick),
+            ("mail", lambda: parts.mailer.tick(now_us)),
+            ("counters", lambda: self._measure(now_us)),
+            ("space", self._tell_space),
+            (
+                "checkpoint",
+                lambda: parts.checkpointer.tick(parts.writer.durable, time.monotonic()),
+            ),
         )
+        for name, work in works:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - it costs the others nothing
+                parts.faults.note("timer", name, error)
+
+    def _end_in_time(self, now_us: int) -> None:
+        """End jobs and steps whose time is over, and whatever else time alone brings them."""
+        parts = self._parts
+        cluster, conf = parts.writer.cluster, parts.configuration.conf
+        spared = partial(parts.faults.note, "timer")
+        limited = parts.limits.due(conf, now_us, spared)
+        run_out: tuple[int, ...] = ()
+        if parts.scheduler.policy.stops_jobs:
+            try:
+                run_out = parts.usage.run_out(now_us)
+            except Exception as error:  # noqa: BLE001 - time limits count all the same
+                spared("minutes used up", error)
+        seen_us = parts.soft.last_seen_us
+        parts.writer.record(timers.due(cluster, conf, seen_us, now_us, limited, run_out, spared))
+        parts.steps.tick(limited)
+
+    def _keep_reservations(self, now_us: int) -> None:
+        """Let reservations begin, end and follow their groups."""
+        parts = self._parts
+        cluster, conf = parts.writer.cluster, parts.configuration.conf
         parts.writer.record(reservation_due.due(cluster, conf, now_us, LOCAL))
         parts.reservation_groups.tick(cluster, now_us)
+
+    def _accrue(self, now_us: int) -> None:
+        """See who gathers age, now and then."""
+        parts = self._parts
         if parts.scheduler.policy.enforces_limits and now_us >= self._accrual_us:
             self._accrual_us = now_us + _ACCRUAL_US
-            parts.writer.record(accrual.due(cluster, now_us))
-        parts.sender.tick()
-        parts.steps.tick(limited)
-        parts.mailer.tick(now_us)
-        self._measure(now_us)
-        self._tell_space()
-        parts.checkpointer.tick(parts.writer.durable, time.monotonic())
+            parts.writer.record(accrual.due(parts.writer.cluster, now_us))
 
     def _tell_space(self) -> None:
         """Log once that the state file system is full, and once that it has room again."""

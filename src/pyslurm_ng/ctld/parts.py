@@ -91,6 +91,7 @@ class Parts:
             started_us=self.clock.now_us(),
             reset_us=self.clock.now_us(),
             faults=self.faults.counts,
+            spared=partial(self.faults.note, "record"),
         )
         self._beginning = beginning
         self._log = log
@@ -152,6 +153,7 @@ class Parts:
             self.journal,
             call_soon=self.loop.call_soon,
             on_bug=self.failures.bug_in_core,
+            spared=partial(self.faults.note, "observer"),
         )
         begun.scripts.when_durable = self.writer.when_durable
 
@@ -231,31 +233,38 @@ class Parts:
         writer, cluster, conf = self.writer, self.writer.cluster, self.configuration.conf
         writer.observe(partial(self.soft.records.note, cluster))
         self.limits = LimitIndex(cluster)
-        writer.observe(self.usage.applied)
+        writer.observe(self.usage.applied, is_brittle=True)
         writer.observe(self.limits.applied)
         writer.observe(self.soft.applied)
-        writer.observe(EventLog(cluster, self._log, self.scheduling_log).applied)
-        writer.observe(self._beginning.scripts.applied)
+        writer.observe(EventLog(cluster, self._log, self.scheduling_log).applied, is_brittle=True)
+        writer.observe(self._beginning.scripts.applied, is_brittle=True)
         writer.observe(self.scheduler.applied)
         self._watch = JobWatch(cluster)
-        writer.observe(self._watch.applied)
+        writer.observe(self._watch.applied, is_brittle=True)
         het = HetFollower(
             writer,
             self._edges.call_soon,
             self.clock.now_us,
             lambda: self.configuration.conf.slurmctld_parameters,
         )
-        writer.observe(het.applied)
+        writer.observe(het.applied, is_brittle=True)
         het.begin()
         self.programs = Programs(self._log)
-        self.mailer = Mailer(cluster, conf, self.programs, writer.when_durable, self.clock.now_us())
-        writer.observe(self.mailer.applied)
+        self.mailer = Mailer(
+            cluster,
+            conf,
+            self.programs,
+            writer.when_durable,
+            self.clock.now_us(),
+            partial(self.faults.note, "mail"),
+        )
+        writer.observe(self.mailer.applied, is_brittle=True)
         self.completions = CompletionLog(cluster, conf, self._log, writer.when_durable)
-        writer.observe(self.completions.applied)
+        writer.observe(self.completions.applied, is_brittle=True)
         self.reservation_programs = ReservationPrograms(
             cluster, conf, self.programs, writer.when_durable
         )
-        writer.observe(self.reservation_programs.applied)
+        writer.observe(self.reservation_programs.applied, is_brittle=True)
         keep_us = conf.group_update_time * 1_000_000
         self.reservation_groups = ReservationGroups(self._look_up, writer.record, keep_us)
 
@@ -276,9 +285,9 @@ class Parts:
             scripts=self._beginning.scripts,
             now_us=self.clock.now_us,
             call_soon=self.loop.call_soon,
-            failed=log.error,
+            faults=self.faults,
         )
-        self.writer.observe(self.sender.applied)
+        self.writer.observe(self.sender.applied, is_brittle=True)
         self.nodes = NodeService(
             self.writer,
             self.soft,
@@ -286,6 +295,7 @@ class Parts:
             conf=self.configuration.conf,
             clock=self.clock,
             log=log,
+            faults=self.faults,
         )
 
     def _build_steps(self) -> None:
@@ -301,7 +311,7 @@ class Parts:
         )
         allocations.inactive_limit_s = self.configuration.conf.inactive_limit
         self.steps = StepCalls(self.writer, self._credentials, self._edges, service.context)
-        self.writer.observe(self.steps.applied)
+        self.writer.observe(self.steps.applied, is_brittle=True)
         service.more["AllocateJob"] = allocations.handle
         service.more["CreateStep"] = self.steps.handle
         files = FileCredentials(self.writer, self._credentials)
@@ -315,7 +325,7 @@ class Parts:
             log=self._log,
             notify=allocations.notify,
         )
-        self.writer.observe(self.job_programs.applied)
+        self.writer.observe(self.job_programs.applied, is_brittle=True)
         service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
 
     def _build_checkpointer(self) -> None:

@@ -102,9 +102,12 @@ class Service:
         try:
             self._route(call, caller)
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
-            self._faults.note("request", f"{call.kind} of uid {caller.uid}", error)
-            call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
+            self._fault(call, caller, error)
         self._soft.count_call(call.kind, caller.uid, self._clock.now_us() - begun_us)
+
+    def _fault(self, call: Call, caller: Caller, error: Exception) -> None:
+        self._faults.note("request", f"{call.kind} of uid {caller.uid}", error)
+        call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
 
     def _route(self, call: Call, caller: Caller) -> None:
         kind, writer = call.kind, self._writer
@@ -210,8 +213,11 @@ class Service:
             self._slices.run(self._pack_first(work, call, caller))
 
     def _pack_first(self, work: Iterator[None], call: Call, caller: Caller) -> Iterator[None]:
-        yield from work
-        self._look(call, caller)
+        try:
+            yield from work
+            self._look(call, caller)
+        except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
+            self._fault(call, caller, error)
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
         names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyslurm_ng.ctld.queries.records import RecordCache
+from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
@@ -106,6 +107,7 @@ class Soft:
     journal_groups: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)  # by kind: see `base.faults`
+    spared: Spared = raise_it  # is told of records that a query has to leave out
     clock_latency_us: int = 0  # of a thousand looks at the clock
 
     def heard(

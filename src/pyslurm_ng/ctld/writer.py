@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
@@ -73,6 +74,7 @@ class Writer:
     Attributes:
         cluster: the state; only this class changes it.
         durable: the newest sequence that is safe.
+        spared: is told what was raised about one thing only; others of its kind go on.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Writer:
         *,
         call_soon: Callable[[Callable[[], None]], object],
         on_bug: Callable[[str, BaseException], None],
+        spared: Spared = raise_it,
         encode: Callable[[list[ev.AnyEvent]], bytes] = ev.encode_batch,
     ) -> None:
         """Begin behind the journal's newest record, which must be in `cluster` already.
@@ -90,6 +93,8 @@ class Writer:
             call_soon: runs a function at the end of the present turn.
             on_bug: a rule's events broke an invariant, so memory is ahead of the journal; it must
                 end the process, and is not expected to return.
+            spared: is told what an observer or an answer raised; the state is sound all the same,
+                so others hear of it.
             encode: makes a record of a batch; of a journal that keeps none it need not.
         """
         self.cluster = cluster
@@ -97,19 +102,24 @@ class Writer:
         self._journal = journal
         self._call_soon = call_soon
         self._on_bug = on_bug
+        self.spared = spared
         self._encode = encode
         self._batch: list[ev.AnyEvent] = []
         self._waiting: deque[tuple[int, Release]] = deque()
-        self._observers: list[Applied] = []
+        self._observers: list[tuple[Applied, bool]] = []
         self._followers: list[Callable[[int], None]] = []
         self._is_closed = False
 
-    def observe(self, applied: Applied) -> None:
+    def observe(self, applied: Applied, *, is_brittle: bool = False) -> None:
         """Call with events as soon as they are applied; views are kept this way.
 
         An observer must not let anything out but through `when_durable`.
+
+        Args:
+            is_brittle: it makes something of each event, which may raise: it is shown them one by
+                one, so that one costs none of the others. RequestAnswered it is not shown.
         """
-        self._observers.append(applied)
+        self._observers.append((applied, is_brittle))
 
     def follow(self, durable: Callable[[int], None]) -> None:
         """Call with the newest durable sequence, each time it has grown."""
@@ -185,8 +195,15 @@ class Writer:
             self._on_bug(f"cannot apply {event!r:.500}", bug)
             raise
         self._batch += events
-        for applied in self._observers:
-            applied(events)
+        whole = (events,)
+        # What was answered to a request is nothing that a brittle observer makes anything of.
+        single = [(event,) for event in events if type(event) is not ev.RequestAnswered]
+        for applied, is_brittle in self._observers:
+            for part in single if is_brittle else whole:
+                try:
+                    applied(part)
+                except Exception as error:  # noqa: BLE001 - the state is sound, others go on
+                    self.spared(f"{applied.__qualname__} of {_name(part[0])}", error)
 
     def flush(self) -> None:
         """Close this turn's batch and hand it to the journal."""
@@ -228,11 +245,24 @@ class Writer:
         self.durable = sequence
         waiting = self._waiting
         while waiting and waiting[0][0] <= sequence:
-            waiting.popleft()[1]()
+            release = waiting.popleft()[1]
+            try:
+                release()
+            except Exception as error:  # noqa: BLE001 - it costs this answer only
+                self.spared("an answer", error)
         for tell in self._followers:
-            tell(sequence)
+            try:
+                tell(sequence)
+            except Exception as error:  # noqa: BLE001 - it costs this follower only
+                self.spared("a follower", error)
 
     @property
     def waiting_count(self) -> int:
         """How many answers wait for the disk."""
         return len(self._waiting)
+
+
+def _name(event: ev.AnyEvent) -> str:
+    """Return what an event is, and of which job."""
+    job_id = getattr(event, "job_id", 0)
+    return f"{type(event).__name__} of job {job_id}" if job_id else type(event).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -96,6 +97,7 @@ class SimController:
         self.world = world
         self.conf = conf
         self.cluster = cluster or _fresh_cluster(conf, world.now_us)
+        self.faults = faults or StrictFaults()
         self.start_image = self.cluster.to_bytes() if keep_journal else b""
         self.journal = MemoryJournal(world, self._durable, latency_us=latency_us, keep=keep_journal)
         self.writer = Writer(
@@ -103,9 +105,9 @@ class SimController:
             self.journal,
             call_soon=world.call_soon,
             on_bug=self._bug,
+            spared=partial(self.faults.note, "observer"),
             encode=ev.encode_batch if keep_journal else _no_bytes,
         )
-        self.faults = faults or StrictFaults()
         self.soft = Soft(started_us=world.now_us)
         self.usage = UsageIndex(self.cluster, conf)
         self.scheduler = Scheduler(
@@ -118,7 +120,7 @@ class SimController:
             faults=self.faults,
             usage=self.usage,
         )
-        self.writer.observe(self.usage.applied)
+        self.writer.observe(self.usage.applied, is_brittle=True)
         self.limits = LimitIndex(self.cluster)
         self.writer.observe(self.limits.applied)
         self.writer.observe(self.scheduler.applied)
@@ -126,7 +128,7 @@ class SimController:
         self.het = HetFollower(
             self.writer, world.call_soon, lambda: world.now_us, lambda: conf.slurmctld_parameters
         )
-        self.writer.observe(self.het.applied)
+        self.writer.observe(self.het.applied, is_brittle=True)
         self.het.begin()
         self.runner = SimPrograms(world, fate)
         programs = JobPrograms(
@@ -137,7 +139,7 @@ class SimController:
             log=Silence(),
             notify=lambda job_id, text: None,
         )
-        self.writer.observe(programs.applied)
+        self.writer.observe(programs.applied, is_brittle=True)
         programs.begin()
 
     def _durable(self, sequence: int) -> None:
@@ -154,7 +156,15 @@ class SimController:
         run_out = self.usage.run_out(now_us) if self.scheduler.policy.stops_jobs else ()
         self.writer.record(self.usage.due(now_us, UTC))
         self.writer.record(
-            timers.due(self.cluster, self.conf, self.soft.last_seen_us, now_us, limited, run_out)
+            timers.due(
+                self.cluster,
+                self.conf,
+                self.soft.last_seen_us,
+                now_us,
+                limited,
+                run_out,
+                partial(self.faults.note, "timer"),
+            )
         )
         self.writer.record(reservation_due.due(self.cluster, self.conf, now_us, UTC))
 

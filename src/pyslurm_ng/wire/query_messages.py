@@ -320,7 +320,10 @@ class ConfigText(msgspec.Struct, frozen=True):
 
 @reply("Diagnostics")
 class Diagnostics(msgspec.Struct, frozen=True):
-    """Counters by name; `messages` rows are kind, count, total microseconds, and `users` alike."""
+    """Counters by name; `messages` rows are kind, count, total microseconds, and `users` alike.
+
+    `faults` has how often what cost one job, message or record only: see `base.faults`.
+    """
 
     now_us: int
     since_us: int
@@ -328,6 +331,7 @@ class Diagnostics(msgspec.Struct, frozen=True):
     messages: list[tuple[str, int, int]]
     users: list[tuple[int, str, int, int]]
     pending: list[tuple[str, int]] = []
+    faults: list[tuple[str, int]] = []
 
 
 @reply("BatchScript", max_bytes=16 << 20)

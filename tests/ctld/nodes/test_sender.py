@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
@@ -81,6 +82,7 @@ class Room:
         self.clock = SteppedClock()
         self.scripts = ScriptStore(directory / "scripts")
         self.log = LineLog()
+        self.faults = Faults(self.log)
         self.soft = Soft(started_us=START_US)
         self.writer = Writer(
             self.cluster,
@@ -95,7 +97,7 @@ class Room:
             scripts=self.scripts,
             now_us=self.clock.now_us,
             call_soon=self.soon.append,
-            failed=self.log.error,
+            faults=self.faults,
         )
         self.writer.observe(self.scripts.applied)
         self.writer.observe(self.sender.applied)
@@ -106,6 +108,7 @@ class Room:
             conf=conf_of(),
             clock=self.clock,
             log=self.log,
+            faults=self.faults,
         )
 
     def turn(self) -> None:

@@ -124,7 +124,7 @@ def test_it_leaves_when_the_reservations_job_comes() -> None:
     victim = scene.cluster.jobs[told[0].job_id]
     assert victim.preempt_end_us == scene.now_us + 5 * MINUTE_US
     scene.now_us += 5 * MINUTE_US
-    scene.apply(grace_over(scene.cluster, scene.now_us))
+    scene.apply(grace_over(scene.cluster, scene.now_us, scene.cluster.leaving))
     assert victim.state == JobState.PREEMPTED or victim.state == JobState.PENDING
     assert mine.job_id in scene.cluster.claims
 

@@ -56,10 +56,12 @@ def test_a_job_is_looked_at_from_its_begin_time_on() -> None:
     job_id = submit(cluster, JobRequest(partition="main"), time_limit_min=10)
     fields = {"begin_us": begin_us, "eligible_us": 0}
     apply(cluster, ev.JobUpdated(START_US, job_id, fields))
-    assert not begin_times(cluster, begin_us - 1)
+    assert not begin_times(cluster, begin_us - 1, cluster.ineligible)
     assert not snapshot(cluster, begin_us - 1).waiting
-    assert begin_times(cluster, begin_us) == [ev.JobEligible(time_us=begin_us, job_id=job_id)]
-    apply_all(cluster, begin_times(cluster, begin_us))
+    assert begin_times(cluster, begin_us, cluster.ineligible) == [
+        ev.JobEligible(time_us=begin_us, job_id=job_id)
+    ]
+    apply_all(cluster, begin_times(cluster, begin_us, cluster.ineligible))
     assert [job.job_id for job in snapshot(cluster, begin_us).waiting] == [job_id]
 
 
@@ -70,7 +72,9 @@ def test_held_jobs_are_not_looked_at_every_second_and_go_on_once_released() -> N
     assert not cluster.ineligible
     apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": NO_VAL}))
     assert check(cluster) == []
-    assert begin_times(cluster, START_US) == [ev.JobEligible(time_us=START_US, job_id=job_id)]
+    assert begin_times(cluster, START_US, cluster.ineligible) == [
+        ev.JobEligible(time_us=START_US, job_id=job_id)
+    ]
 
 
 def test_a_held_job_is_looked_at_while_it_depends_on_others() -> None:

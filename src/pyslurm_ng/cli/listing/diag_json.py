@@ -117,7 +117,14 @@ def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
             }
             for uid, name, calls, used in reply["users"]
         ],
+        **_faults(reply),
     }
+
+
+def _faults(reply: "dict[str, Any]") -> "dict[str, Any]":
+    """Return what Slurm has no such thing of, so nothing where there is nothing to tell."""
+    rows = [{"kind": kind, "count": count} for kind, count in reply["faults"]]
+    return {"faults_by_kind": rows} if rows else {}
 
 
 def print_diagnostics(reply: "dict[str, Any]", argv: "list[str]") -> int:

@@ -55,5 +55,8 @@ class HetFollower:
         due, self._due = self._due, {}
         whole = het.is_whole(self._parameters())
         for leader in due:
-            events = het.follow(self._writer.cluster, leader, self._now_us(), whole=whole)
-            self._writer.record(events)
+            try:
+                events = het.follow(self._writer.cluster, leader, self._now_us(), whole=whole)
+                self._writer.record(events)
+            except Exception as error:  # noqa: BLE001 - other jobs end together all the same
+                self._writer.spared(f"the end of heterogeneous job {leader}", error)

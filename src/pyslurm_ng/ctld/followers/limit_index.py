@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.ctld.rules.steps import step_ends_us
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.model import events as ev
@@ -41,10 +42,11 @@ class LimitIndex:
                     if job_id in active:
                         self._changed[job_id] = None
 
-    def due(self, conf: SlurmConf, now_us: int) -> list[int]:
+    def due(self, conf: SlurmConf, now_us: int, spared: Spared = raise_it) -> list[int]:
         """Return the jobs whose limit, warning, deadline or step limit has come.
 
-        A job is returned each time until an event has changed it.
+        A job is returned each time until an event has changed it; one about whose moments nothing
+        can be said, `spared` is told of.
         """
         moments, jobs, active = self._moments, self._cluster.jobs, self._cluster.active
         while moments and moments[0][0] <= now_us:
@@ -54,9 +56,13 @@ class LimitIndex:
             if job_id not in active:
                 continue
             job = jobs[job_id]
-            when_us = min(
-                (*limit_moments_us(self._cluster, conf, job), *step_ends_us(job)), default=0
-            )
+            try:
+                when_us = min(
+                    (*limit_moments_us(self._cluster, conf, job), *step_ends_us(job)), default=0
+                )
+            except Exception as error:  # noqa: BLE001 - it costs this job only
+                spared(f"limits of job {job_id}", error)
+                continue
             if when_us > now_us:
                 heappush(moments, (when_us, job_id))
             elif when_us:

@@ -8,6 +8,7 @@ from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.nodes.sender import Sender
@@ -51,7 +52,15 @@ class NodeService:
     """
 
     def __init__(
-        self, writer: Writer, soft: Soft, sender: Sender, *, conf: SlurmConf, clock: Clock, log: Log
+        self,
+        writer: Writer,
+        soft: Soft,
+        sender: Sender,
+        *,
+        conf: SlurmConf,
+        clock: Clock,
+        log: Log,
+        faults: Faults,
     ) -> None:
         self.conf = conf
         self._writer = writer
@@ -59,6 +68,7 @@ class NodeService:
         self._sender = sender
         self._clock = clock
         self._log = log
+        self._faults = faults
         self._asked_again: dict[str, int] = {}
 
     def handle(self, message: Struct, peer: Peer, answer: Answer) -> None:
@@ -69,16 +79,23 @@ class NodeService:
             answer(ErrorReply(Errno.ESLURM_INVALID_NODE_NAME, "Invalid node name specified"))
             return
         begun_us = self._clock.now_us()
+        try:
+            self._take(node_id, message, peer, answer)
+        except Exception as error:  # noqa: BLE001 - it costs this message only
+            self._faults.note("node", f"{kind_of(message)} of node {peer.name}", error)
+            answer(ErrorReply(Errno.ESLURM_INTERNAL, f"{kind_of(message)}: internal error"))
+        took_us = self._clock.now_us() - begun_us
+        self._soft.count_call(kind_of(message), peer.uid, took_us)
+
+    def _take(self, node_id: int, message: Struct, peer: Peer, answer: Answer) -> None:
         if isinstance(message, Heartbeat):
             self._heartbeat(node_id, peer.name, message)
         elif isinstance(message, NodeReports):
-            self._reports(node_id, message, answer)
+            self._reports(node_id, peer.name, message, answer)
         elif isinstance(message, RegisterNode):
             self._register(node_id, peer.name, message, answer)
         else:
             answer(ErrorReply(Errno.ESLURM_NOT_SUPPORTED, f"{kind_of(message)}: not expected here"))
-        took_us = self._clock.now_us() - begun_us
-        self._soft.count_call(kind_of(message), peer.uid, took_us)
 
     def _register(self, node_id: int, name: str, message: RegisterNode, answer: Answer) -> None:
         writer, now_us = self._writer, self._clock.now_us()
@@ -101,12 +118,22 @@ class NodeService:
         self._sender.registered(node_id)
         self._sender.end_strays(node_id, strays(cluster, node_id, message.jobs))
 
-    def _reports(self, node_id: int, message: NodeReports, answer: Answer) -> None:
-        """Judge each report against the Cluster as the one before left it; say when durable."""
+    def _reports(self, node_id: int, name: str, message: NodeReports, answer: Answer) -> None:
+        """Judge each report against the Cluster as the one before left it; say when durable.
+
+        One that cannot be judged is taken for good, or it would come again for ever. The node is
+        asked what it still runs, which tells whether a job's end was in it.
+        """
         writer, now_us = self._writer, self._clock.now_us()
         self._soft.heard(node_id, now_us)
         for report in message.reports:
-            writer.record(judge(writer.cluster, node_id, report, self.conf, now_us))
+            try:
+                events = judge(writer.cluster, node_id, report, self.conf, now_us)
+            except Exception as error:  # noqa: BLE001 - the other jobs' reports are no worse
+                self._faults.note("report", f"{report!r:.200} of node {name}", error)
+                self._ask_again(name, now_us, is_known=True)
+                continue
+            writer.record(events)
         writer.when_durable(lambda: answer(Done()))
 
     def _heartbeat(self, node_id: int, name: str, message: Heartbeat) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import needs_credential, order_of
 from pyslurm_ng.ctld.scripts import ScriptStore
@@ -58,9 +59,9 @@ class Sender:
         scripts: ScriptStore,
         now_us: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
-        failed: Callable[[str], None],
+        faults: Faults,
     ) -> None:
-        """Send over `wire`; `failed` takes a line for the log about a duty that cannot be sent."""
+        """Send over `wire`; a duty of which no order can be made is a fault."""
         self.nodes: set[str] = set()
         self.sent = 0
         self._writer = writer
@@ -69,7 +70,7 @@ class Sender:
         self._scripts = scripts
         self._now_us = now_us
         self._call_soon = call_soon
-        self._failed = failed
+        self._faults = faults
         self._sent_us: dict[int, int] = {}
         self._outbox: dict[str, list[Order]] = {}
 
@@ -166,7 +167,11 @@ class Sender:
         now_us = self._now_us()
         orders = []
         for duty in duties:
-            order = self._order(cluster, duty)
+            try:
+                order = self._order(cluster, duty)
+            except Exception as error:  # noqa: BLE001 - it costs this job's duty only
+                self._faults.note("order", f"duty {duty.duty_id} of job {duty.job_id}", error)
+                continue
             if order is not None:
                 orders.append(order)
                 self._sent_us[duty.duty_id] = now_us
@@ -179,7 +184,7 @@ class Sender:
             return order_of(duty)
         job = cluster.jobs.get(duty.job_id)
         if job is None:
-            self._failed(f"duty {duty.duty_id} of unknown job {duty.job_id}")
+            self._faults.note("order", f"duty {duty.duty_id} of unknown job {duty.job_id}")
             return None
         if duty.kind != DutyKind.LAUNCH:
             return order_of(duty, credential=self._credentials.of_job(cluster, job))
@@ -187,7 +192,8 @@ class Sender:
             script = self._scripts.get(job.script_hash)
             environment = self._scripts.get(job.env_hash)
         except OSError as error:
-            self._failed(f"script of job {job.job_id}: {error.filename}: {error.strerror}")
+            text = f"script of job {job.job_id}: {error.filename}: {error.strerror}"
+            self._faults.note("order", text)
             return None
         credential = self._credentials.of_batch(cluster, job, script, environment)
         return order_of(duty, credential=credential, script=script, environment=environment)

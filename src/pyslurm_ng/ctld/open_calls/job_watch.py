@@ -52,6 +52,13 @@ class JobWatch:
                 due.update((job_id, None) for job_id in job_ids if job_id in self._watched)
         for job_id in due:
             job = self._cluster.jobs.get(job_id)
-            left = [changed for changed in self._watched.pop(job_id, []) if not changed(job)]
-            if left:
-                self._watched.setdefault(job_id, []).extend(left)
+            fault: Exception | None = None
+            for changed in self._watched.pop(job_id, []):
+                try:
+                    is_over = changed(job)
+                except Exception as error:  # noqa: BLE001 - others watch this job, too
+                    is_over, fault = False, error
+                if not is_over:
+                    self._watched.setdefault(job_id, []).append(changed)
+            if fault is not None:
+                raise fault

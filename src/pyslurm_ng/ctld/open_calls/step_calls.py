@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from pyslurm_ng.base.errors import Reject, error_text
+from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import StepShare
 from pyslurm_ng.ctld.rules import steps
@@ -172,11 +172,20 @@ class StepCalls:
                 shape = _shape(waiting.request)
                 if shape in refused:
                     left.append(waiting)
-                elif not self._try(waiting):
+                elif not self._try_again(waiting):
                     refused.add(shape)
                     left.append(waiting)
             if left:
                 self._waiting[job_id] = left
+
+    def _try_again(self, waiting: _Waiting) -> bool:
+        """Let the rule decide once more; who makes it raise is told so and waits no longer."""
+        try:
+            return self._try(waiting)
+        except Exception as error:  # noqa: BLE001 - it costs this request only
+            self._writer.spared(f"a waiting step of job {waiting.request.job_id}", error)
+            waiting.call.error(Errno.ESLURM_INTERNAL, error_text(Errno.ESLURM_INTERNAL))
+            return True
 
     def tick(self, limited: Iterable[int]) -> None:
         """End steps whose own time limit has passed, of the jobs that may have some."""

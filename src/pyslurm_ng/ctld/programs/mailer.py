@@ -13,6 +13,7 @@ from typing import Protocol
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import mail
 from pyslurm_ng.ctld.rules.mail import ArrayEnd, Mail
+from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.job import Job
@@ -40,8 +41,10 @@ class Mailer:
         runner: Runner,
         when_durable: Callable[[Callable[[], None]], None],
         now_us: int,
+        spared: Spared = raise_it,
     ) -> None:
         self.conf = conf
+        self._spared = spared
         self._cluster = cluster
         self._runner = runner
         self._when_durable = when_durable
@@ -75,8 +78,12 @@ class Mailer:
             if job is None or job.state not in (JobState.RUNNING, JobState.SUSPENDED):
                 del self._timed[job_id]
                 continue
-            for found in mail.time_marks(self._cluster, job, self._domain, last_us, now_us):
-                self._send(found)
+            try:
+                for found in mail.time_marks(self._cluster, job, self._domain, last_us, now_us):
+                    self._send(found)
+            except Exception as error:  # noqa: BLE001 - this job gets no such mail
+                del self._timed[job_id]
+                self._spared(f"mail of job {job_id}", error)
 
     @property
     def _domain(self) -> str:

@@ -76,4 +76,5 @@ def show_diagnostics(
             (uid, names.get(uid, ""), call.count, call.total_us)
             for uid, call in soft.callers.items()
         ],
+        faults=sorted(soft.faults.items(), key=lambda row: (-row[1], row[0])),
     )

@@ -198,14 +198,18 @@ def _pack_live(cluster: Cluster, soft: Soft, stale: Iterable[int], tails: Tails)
             live.pop(job_id, None)
             continue
         job = cluster.jobs[job_id]
-        fixed = fixed_parts.get(job_id)
-        if fixed is None:
-            fixed = fixed_parts[job_id] = _BRIEF_HEAD + elements(brief_values(cluster, job, ()))
-        values = soft_values(cluster, soft, job)
-        tail = tails.get(values)
-        if tail is None:
-            tail = tails[values] = elements(values)
-        live[job_id] = fixed + tail
+        try:
+            fixed = fixed_parts.get(job_id)
+            if fixed is None:
+                fixed = fixed_parts[job_id] = _BRIEF_HEAD + elements(brief_values(cluster, job, ()))
+            values = soft_values(cluster, soft, job)
+            tail = tails.get(values)
+            if tail is None:
+                tail = tails[values] = elements(values)
+            live[job_id] = fixed + tail
+        except Exception as error:  # noqa: BLE001 - all others are listed
+            live.pop(job_id, None)
+            soft.spared(f"job {job_id} is not listed", error)
 
 
 def _selected(
@@ -249,20 +253,24 @@ def _records(
     cache.begin_pass(soft.plan_generation)
     tails = cache.tails
     for job, tasks in parts:
-        fixed = None if tasks else kept.get(job.job_id)
-        if fixed is None:
-            values = brief_values(cluster, job, tasks)
-            head = _BRIEF_HEAD
-            if detailed:
-                values += detail_values(cluster, job, tracked, exempt_s)
-                head = _DETAIL_HEAD
-            fixed = head + elements(values)
-            if not tasks:
-                kept[job.job_id] = fixed
+        try:
+            fixed = None if tasks else kept.get(job.job_id)
+            if fixed is None:
+                values = brief_values(cluster, job, tasks)
+                head = _BRIEF_HEAD
+                if detailed:
+                    values += detail_values(cluster, job, tracked, exempt_s)
+                    head = _DETAIL_HEAD
+                fixed = head + elements(values)
+                if not tasks:
+                    kept[job.job_id] = fixed
+            tail = tails.get(job.job_id)
+            if tail is None:
+                tail = tails[job.job_id] = elements(soft_values(cluster, soft, job))
+        except Exception as error:  # noqa: BLE001 - all others are listed
+            soft.spared(f"job {job.job_id} is not listed", error)
+            continue
         yield fixed
-        tail = tails.get(job.job_id)
-        if tail is None:
-            tail = tails[job.job_id] = elements(soft_values(cluster, soft, job))
         yield tail
 
 
@@ -328,13 +336,17 @@ def show_steps(
     else:
         found = [(cluster.jobs[job_id], -1) for job_id in cluster.active]
     tracked = conf.tracked_tres()
-    records = [
-        elements_of_step(cluster, job, step, tracked)
-        for job, wanted in found
-        if test(job) and audience.sees_job(job) and not job.flags & JobFlag.COMPLETING
-        for step in _steps_in_order(job)
-        if wanted in (-1, step.step_id)
-    ]
+    records = []
+    for job, wanted in found:
+        if job.flags & JobFlag.COMPLETING or not (test(job) and audience.sees_job(job)):
+            continue
+        for step in _steps_in_order(job):
+            if wanted not in (-1, step.step_id):
+                continue
+            try:
+                records.append(elements_of_step(cluster, job, step, tracked))
+            except Exception as error:  # noqa: BLE001 - all others are listed
+                soft.spared(f"step {step.step_id} of job {job.job_id} is not listed", error)
     return Records(
         now_us=now_us,
         fields=STEP_FIELDS,

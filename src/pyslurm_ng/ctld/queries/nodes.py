@@ -189,8 +189,12 @@ def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Nod
         if fixed is None:
             if partitions is None:
                 partitions, tracked = partitions_by_node(cluster), conf.tracked_tres()
-            values = _node_values(cluster, node, partitions.get(node.node_id, []), tracked)
-            fixed = cache[node.node_id] = _NODE_HEAD + elements(values)
+            try:
+                values = _node_values(cluster, node, partitions.get(node.node_id, []), tracked)
+                fixed = cache[node.node_id] = _NODE_HEAD + elements(values)
+            except Exception as error:  # noqa: BLE001 - all others are listed
+                soft.spared(f"node {node.spec.name} is not listed", error)
+                continue
         parts.append(fixed)
         load = soft.node_load.get(node.node_id)
         told = (
@@ -379,8 +383,12 @@ def show_partitions(
             continue
         packed = kept.get(item.name)
         if packed is None:
-            values = _partition_values(cluster, item, tracked, cluster_mode)
-            packed = kept[item.name] = array_head(len(PARTITION_FIELDS)) + elements(values)
+            try:
+                values = _partition_values(cluster, item, tracked, cluster_mode)
+                packed = kept[item.name] = array_head(len(PARTITION_FIELDS)) + elements(values)
+            except Exception as error:  # noqa: BLE001 - all others are listed
+                soft.spared(f"partition {item.name} is not listed", error)
+                continue
         records.append(packed)
     nodes: list[Node] = []
     if request.with_nodes and not audience.nodes_private:

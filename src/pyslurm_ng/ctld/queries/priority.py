@@ -12,6 +12,7 @@ from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.job_views import Views
 from pyslurm_ng.sched.policy import policy
 from pyslurm_ng.sched.priority import Ranking
 from pyslurm_ng.sched.snapshot import snapshot
@@ -70,17 +71,21 @@ def show_priorities(
         parts, _ = job_filter.find_jobs(cluster, request.filter.jobs)
         wanted = {job.job_id for job, _ in parts}
     rules = policy(conf)
-    view = snapshot(cluster, now_us)
+    views = Views(faulted=lambda job_id, error: soft.spared(f"job {job_id} is not listed", error))
+    view = snapshot(cluster, now_us, views)
     ranking = Ranking(view, rules, soft.fairshare)
     packed = []
     for job in sorted(view.waiting, key=lambda job: job.job_id):
         record = cluster.jobs[job.job_id]
         if wanted is not None and job.job_id not in wanted:
             continue
-        if test(record) and audience.sees_job(record):
-            packed += _rows(
-                view.partitions, ranking, rules.weight_tres, job, request.filter.partitions
-            )
+        if not test(record) or not audience.sees_job(record):
+            continue
+        names = request.filter.partitions
+        try:
+            packed += _rows(view.partitions, ranking, rules.weight_tres, job, names)
+        except Exception as error:  # noqa: BLE001 - all others are listed
+            soft.spared(f"job {job.job_id} is not listed", error)
     weights = (
         rules.weight_age,
         rules.weight_assoc,

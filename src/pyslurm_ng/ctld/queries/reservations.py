@@ -56,38 +56,16 @@ def show_reservations(
     """Return reservations in order of creation; PrivateData hides those of others."""
     words = {word.lower() for word in conf.private_data}
     is_private = "reservations" in words and not caller.is_operator
-    packed = []
+    packed: list[bytes] = []
     for item in cluster.reservations.values():
         if request.name and item.name != request.name:
             continue
         if is_private and not _concerns(cluster, item, caller):
             continue
-        nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
-        cores, cpus = cores_and_cpus(cluster, item)
-        values = (
-            item.name,
-            item.start_us,
-            item.end_us,
-            hostlist.fold([node.spec.name for node in nodes]),
-            len(nodes),
-            cores,
-            item.features,
-            item.partition,
-            ",".join(item.flags),
-            item.tres or format_tres({"cpu": cpus, **_devices(item)}),
-            ",".join(item.users),
-            ",".join(item.groups),
-            ",".join(item.accounts),
-            ",".join(item.qos),
-            item.licenses,
-            item.max_start_delay_s,
-            item.comment,
-            item.purge_s,
-            _core_ids(cluster, item),
-            ",".join(item.allowed_partitions),
-            item.burst_buffer,
-        )
-        packed.append(array_head(len(values)) + elements(values))
+        try:
+            packed.append(_packed(cluster, item))
+        except Exception as error:  # noqa: BLE001 - all others are listed
+            soft.spared(f"reservation {item.name} is not listed", error)
     return Records(
         now_us=now_us,
         fields=RESERVATION_FIELDS,
@@ -95,6 +73,35 @@ def show_reservations(
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
     )
+
+
+def _packed(cluster: Cluster, item: Reservation) -> bytes:
+    nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
+    cores, cpus = cores_and_cpus(cluster, item)
+    values = (
+        item.name,
+        item.start_us,
+        item.end_us,
+        hostlist.fold([node.spec.name for node in nodes]),
+        len(nodes),
+        cores,
+        item.features,
+        item.partition,
+        ",".join(item.flags),
+        item.tres or format_tres({"cpu": cpus, **_devices(item)}),
+        ",".join(item.users),
+        ",".join(item.groups),
+        ",".join(item.accounts),
+        ",".join(item.qos),
+        item.licenses,
+        item.max_start_delay_s,
+        item.comment,
+        item.purge_s,
+        _core_ids(cluster, item),
+        ",".join(item.allowed_partitions),
+        item.burst_buffer,
+    )
+    return array_head(len(values)) + elements(values)
 
 
 def _core_ids(cluster: Cluster, item: Reservation) -> str:

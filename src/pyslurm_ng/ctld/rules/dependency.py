@@ -292,13 +292,13 @@ def after_start(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
     return events
 
 
-def due(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
-    """Return what the passing of time alone has settled: `after:ID+minutes`.
+def due(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
+    """Return what the passing of time alone has settled for some jobs: `after:ID+minutes`.
 
     Arrays that were given a term about another one that is over are judged here as well.
     """
     events: list[ev.AnyEvent] = []
-    for job_id in cluster.ineligible:
+    for job_id in job_ids:
         job = cluster.jobs[job_id]
         if any(
             (term.kind == "after" and term.delay_min)

@@ -6,6 +6,7 @@ A plan's preemption is checked again, whole: either all its victims leave, or no
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
 from pyslurm_ng.ctld.rules.dispatch import collide, may_start_in, reservation_of
@@ -213,12 +214,12 @@ def _ended(
     )
 
 
-def grace_over(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
-    """Return the ends of victims whose grace is over."""
+def grace_over(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
+    """Return the ends of those victims whose grace is over."""
     events: list[ev.AnyEvent] = []
     ended: list[tuple[Job, JobState]] = []
     duty_id = cluster.next_duty_id
-    for job_id in cluster.leaving:
+    for job_id in job_ids:
         job = cluster.jobs[job_id]
         if now_us >= job.preempt_end_us:
             events += _ended(cluster, job, job.preempt_mode, now_us, duty_id, ended)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, gang, job_end, preempt, silence
+from pyslurm_ng.ctld.rules.sparing import Spared, raise_it, sparing
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import (
@@ -32,6 +34,7 @@ def due(
     now_us: int,
     limited: Iterable[int] | None = None,
     run_out: Collection[int] = (),
+    spared: Spared = raise_it,
 ) -> list[ev.AnyEvent]:
     """Return what time has brought about; the rest when asked again in a second.
 
@@ -42,32 +45,57 @@ def due(
         last_seen_us: when each node was last heard of; soft state.
         limited: the jobs whose time may be over, from `LimitIndex`; None: look at all.
         run_out: the jobs whose association or QOS has no minutes left, from `UsageIndex`.
+        spared: is told of jobs and nodes about which a rule raises; without, that is raised.
     """
-    kinds: tuple[Callable[[], list[ev.AnyEvent]], ...] = (
-        lambda: dependency.due(cluster, now_us),
-        lambda: deadlines(cluster, now_us),
-        lambda: silence.silent_nodes(cluster, conf, last_seen_us, now_us),
-        lambda: time_limits(cluster, conf, now_us, limited, run_out),
-        lambda: preempt.grace_over(cluster, now_us),
-        lambda: preempt.resumed(cluster, now_us),
-        lambda: gang.turns(cluster, gang.slice_s(conf), now_us),
+
+    def each_job(
+        rule: Callable[[Collection[int]], Sequence[ev.AnyEvent]], job_ids: Collection[int]
+    ) -> Sequence[ev.AnyEvent]:
+        return sparing("job", rule, job_ids, spared)
+
+    def limits(job_ids: Collection[int]) -> list[ev.AnyEvent]:
+        return time_limits(cluster, conf, now_us, job_ids, frozenset(run_out).intersection(job_ids))
+
+    def silent(nodes: Collection[int]) -> list[ev.AnyEvent]:
+        seen_us = last_seen_us
+        if len(nodes) < len(last_seen_us):
+            seen_us = {node_id: last_seen_us[node_id] for node_id in nodes}
+        return silence.silent_nodes(cluster, conf, seen_us, now_us)
+
+    def whole(name: str, rule: Callable[[], Sequence[ev.AnyEvent]]) -> Sequence[ev.AnyEvent]:
+        try:
+            return rule()
+        except Exception as error:  # noqa: BLE001 - the next second may bring something better
+            spared(name, error)
+            return []
+
+    limit_jobs = (*(cluster.active if limited is None else limited), *run_out)
+    kinds: tuple[Callable[[], Sequence[ev.AnyEvent]], ...] = (
+        lambda: each_job(partial(dependency.due, cluster, now_us), cluster.ineligible),
+        lambda: each_job(partial(deadlines, cluster, now_us), cluster.with_deadline),
+        lambda: sparing("node", silent, last_seen_us.keys(), spared),
+        lambda: each_job(limits, limit_jobs),
+        lambda: each_job(partial(preempt.grace_over, cluster, now_us), cluster.leaving),
+        lambda: whole("resumed jobs", lambda: preempt.resumed(cluster, now_us)),
+        lambda: whole("time slices", lambda: gang.turns(cluster, gang.slice_s(conf), now_us)),
     )
     # A kind that has something to say every second must not keep the others from being heard.
     turn = now_us // SECOND_US % len(kinds)
-    found: list[ev.AnyEvent] = []
+    found: Sequence[ev.AnyEvent] = ()
     for kind in (*kinds[turn:], *kinds[:turn]):
         found = kind()
         if found:
             break
     else:
-        found = resume_after(cluster, now_us)
-    return begin_times(cluster, now_us) + found + purge(cluster, conf, now_us)
+        found = whole("ResumeAfter", lambda: resume_after(cluster, now_us))
+    begun = each_job(partial(begin_times, cluster, now_us), cluster.ineligible)
+    return [*begun, *found, *whole("old jobs", lambda: purge(cluster, conf, now_us))]
 
 
-def begin_times(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+def begin_times(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
     """Return JobEligible for jobs whose begin time has come and whose dependencies are met."""
     events: list[ev.AnyEvent] = []
-    for job_id in cluster.ineligible:
+    for job_id in job_ids:
         job = cluster.jobs[job_id]
         is_held = job.priority == 0
         if job.begin_us <= now_us and not job.dependencies and not is_held:
@@ -99,10 +127,10 @@ def over_at_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
     return end_us
 
 
-def deadlines(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
+def deadlines(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
     """Return the ends of waiting jobs that could not be over before their deadline any more."""
     events: list[ev.AnyEvent] = []
-    for job_id in cluster.with_deadline:
+    for job_id in job_ids:
         job = cluster.jobs[job_id]
         limit_min = job.request.time_min_min
         if limit_min in (0, INFINITE, NO_VAL):
