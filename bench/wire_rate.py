@@ -21,6 +21,7 @@ from typing import Annotated
 import msgspec
 
 from figures import parser, show
+from pyslurm_ng.model.bounds import Count, LongText, Minutes, NameText
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
 from pyslurm_ng.wire.client import Client, body_digest, socket_path
@@ -38,10 +39,10 @@ class Submission(msgspec.Struct, forbid_unknown_fields=True):
     """What a submission looks like to the wire: a script, an environment, some numbers."""
 
     request_id: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-    script: str
-    environment: Annotated[dict[str, str], msgspec.Meta(max_length=10_000)]
-    time_limit_min: int = 0
-    nodes_min: int = 1
+    script: LongText
+    environment: Annotated[dict[NameText, LongText], msgspec.Meta(max_length=10_000)]
+    time_limit_min: Minutes = 0
+    nodes_min: Count = 1
 
 
 message(kind="BenchSubmission", roles="user|node", rate="submit")(Submission)

@@ -15,6 +15,9 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
 def check_body(data: bytes | bytearray | memoryview) -> None:
     """Raise ValueError for a repeated key, NUL in text, a float or an integer beyond 2**63-1."""
 
+def is_lean(data: bytes | bytearray | memoryview, most: int) -> bool:
+    """Return whether a map has at most `most` bytes besides the byte strings in it."""
+
 def project(blob: bytes, wanted: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return the fields `wanted` of each of the arrays concatenated in `blob`."""
 

@@ -368,6 +368,67 @@ def check_body(data):
         PyBuffer_Release(&view)
 
 
+cdef bint _skip_within(Reader *r, Py_ssize_t most) except -1:
+    """Pass over one value of at most so many bytes; return whether it was one."""
+    cdef const uint8_t *end = r.end
+    if _left(r) > most:
+        r.end = r.at + most
+    try:
+        _skip(r)
+    except ValueError:
+        return False
+    finally:
+        r.end = end
+    return True
+
+
+def is_lean(data, Py_ssize_t most):
+    """Return whether a map has at most `most` bytes besides the byte strings that are its values.
+
+    It looks at no more than these bytes, so it costs little whatever the body is. False, too, for
+    what is no well-formed map.
+    """
+    cdef Py_buffer view
+    cdef Reader r
+    cdef uint64_t count = 0
+    cdef uint64_t n = 0
+    cdef uint8_t tag
+    cdef const uint8_t *start
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        r.at = <const uint8_t *>view.buf
+        r.end = r.at + view.len
+        if r.at >= r.end:
+            return False
+        tag = r.at[0]
+        r.at += 1
+        if 0x80 <= tag < 0x90:
+            count = tag & 0x0F
+        elif tag == 0xDE or tag == 0xDF:
+            if _left(&r) < 2 << (tag - 0xDE):
+                return False
+            _uint(&r, 2 << (tag - 0xDE), &count)
+        else:
+            return False
+        while count and most >= 0:
+            count -= 1
+            start = r.at
+            if not _skip_within(&r, most):
+                return False
+            most -= r.at - start
+            if r.at < r.end and 0xC4 <= r.at[0] <= 0xC6:
+                if not _skip_within(&r, _left(&r)):
+                    return False
+                continue
+            start = r.at
+            if not _skip_within(&r, most):
+                return False
+            most -= r.at - start
+        return most >= 0
+    finally:
+        PyBuffer_Release(&view)
+
+
 def project(bytes blob not None, wanted):
     """Return the fields `wanted` (positions, any order, repeats allowed) of every record in `blob`.
 

@@ -177,12 +177,13 @@ def test_prolog_gets_nothing_from_the_user() -> None:
 
     RELIABILITY 63.
     """
-    request = JobRequest(comment="a\0b", std_out="x")
+    request = JobRequest(comment="a\0b\nLD_PRELOAD=/tmp/evil\r", extra="1\u20282", std_out="x")
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x", request=request)
     found = env.hook_environment(job, place("n3"), "prolog_slurmd", env.GpuView())
     assert not {"PATH", "HOME", "LD_PRELOAD"} & set(found)
     assert found["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmd"
-    assert found["SLURM_JOB_COMMENT"] == "ab"
+    assert found["SLURM_JOB_COMMENT"] == "ab LD_PRELOAD=/tmp/evil "
+    assert found["SLURM_JOB_EXTRA"] == "1 2"
 
 
 def test_environment_blob_keeps_every_byte() -> None:

@@ -9,6 +9,7 @@ import pytest
 import zmq
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.model.bounds import Number64
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.auth import Peer, body_digest
 from pyslurm_ng.wire.endpoint import Endpoint, PeerGone, RequestFailed, zmq_port
@@ -17,12 +18,12 @@ from tests.wire.wire_room import authenticator, identity, now_us
 
 
 class Report(msgspec.Struct, forbid_unknown_fields=True):
-    number: int
+    number: Number64
     text: Annotated[str, msgspec.Meta(max_length=1 << 20)] = ""
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):
-    number: int
+    number: Number64
 
 
 class Obeyed(msgspec.Struct):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng._records import check_body
-from pyslurm_ng.wire import table
+from pyslurm_ng.wire import field_bounds
 from pyslurm_ng.wire.messages import (
     ROLES,
     ErrorReply,
@@ -23,14 +23,16 @@ from pyslurm_ng.wire.messages import (
 )
 from tests.oracle import wire_scan
 
-Names = Annotated[list[str], msgspec.Meta(max_length=1000)]
+Text = Annotated[str, msgspec.Meta(max_length=1 << 20)]
+Names = Annotated[list[Text], msgspec.Meta(max_length=1000)]
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Sample(msgspec.Struct, forbid_unknown_fields=True):
-    number: int = 0
-    text: str = ""
+    number: Number = 0
+    text: Text = ""
     names: Names = []
-    words: Annotated[dict[str, str], msgspec.Meta(max_length=1000)] = {}
+    words: Annotated[dict[Text, Text], msgspec.Meta(max_length=1000)] = {}
     flag: bool = False
 
 
@@ -94,7 +96,7 @@ def test_what_is_sent_is_read(sample: Sample) -> None:
 )  # fmt: skip
 def test_hostile_bodies_are_refused(body: bytes) -> None:
     """RELIABILITY 43: refused, whatever it is, as one line."""
-    assert refused(body) in ("malformed", "too_long")
+    assert refused(body) in ("malformed", "too_long", "out_of_bounds")
 
 
 def test_a_body_beyond_its_kinds_limit_is_refused() -> None:
@@ -118,14 +120,26 @@ def test_a_request_is_no_reply() -> None:
 
 
 class Inner(msgspec.Struct):
-    value: dict[str, int]
+    value: dict[Text, Number]
 
 
 def test_an_unbounded_schema_cannot_be_registered() -> None:
     """What is not bounded by its type is refused when the module is imported."""
 
     class NoLength(msgspec.Struct, forbid_unknown_fields=True):
-        names: list[str] = []
+        names: list[Text] = []
+
+    class NoTextLength(msgspec.Struct, forbid_unknown_fields=True):
+        names: Annotated[list[str], msgspec.Meta(max_length=3)] = []
+
+    class NoBlobLength(msgspec.Struct, forbid_unknown_fields=True):
+        blob: bytes = b""
+
+    class NoRange(msgspec.Struct, forbid_unknown_fields=True):
+        number: int = 0
+
+    class HalfRange(msgspec.Struct, forbid_unknown_fields=True):
+        number: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     class Untyped(msgspec.Struct, forbid_unknown_fields=True):
         value: Any = None
@@ -134,12 +148,13 @@ def test_an_unbounded_schema_cannot_be_registered() -> None:
         value: float = 0.0
 
     class Lenient(msgspec.Struct):
-        value: int = 0
+        value: Number = 0
 
     class Outer(msgspec.Struct, forbid_unknown_fields=True):
         inner: Annotated[list[Inner], msgspec.Meta(max_length=3)]
 
-    for struct_type in (NoLength, Untyped, Fraction, Lenient, Outer):
+    holes = (NoLength, NoTextLength, NoBlobLength, NoRange, HalfRange)
+    for struct_type in (*holes, Untyped, Fraction, Lenient, Outer):
         with pytest.raises(TypeError, match="TestBad"):
             message(kind="TestBad", roles="user")(struct_type)
 
@@ -190,7 +205,7 @@ def verdicts(body: bytes) -> tuple[bool, bool]:
     except ValueError:
         fast = False
     try:
-        wire_scan.check_body(body, table.MAX_DEPTH)
+        wire_scan.check_body(body, field_bounds.MAX_DEPTH)
     except wire_scan.Malformed:
         slow = False
     return fast, slow

@@ -17,6 +17,16 @@ class UnitError(ValueError):
     """An amount or time that cannot be read."""
 
 
+_MAX_DIGITS = 18
+
+
+def whole_number(text: str) -> int | None:
+    """Return what up to 18 digits spell, None for anything else; a longer number means nothing."""
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
+        return int(text)
+    return None
+
+
 def parse_mem_mib(text: str) -> int:
     """Return MiB for ``4000``, ``64G``, ``512K`` (rounded up): the default unit is MiB.
 

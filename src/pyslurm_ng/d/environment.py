@@ -13,6 +13,7 @@ import msgspec
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import (
     REQ_MEM_SET,
@@ -559,8 +560,7 @@ def hook_environment(
         variables["SLURM_JOB_RESERVATION"] = credential.reservation
     variables |= _array(credential)
     variables |= gpu_variables(gpus, is_step=False)
-    # A line break would let a comment pretend to be another variable in a careless script.
-    return {name: value.replace("\0", "") for name, value in variables.items()}
+    return program_variables(variables)
 
 
 def login_variables(user_name: str, home: str, shell: str) -> dict[str, str]:

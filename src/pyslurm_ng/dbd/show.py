@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.dates import parse_date
-from pyslurm_ng.base.units import format_seconds
+from pyslurm_ng.base.units import format_seconds, whole_number
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.admin.words import Words, read_where
@@ -163,7 +163,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     accounts, users = where.values("Accounts", lower=True), where.values("Users", lower=True)
     partitions = where.values("Partitions")
-    ids = {int(word) for word in where.values("IDs") if word.isdigit()}
+    ids = {number for word in where.values("IDs") if (number := whole_number(word)) is not None}
     parents = where.values("Parents", lower=True)
     qos, default_qos = where.values("QosLevel", lower=True), where.values("DefaultQOS", lower=True)
 
@@ -349,7 +349,7 @@ def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     if "Descriptions" in where:
         query = query.where(table.c.description.in_(where.values("Descriptions", lower=True)))
     if "IDs" in where:
-        ids = [int(word) for word in where.values("IDs") if word.isdigit()]
+        ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
         query = query.where(table.c.id.in_(ids))
     names = {row.id: row.name for row in asked.connection.execute(sa.select(table))}
     found = []

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import gres_parts, task_ranges
+from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .duty import Duty
 from .job import NO_STEPS, Job, NodeAlloc
@@ -185,8 +186,8 @@ _SHARED_WORDS = (
     "alloc_host",
 )
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ClusterImage)
-_job_decoder = msgspec.msgpack.Decoder(Job)
+_decoder: AcceptedDecoder[ClusterImage] = AcceptedDecoder(ClusterImage)
+_job_decoder: AcceptedDecoder[Job] = AcceptedDecoder(Job)
 
 
 class Cluster:

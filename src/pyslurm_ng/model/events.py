@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .job import Dependency, JobRequest, NodeAlloc, Step, Usage
 from .license_server import ServerUse
@@ -524,7 +525,7 @@ AnyEvent = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[AnyEvent])
+_decoder: AcceptedDecoder[list[AnyEvent]] = AcceptedDecoder(list[AnyEvent])
 
 
 def encode_batch(events: list[AnyEvent]) -> bytes:

@@ -8,6 +8,42 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from .bounds import (
+    MOST_RLIMITS,
+    MOST_WORDS_OF_ARGV,
+    Amount,
+    ArrayText,
+    Count,
+    DependencyText,
+    FlagBits,
+    HostListText,
+    HostText,
+    JobNameText,
+    LabelText,
+    ListText,
+    LongText,
+    MailTypes,
+    Mebibytes,
+    Minutes,
+    NameText,
+    Nice,
+    Number16,
+    Number32,
+    Number32OrNone,
+    PartitionListText,
+    PathText,
+    Pid,
+    Rlimit,
+    ShortText,
+    Signal,
+    SubmitLineText,
+    Switch,
+    Umask,
+    UnixTimeUs,
+    UserIdField,
+    WordOfArgv,
+    WordText,
+)
 from .ids import INFINITE, NO_VAL
 
 # Bits of JobRequest.flags: options that are only on or off.
@@ -55,107 +91,114 @@ class JobRequest(
 
     Encoded as a map without defaults, on the wire and in the journal alike, so that a field can
     be added anywhere. `scontrol update` replaces the whole record.
+
+    Each field has its bound (model.bounds). The journal is read without them: what was accepted
+    once is kept as it is, see `model.accepted`.
     """
 
-    name: str = ""
-    account: str = ""
-    partition: str = ""  # comma list
-    qos: str = ""
-    reservation: str = ""
-    wckey: str = ""
-    comment: str = ""
-    admin_comment: str = ""
-    extra: str = ""
-    mcs_label: str = ""
-    licenses: str = ""
-    network: str = ""
-    flags: int = 0  # REQ_* bits
+    name: JobNameText = ""
+    account: NameText = ""
+    partition: PartitionListText = ""  # comma list
+    qos: LabelText = ""
+    reservation: LabelText = ""
+    wckey: NameText = ""
+    comment: LongText = ""
+    admin_comment: LongText = ""
+    extra: LongText = ""
+    mcs_label: LabelText = ""
+    licenses: ListText = ""
+    network: ShortText = ""
+    flags: FlagBits = 0  # REQ_* bits
     # Size.
-    nodes_min: int = 0
-    nodes_max: int = 0
-    node_sizes: str = ""  # `1,2,4` or `2-10:2` forms of --nodes beyond min-max
-    ntasks: int = 0
-    ntasks_per_node: int = 0
-    ntasks_per_socket: int = 0
-    ntasks_per_core: int = 0
-    ntasks_per_gpu: int = 0
-    cpus_per_task: int = 0
-    mincpus: int = 0
-    sockets_per_node: int = 0
-    cores_per_socket: int = 0
-    threads_per_core: int = 0
-    core_spec: int = 0
-    thread_spec: int = 0
-    mem_per_node_mib: int = 0
-    mem_per_cpu_mib: int = 0
-    mem_per_gpu_mib: int = 0
-    tmp_mib: int = 0
+    nodes_min: Count = 0
+    nodes_max: Number32 = 0
+    node_sizes: ListText = ""  # `1,2,4` or `2-10:2` forms of --nodes beyond min-max
+    ntasks: Number32 = 0
+    ntasks_per_node: Count = 0
+    ntasks_per_socket: Count = 0
+    ntasks_per_core: Count = 0
+    ntasks_per_gpu: Count = 0
+    cpus_per_task: Count = 0
+    mincpus: Count = 0
+    sockets_per_node: Count = 0
+    cores_per_socket: Count = 0
+    threads_per_core: Count = 0
+    core_spec: Number16 = 0
+    thread_spec: Number16 = 0
+    mem_per_node_mib: Mebibytes = 0
+    mem_per_cpu_mib: Mebibytes = 0
+    mem_per_gpu_mib: Mebibytes = 0
+    tmp_mib: Mebibytes = 0
     # Generic resources, each `name[:type]:count` list, with or without `gres/` as Slurm stores it.
-    gres: str = ""  # --gres: per node
-    gpus: str = ""  # --gpus: for the job; `[type:]n` lists
-    gpus_per_node: str = ""
-    gpus_per_socket: str = ""
-    gpus_per_task: str = ""
-    cpus_per_gpu: int = 0
-    tres_per_task: str = ""
-    tres_bind: str = ""
-    tres_freq: str = ""
-    gpu_bind: str = ""
+    gres: ListText = ""  # --gres: per node
+    gpus: ListText = ""  # --gpus: for the job; `[type:]n` lists
+    gpus_per_node: ListText = ""
+    gpus_per_socket: ListText = ""
+    gpus_per_task: ListText = ""
+    cpus_per_gpu: Count = 0
+    tres_per_task: ListText = ""
+    tres_bind: LongText = ""
+    tres_freq: ShortText = ""
+    gpu_bind: LongText = ""
     # Place.
-    node_list: str = ""  # -w
-    exclude: str = ""  # -x
-    constraint: str = ""
-    prefer: str = ""
-    node_extra: str = ""  # what Extra of its nodes has to satisfy: `extra`, where that is read
-    batch_features: str = ""
-    cluster_features: str = ""
-    switches: int = 0
-    switches_wait_s: int = 0
-    segment: int = 0
-    distribution: str = ""
-    plane_size: int = 0
-    hint: str = ""
-    cpu_bind: str = ""
-    mem_bind: str = ""
+    node_list: HostListText = ""  # -w
+    exclude: HostListText = ""  # -x
+    constraint: ListText = ""
+    prefer: ListText = ""
+    node_extra: LongText = ""  # what Extra of its nodes has to satisfy: `extra`, where that is read
+    batch_features: ListText = ""
+    cluster_features: ListText = ""
+    switches: Count = 0
+    switches_wait_s: Number32 = 0
+    segment: Count = 0
+    distribution: WordText = ""
+    plane_size: Count = 0
+    hint: WordText = ""
+    cpu_bind: LongText = ""
+    mem_bind: LongText = ""
     # Time.
-    time_limit_min: int = NO_VAL  # minutes; INFINITE for no limit; NO_VAL: the partition's default
-    time_min_min: int = NO_VAL
-    begin_us: int = 0
-    deadline_us: int = 0
-    delay_boot_min: int = NO_VAL
+    time_limit_min: Minutes = (
+        NO_VAL  # minutes; INFINITE for no limit; NO_VAL: the partition's default
+    )
+    time_min_min: Minutes = NO_VAL
+    begin_us: UnixTimeUs = 0
+    deadline_us: UnixTimeUs = 0
+    delay_boot_min: Minutes = NO_VAL
     # Order.
-    nice: int = 0
-    priority: int = NO_VAL  # given by an operator; 0 holds
-    dependency: str = ""
-    array: str = ""  # `0-9:2%4`
+    nice: Nice = 0
+    priority: Number32 = NO_VAL  # given by an operator; 0 holds
+    dependency: DependencyText = ""
+    array: ArrayText = ""  # `0-9:2%4`
     # Signals and mail.
-    signal: int = 0  # --signal number
-    signal_before_s: int = 60
-    mail_type: int = 0
-    mail_user: str = ""
+    signal: Signal = 0  # --signal number
+    signal_before_s: Number16 = 60
+    mail_type: MailTypes = 0
+    mail_user: ListText = ""
     # Files and identity of the submission.
-    work_dir: str = ""
-    std_in: str = ""
-    std_out: str = ""
-    std_err: str = ""
-    command: str = ""  # path of the script, empty for --wrap
-    submit_line: str = ""
-    alloc_node: str = ""  # host of the command
-    alloc_sid: int = 0
-    argv: Annotated[tuple[str, ...], Meta(max_length=1 << 20)] = ()  # arguments of the script
-    umask: int = 0o22
+    work_dir: PathText = ""
+    std_in: PathText = ""
+    std_out: PathText = ""
+    std_err: PathText = ""
+    command: PathText = ""  # path of the script, empty for --wrap
+    submit_line: SubmitLineText = ""
+    alloc_node: HostText = ""  # host of the command
+    alloc_sid: Pid = 0
+    argv: Annotated[
+        tuple[WordOfArgv, ...], Meta(max_length=MOST_WORDS_OF_ARGV)
+    ] = ()  # arguments of the script
+    umask: Umask = 0o22
     # Name (`NOFILE`), soft, hard; -1 is no limit.
-    rlimits: Annotated[tuple[tuple[str, int, int], ...], Meta(max_length=32)] = ()
-    acctg_freq: str = ""
-    profile: str = ""
-    container: str = ""
-    burst_buffer: str = ""
-    uid: int = NO_VAL  # --uid, root only
-    gid: int = NO_VAL  # --gid
-    origin: str = ""  # sbatch, salloc, srun
-    wait_all_nodes: int = NO_VAL
-    oom_kill_step: int = NO_VAL
-    resv_ports: int = NO_VAL
+    rlimits: Annotated[tuple[Rlimit, ...], Meta(max_length=MOST_RLIMITS)] = ()
+    acctg_freq: ShortText = ""
+    profile: ShortText = ""
+    container: PathText = ""
+    burst_buffer: LongText = ""
+    uid: UserIdField = NO_VAL  # --uid, root only
+    gid: UserIdField = NO_VAL  # --gid
+    origin: WordText = ""  # sbatch, salloc, srun
+    wait_all_nodes: Switch = NO_VAL
+    oom_kill_step: Switch = NO_VAL
+    resv_ports: Number32 = NO_VAL
 
 
 class GresAlloc(Struct, array_like=True, frozen=True, gc=False):
@@ -188,33 +231,33 @@ class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
 class Usage(Struct, array_like=True, frozen=True, gc=False):
     """What a step used, summed or maximal over its tasks; times in microseconds, sizes in KiB."""
 
-    user_us: int = 0
-    system_us: int = 0
-    max_rss_kib: int = 0
-    max_rss_node: str = ""
-    max_rss_task: int = 0
-    ave_rss_kib: int = 0
-    max_vmsize_kib: int = 0
-    max_vmsize_node: str = ""
-    max_vmsize_task: int = 0
-    ave_vmsize_kib: int = 0
-    max_pages: int = 0
-    max_pages_node: str = ""
-    max_pages_task: int = 0
-    ave_pages: int = 0
-    min_cpu_us: int = 0
-    min_cpu_node: str = ""
-    min_cpu_task: int = 0
-    ave_cpu_us: int = 0
-    max_disk_read: int = 0
-    max_disk_read_node: str = ""
-    max_disk_read_task: int = 0
-    ave_disk_read: int = 0
-    max_disk_write: int = 0
-    max_disk_write_node: str = ""
-    max_disk_write_task: int = 0
-    ave_disk_write: int = 0
-    ntasks: int = 0  # tasks counted, so that partial usages can be merged
+    user_us: Amount = 0
+    system_us: Amount = 0
+    max_rss_kib: Amount = 0
+    max_rss_node: NameText = ""
+    max_rss_task: Number32OrNone = 0
+    ave_rss_kib: Amount = 0
+    max_vmsize_kib: Amount = 0
+    max_vmsize_node: NameText = ""
+    max_vmsize_task: Number32OrNone = 0
+    ave_vmsize_kib: Amount = 0
+    max_pages: Amount = 0
+    max_pages_node: NameText = ""
+    max_pages_task: Number32OrNone = 0
+    ave_pages: Amount = 0
+    min_cpu_us: Amount = 0
+    min_cpu_node: NameText = ""
+    min_cpu_task: Number32OrNone = 0
+    ave_cpu_us: Amount = 0
+    max_disk_read: Amount = 0
+    max_disk_read_node: NameText = ""
+    max_disk_read_task: Number32OrNone = 0
+    ave_disk_read: Amount = 0
+    max_disk_write: Amount = 0
+    max_disk_write_node: NameText = ""
+    max_disk_write_task: Number32OrNone = 0
+    ave_disk_write: Amount = 0
+    ntasks: Amount = 0  # tasks counted, so that partial usages can be merged
 
 
 class Step(Struct, array_like=True, gc=False):

@@ -1,9 +1,26 @@
 """Nodes: what was configured, what was found, what is in use."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
+
+from .bounds import (
+    Count,
+    HostText,
+    LabelText,
+    LineText,
+    Mebibytes,
+    NameText,
+    Number32OrNone,
+    PathText,
+    ShortText,
+    UnixTimeUs,
+)
+
+CoreMask = Annotated[bytes, Meta(max_length=8192)]  # of 65,536 cores
+Devices = Meta(max_length=4096)  # of one kind on one node; a DGX has 16, MIG makes 7 of each
 
 
 class NodeGres(Struct, array_like=True, frozen=True, gc=False):
@@ -13,16 +30,20 @@ class NodeGres(Struct, array_like=True, frozen=True, gc=False):
     has empty tuples.
     """
 
-    name: str
-    type: str
-    count: int
-    files: tuple[str, ...] = ()  # of a device with several of them, joined by commas
-    cores: tuple[bytes, ...] = ()  # core mask near each device
-    links: tuple[tuple[int, ...], ...] = ()
-    flags: str = ""
-    first_index: int = 0  # index of the first device among all of this name on the node
-    unique_ids: tuple[str, ...] = ()
-    parts: tuple[int, ...] = ()  # of what is a part of GPUs: how many each has, by GPU number
+    name: NameText
+    type: NameText
+    count: Count
+    files: Annotated[
+        tuple[PathText, ...], Devices
+    ] = ()  # of a device with several of them, joined by commas
+    cores: Annotated[tuple[CoreMask, ...], Devices] = ()  # core mask near each device
+    links: Annotated[tuple[Annotated[tuple[Number32OrNone, ...], Devices], ...], Devices] = ()
+    flags: ShortText = ""
+    first_index: Count = 0  # index of the first device among all of this name on the node
+    unique_ids: Annotated[tuple[LabelText, ...], Devices] = ()
+    parts: Annotated[
+        tuple[Count, ...], Devices
+    ] = ()  # of what is a part of GPUs: how many each has, by GPU number
 
 
 def is_part(name: str) -> bool:
@@ -77,25 +98,25 @@ class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
 class NodeFacts(Struct, array_like=True, frozen=True, gc=False):
     """What a node daemon said of itself when it registered."""
 
-    arch: str = ""
-    os: str = ""
-    version: str = ""
-    cpus: int = 0
-    boards: int = 0
-    sockets: int = 0
-    cores_per_socket: int = 0
-    threads_per_core: int = 0
-    real_memory_mib: int = 0
-    tmp_disk_mib: int = 0
-    gres: tuple[NodeGres, ...] = ()
-    boot_id: str = ""
-    boot_us: int = 0
-    daemon_start_us: int = 0
-    hostname: str = ""
-    addr: str = ""
-    instance_id: str = ""
-    instance_type: str = ""
-    extra: str = ""
+    arch: LabelText = ""
+    os: LineText = ""
+    version: LabelText = ""
+    cpus: Count = 0
+    boards: Count = 0
+    sockets: Count = 0
+    cores_per_socket: Count = 0
+    threads_per_core: Count = 0
+    real_memory_mib: Mebibytes = 0
+    tmp_disk_mib: Mebibytes = 0
+    gres: Annotated[tuple[NodeGres, ...], Meta(max_length=256)] = ()
+    boot_id: LabelText = ""
+    boot_us: UnixTimeUs = 0
+    daemon_start_us: UnixTimeUs = 0
+    hostname: HostText = ""
+    addr: HostText = ""
+    instance_id: LabelText = ""
+    instance_type: LabelText = ""
+    extra: LineText = ""
 
 
 class Node(Struct, array_like=True):

@@ -15,6 +15,7 @@ _EXTREMES = (
     ("max_disk_read", "max_disk_read", True),
     ("max_disk_write", "max_disk_write", True),
 )
+_MOST = 2**63 - 1  # that accounting can store: a node may say what it likes
 _AVERAGES = (
     "ave_rss_kib",
     "ave_vmsize_kib",
@@ -34,8 +35,8 @@ def merge(left: Usage | None, right: Usage) -> Usage:
         return right
     tasks = left.ntasks + right.ntasks
     values: dict[str, int | str] = {
-        "user_us": left.user_us + right.user_us,
-        "system_us": left.system_us + right.system_us,
+        "user_us": min(left.user_us + right.user_us, _MOST),
+        "system_us": min(left.system_us + right.system_us, _MOST),
         "ntasks": tasks,
     }
     for value, place, is_maximum in _EXTREMES:

@@ -11,17 +11,18 @@ Three conversations use them:
 Times are microseconds since the epoch where the name ends in `_us`.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
+from pyslurm_ng.model import bounds as b
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.wire.table import RequestId, message, reply
 
-Name = Annotated[str, msgspec.Meta(max_length=255)]
-Text = Annotated[str, msgspec.Meta(max_length=65536)]
-Names = Annotated[list[Name], msgspec.Meta(max_length=100_000)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Name = b.LabelText
+Text = b.LongText
+Names = Annotated[list[Name], msgspec.Meta(max_length=4096)]
+Count = b.Amount
 
 # slurmctld -> slurmdbd --------------------------------------------------------------------
 
@@ -37,10 +38,10 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     AccountingStoreFlags (job_script and job_env: keep the texts).
     """
 
-    cluster: Name
+    cluster: b.WordText
     control_host: Name
-    control_port: Annotated[int, msgspec.Meta(ge=0, le=65535)]
-    journal_id: Name
+    control_port: b.Number16
+    journal_id: b.WordText
     rpc_version: Count = 11776  # the protocol number of 26.11
     tres: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
     store_flags: Annotated[list[Name], msgspec.Meta(max_length=100)] = []
@@ -58,6 +59,11 @@ class ClusterRegistered(msgspec.Struct, frozen=True):
     version: int
 
 
+MAX_BATCH_BYTES = 32 << 20
+"""Twice what the controller sends of one record (ctld.followers.accounting_records)."""
+Payload = Annotated[bytes, msgspec.Meta(max_length=MAX_BATCH_BYTES)]
+
+
 class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
     """One journal batch exactly as the journal holds it.
 
@@ -67,20 +73,20 @@ class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
 
     epoch: Count
     sequence: Count
-    payload: bytes
+    payload: Payload
     checksum: Annotated[str, msgspec.Meta(max_length=16)] = ""
     fault: Annotated[str, msgspec.Meta(max_length=1000)] = ""
 
 
-@message(kind="JournalBatch", roles="slurmctld|admin", rate="daemon", max_bytes=32 << 20)
+@message(kind="JournalBatch", roles="slurmctld|admin", rate="daemon", max_bytes=MAX_BATCH_BYTES)
 class JournalBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The journal frames that follow `after`; repeating old ones does no harm.
 
     An `after` beyond the cursor is refused: the controller registers again and learns it.
     """
 
-    cluster: Name
-    journal_id: Name
+    cluster: b.WordText
+    journal_id: b.WordText
     after: Count
     frames: Annotated[list[JournalFrame], msgspec.Meta(max_length=100_000)]
 
@@ -98,7 +104,7 @@ class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
     """Ask for what changed after `version`; answered at once, or when a change comes, or empty
     after `wait_s`."""
 
-    cluster: Name
+    cluster: b.WordText
     store_id: Name
     version: Count
     wait_s: Annotated[int, msgspec.Meta(ge=0, le=600)] = 60
@@ -150,10 +156,10 @@ class JobSelector(msgspec.Struct, frozen=True, array_like=True):
     interactive are negative from -2 on).
     """
 
-    job_id: int
-    array_task_id: int = -1
-    het_job_offset: int = -1
-    step_id: int = -1
+    job_id: b.Number32OrNone
+    array_task_id: b.Number32OrNone = -1
+    het_job_offset: b.Number32OrNone = -1
+    step_id: Annotated[int, msgspec.Meta(ge=-(2**32), le=2**32)] = -1
 
 
 @message(kind="ListJobRecords", roles="user", max_bytes=4 << 20)
@@ -172,10 +178,10 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     start_us: Count = 0
     end_us: Count = 0
     states: Names = []
-    uids: Annotated[list[int], msgspec.Meta(max_length=10_000)] = []
-    gids: Annotated[list[int], msgspec.Meta(max_length=10_000)] = []
+    uids: Annotated[list[b.UserIdField], msgspec.Meta(max_length=10_000)] = []
+    gids: Annotated[list[b.UserIdField], msgspec.Meta(max_length=10_000)] = []
     accounts: Names = []
-    association_ids: Annotated[list[int], msgspec.Meta(max_length=10_000)] = []
+    association_ids: Annotated[list[Count], msgspec.Meta(max_length=10_000)] = []
     partitions: Names = []
     qos: Names = []
     names: Names = []
@@ -183,17 +189,17 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     wckeys: Names = []
     reasons: Names = []
     constraints: Names = []
-    time_limit_min: int = -1
-    time_limit_max: int = -1
-    nodes_min: int = -1
-    nodes_max: int = -1
-    cpus_min: int = -1
-    cpus_max: int = -1
+    time_limit_min: b.Number32OrNone = -1
+    time_limit_max: b.Number32OrNone = -1
+    nodes_min: b.Number32OrNone = -1
+    nodes_max: b.Number32OrNone = -1
+    cpus_min: b.Number32OrNone = -1
+    cpus_max: b.Number32OrNone = -1
     flags: Names = []
     duplicates: bool = False
     with_steps: bool = True
     whole_het_job: bool = False
-    after: Annotated[list[int], msgspec.Meta(max_length=16)] = []
+    after: Annotated[list[b.Number64], msgspec.Meta(max_length=16)] = []
 
 
 @reply("JobRecords")
@@ -218,7 +224,7 @@ class JobRecords(msgspec.Struct, frozen=True):
 class GetJobScript(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sacct -B` and `--env-vars`: the stored script or environment of one job."""
 
-    cluster: Name
+    cluster: b.WordText
     job_id: Count
     want_environment: bool = False
 
@@ -237,7 +243,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     """`key op value` of the sacctmgr grammar, key canonical; op is `=`, `+=` or `-=`."""
 
     key: Name
-    op: Annotated[str, msgspec.Meta(pattern=r"^[+-]?=$")]
+    op: Literal["=", "+=", "-="]
     value: Text
 
 
@@ -269,7 +275,7 @@ class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sacctmgr add|modify|delete ENTITY`. Without `commit` everything is done and undone again:
     the reply says what would happen, which is what the y/N question shows."""
 
-    verb: Annotated[str, msgspec.Meta(pattern=r"^(add|modify|delete)$")]
+    verb: Literal["add", "modify", "delete"]
     entity: Name
     where: Assignments = []
     set: Assignments = []

@@ -19,6 +19,9 @@ MOST_COMPONENTS = 128
 MAX_ENVIRONMENT_BYTES = 16 << 20
 """Slurm's default for MaxBatchEnv is the size of a message; an environment of exec is smaller."""
 
+MAX_OPTION_BYTES = 4 << 20
+"""All options of all components together: the arguments of a command have 2 MiB at most."""
+
 Script = Annotated[bytes, msgspec.Meta(max_length=MAX_SCRIPT_BYTES)]
 Environment = Annotated[bytes, msgspec.Meta(max_length=MAX_ENVIRONMENT_BYTES)]
 """`NAME=value` entries, each followed by NUL."""
@@ -27,7 +30,8 @@ Components = Annotated[list[JobRequest], msgspec.Meta(max_length=MOST_COMPONENTS
 
 
 @message(kind="SubmitJob", roles="user", owner_rule="rule", rate="submit",
-         max_bytes=MAX_SCRIPT_BYTES + MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True)  # fmt: skip
+         max_bytes=MAX_SCRIPT_BYTES + MAX_ENVIRONMENT_BYTES + MAX_OPTION_BYTES,
+         max_lean_bytes=MAX_OPTION_BYTES, audit=True)  # fmt: skip
 class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """sbatch: queue a batch job."""
 
@@ -39,7 +43,8 @@ class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @message(kind="AllocateJob", roles="user", owner_rule="rule", rate="submit",
-         max_bytes=MAX_ENVIRONMENT_BYTES + (4 << 20), audit=True, stays_open=True)  # fmt: skip
+         max_bytes=MAX_ENVIRONMENT_BYTES + MAX_OPTION_BYTES, max_lean_bytes=MAX_OPTION_BYTES,
+         audit=True, stays_open=True)  # fmt: skip
 class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """salloc and srun: queue a job without a script; the command starts what runs in it.
 
@@ -54,7 +59,8 @@ class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     components: Components = []
 
 
-@message(kind="TestJob", roles="user", owner_rule="rule", rate="submit", max_bytes=8 << 20)
+@message(kind="TestJob", roles="user", owner_rule="rule", rate="submit",
+         max_bytes=MAX_OPTION_BYTES)  # fmt: skip
 class TestJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`--test-only`: check a request and say when and where it would start; nothing is made."""
 

@@ -18,7 +18,6 @@ from pyslurm_ng.wire import (
 from pyslurm_ng.wire.table import (
     DAEMON_ROLES,
     DEFAULT_MAX_BYTES,
-    MAX_DEPTH,
     REQUEST_ID_BYTES,
     ROLES,
     MessageError,
@@ -40,7 +39,6 @@ from pyslurm_ng.wire.table import (
 __all__ = [
     "DAEMON_ROLES",
     "DEFAULT_MAX_BYTES",
-    "MAX_DEPTH",
     "REQUEST_ID_BYTES",
     "ROLES",
     "Done",

@@ -25,6 +25,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from pyslurm_ng.model import bounds as b
+from pyslurm_ng.model.accepted import AcceptedDecoder
 from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc, Usage
 from pyslurm_ng.wire.table import message, reply
@@ -35,12 +37,11 @@ ORDER_BYTES = 16 << 20
 """Largest NodeOrders; a sender begins another message before it is reached."""
 CREDENTIAL_LIFE_US = 120_000_000
 
-_Text = Annotated[str, Meta(max_length=4096)]
-_List = Annotated[str, Meta(max_length=1 << 20)]
+_Text = b.LineText
 _Blob = Annotated[bytes, Meta(max_length=ORDER_BYTES)]
 _Key = Annotated[bytes, Meta(min_length=16, max_length=64)]
-_Argv = Annotated[list[Annotated[str, Meta(max_length=1 << 20)]], Meta(max_length=65536)]
-_TaskIds = Annotated[list[int], Meta(max_length=1 << 20)]
+_Argv = Annotated[list[b.WordOfArgv], Meta(max_length=b.MOST_WORDS_OF_ARGV)]
+_TaskIds = Annotated[list[b.Count], Meta(max_length=1 << 20)]
 
 
 # Credentials ----------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ class JobCredential(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
 
 
 _credential_encoder = msgspec.msgpack.Encoder()
-_credential_decoder = msgspec.msgpack.Decoder(JobCredential)
+_credential_decoder: AcceptedDecoder[JobCredential] = AcceptedDecoder(JobCredential)
 
 
 def encode_credential(credential: JobCredential) -> bytes:
@@ -144,7 +145,7 @@ def decode_credential(payload: bytes) -> JobCredential:
 
 
 class _Order(Struct, array_like=True, frozen=True, gc=False):
-    duty_id: int
+    duty_id: b.Amount
 
 
 class PrepareJob(_Order, tag=1, frozen=True, array_like=True, gc=False):
@@ -167,11 +168,11 @@ class LaunchBatch(_Order, tag=2, frozen=True, array_like=True, gc=False):
 class SignalJob(_Order, tag=3, frozen=True, array_like=True, gc=False):
     """Signal a step (`step_id`), or by `flags` (model.duty.SIGNAL_*) script, steps, or both."""
 
-    job_id: int
-    attempt: int
-    step_id: int
-    signal: int
-    flags: int = 0
+    job_id: b.JobIdField
+    attempt: b.Count
+    step_id: b.Number32OrNone
+    signal: b.Signal
+    flags: b.FlagBits = 0
 
 
 class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
@@ -181,9 +182,9 @@ class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
     tells the epilog whose job it was, on a node that never started anything of it.
     """
 
-    job_id: int
-    attempt: int
-    flags: int = 0
+    job_id: b.JobIdField
+    attempt: b.Count
+    flags: b.FlagBits = 0
     credential: _Blob = b""
     force: bool = False
 
@@ -191,24 +192,24 @@ class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
 class SuspendJob(_Order, tag=5, frozen=True, array_like=True, gc=False):
     """Stop every process of the job here."""
 
-    job_id: int
-    attempt: int
+    job_id: b.JobIdField
+    attempt: b.Count
 
 
 class ResumeJob(_Order, tag=6, frozen=True, array_like=True, gc=False):
     """Continue every process of the job here."""
 
-    job_id: int
-    attempt: int
+    job_id: b.JobIdField
+    attempt: b.Count
 
 
 class TerminateStep(_Order, tag=7, frozen=True, array_like=True, gc=False):
     """End one step as `TerminateJob` ends all; the job goes on."""
 
-    job_id: int
-    attempt: int
-    step_id: int
-    flags: int = 0
+    job_id: b.JobIdField
+    attempt: b.Count
+    step_id: b.JobIdField
+    flags: b.FlagBits = 0
 
 
 class RebootNode(_Order, tag=8, frozen=True, array_like=True, gc=False):
@@ -220,8 +221,8 @@ class RebootNode(_Order, tag=8, frozen=True, array_like=True, gc=False):
 class TellJob(_Order, tag=9, frozen=True, array_like=True, gc=False):
     """Write a line into the stderr of a job's script; no duty stands for it."""
 
-    job_id: int
-    attempt: int
+    job_id: b.JobIdField
+    attempt: b.Count
     text: _Text
 
 
@@ -242,7 +243,7 @@ Order = (
 class NodeOrders(Struct, array_like=True, frozen=True):
     """Orders to one node, in the order in which their duties were made; one-way."""
 
-    epoch: int
+    epoch: b.Amount
     orders: Annotated[list[Order], Meta(max_length=ORDERS_AT_ONCE)]
 
 
@@ -250,21 +251,21 @@ class NodeOrders(Struct, array_like=True, frozen=True):
 class NodeReconfigure(Struct, array_like=True, frozen=True):
     """Read the configuration again and register; one-way."""
 
-    epoch: int
+    epoch: b.Amount
 
 
 @message(kind="NodeShutdown", roles="slurmctld", max_bytes=4096)
 class NodeShutdown(Struct, array_like=True, frozen=True):
     """Leave; steps go on. One-way."""
 
-    epoch: int
+    epoch: b.Amount
 
 
 @message(kind="NodeRegisterAgain", roles="slurmctld", max_bytes=4096)
 class NodeRegisterAgain(Struct, array_like=True, frozen=True):
     """A controller that does not know this node's state asks for a registration; one-way."""
 
-    epoch: int
+    epoch: b.Amount
 
 
 # Reports --------------------------------------------------------------------------------------
@@ -277,14 +278,14 @@ END_OVER_MEMORY = 16  # OverMemoryKill ended it
 
 
 class _Report(Struct, array_like=True, frozen=True, gc=False):
-    job_id: int
-    attempt: int
+    job_id: b.JobIdField
+    attempt: b.Count
 
 
 class DutyDone(_Report, tag=1, frozen=True, array_like=True, gc=False):
     """An order was carried out: prepared, launched, signalled, suspended, resumed, rebooting."""
 
-    duty_id: int
+    duty_id: b.Amount
 
 
 class BatchEnded(_Report, tag=2, frozen=True, array_like=True, gc=False):
@@ -295,11 +296,11 @@ class BatchEnded(_Report, tag=2, frozen=True, array_like=True, gc=False):
     files).
     """
 
-    duty_id: int
-    status: int
-    start_us: int
-    end_us: int
-    flags: int = 0  # END_*
+    duty_id: b.Amount
+    status: b.WaitStatus
+    start_us: b.UnixTimeUs
+    end_us: b.UnixTimeUs
+    flags: b.FlagBits = 0  # END_*
     usage: Usage | None = None
     error: _Text = ""
 
@@ -307,11 +308,11 @@ class BatchEnded(_Report, tag=2, frozen=True, array_like=True, gc=False):
 class StepEnded(_Report, tag=3, frozen=True, array_like=True, gc=False):
     """All tasks of a step on this node ended; `status` is the worst wait status."""
 
-    step_id: int
-    status: int
-    start_us: int
-    end_us: int
-    flags: int = 0
+    step_id: b.JobIdField
+    status: b.WaitStatus
+    start_us: b.UnixTimeUs
+    end_us: b.UnixTimeUs
+    flags: b.FlagBits = 0
     usage: Usage | None = None
     error: _Text = ""
 
@@ -319,8 +320,8 @@ class StepEnded(_Report, tag=3, frozen=True, array_like=True, gc=False):
 class JobTerminated(_Report, tag=4, frozen=True, array_like=True, gc=False):
     """Nothing of a job is left here and the epilog ran; settles the terminate duty."""
 
-    duty_id: int
-    epilog_status: int = 0
+    duty_id: b.Amount
+    epilog_status: b.WaitStatus = 0
 
 
 class LaunchFailed(_Report, tag=5, frozen=True, array_like=True, gc=False):
@@ -329,8 +330,8 @@ class LaunchFailed(_Report, tag=5, frozen=True, array_like=True, gc=False):
     With `drain` the node asks to be drained for that reason (a failed prolog does).
     """
 
-    duty_id: int
-    code: int
+    duty_id: b.Amount
+    code: b.Number32OrNone
     text: _Text
     drain: _Text = ""
 
@@ -354,9 +355,9 @@ class NodeReports(Struct, array_like=True, frozen=True):
 class RunningJob(Struct, array_like=True, frozen=True, gc=False):
     """An attempt of a job that a node has processes of, or owes a report about."""
 
-    job_id: int
-    attempt: int
-    step_ids: Annotated[list[int], Meta(max_length=65536)]
+    job_id: b.JobIdField
+    attempt: b.Count
+    step_ids: Annotated[list[b.JobIdField], Meta(max_length=65536)]
 
 
 @message(kind="RegisterNode", roles="node", max_bytes=4 << 20)
@@ -368,10 +369,10 @@ class RegisterNode(Struct, array_like=True, frozen=True):
 
     facts: _Blob
     jobs: Annotated[list[RunningJob], Meta(max_length=65536)]
-    epoch: int = 0  # the newest it has obeyed
+    epoch: b.Amount = 0  # the newest it has obeyed
     conf_hash: _Text = ""
-    load_hundredths: int = -1
-    free_mem_mib: int = -1
+    load_hundredths: b.AmountOrNone = -1
+    free_mem_mib: b.AmountOrNone = -1
 
 
 @reply("NodeRegistered")
@@ -391,9 +392,9 @@ class NodeRegistered(Struct, frozen=True):
 class Heartbeat(Struct, array_like=True, frozen=True):
     """The node lives; one-way."""
 
-    load_hundredths: int = -1
-    free_mem_mib: int = -1
-    epoch: int = 0
+    load_hundredths: b.AmountOrNone = -1
+    free_mem_mib: b.AmountOrNone = -1
+    epoch: b.Amount = 0
 
 
 # srun and commands -> node --------------------------------------------------------------------
@@ -409,8 +410,8 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
 class RouteToSrun(Struct, frozen=True, forbid_unknown_fields=True):
     """Where stepd connects to: one connection for streams, exits and signals (wire.step_io)."""
 
-    host: _Text
-    port: int
+    host: b.HostText
+    port: b.Number16
     key: _Key
 
 
@@ -427,48 +428,46 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     credential: _Blob
     programs: Annotated[list[Program], Meta(min_length=1, max_length=65536)]
     environment: _Blob = b""
-    cwd: Annotated[str, Meta(max_length=65536)] = "/"
+    cwd: b.PathText = "/"
     route: RouteToSrun | None = None
-    std_in: _Text = ""
-    std_out: _Text = ""
-    std_err: _Text = ""
-    stdin_task: int = -1
-    stdout_task: int = -1
-    stderr_task: int = -1
+    std_in: b.PathText = ""
+    std_out: b.PathText = ""
+    std_err: b.PathText = ""
+    stdin_task: b.Number32OrNone = -1
+    stdout_task: b.Number32OrNone = -1
+    stderr_task: b.Number32OrNone = -1
     append: bool = False
     label: bool = False  # prefix lines in files with the task number
     pty: bool = False
-    pty_rows: int = 0
-    pty_columns: int = 0
-    umask: int = 0o22
-    rlimits: Annotated[
-        list[tuple[Annotated[str, Meta(max_length=32)], int, int]], Meta(max_length=32)
-    ] = []
-    cpu_bind: _Text = ""
-    gpu_bind: _Text = ""
-    mem_bind: _Text = ""
-    task_prolog: _Text = ""
-    task_epilog: _Text = ""
-    nice: int = 0  # of older commands; their SLURM_PRIO_PROCESS counts
-    kill_wait_s: int = -1
+    pty_rows: b.Number16 = 0
+    pty_columns: b.Number16 = 0
+    umask: b.Umask = 0o22
+    rlimits: Annotated[list[b.Rlimit], Meta(max_length=b.MOST_RLIMITS)] = []
+    cpu_bind: b.LongText = ""
+    gpu_bind: b.LongText = ""
+    mem_bind: b.LongText = ""
+    task_prolog: b.PathText = ""
+    task_epilog: b.PathText = ""
+    nice: b.Nice = 0  # of older commands; their SLURM_PRIO_PROCESS counts
+    kill_wait_s: b.Number32OrNone = -1
     oom_kill_step: Annotated[int, Meta(ge=-1, le=1)] = -1  # -1: as the job or the node says
     waits_for_children: bool = False  # the step ends with the last process its tasks left
-    acctg_freq: _Text = ""
+    acctg_freq: b.ShortText = ""
     no_kill: bool = False  # the step survives srun's death
-    host_ip: _Text = ""  # srun's, for SLURM_LAUNCH_NODE_IPADDR
+    host_ip: b.HostText = ""  # srun's, for SLURM_LAUNCH_NODE_IPADDR
     first_rank: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # of several components' steps
     all_ranks: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # 0: the step is alone
     tasks_per_socket: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # at most; 0: any number
     threads_per_core: Annotated[int, Meta(ge=0, le=1 << 16)] = 0  # that tasks use; 0: all
-    program: _Text = ""  # in place of the first word of argv; %N stands for the node's name
+    program: b.PathText = ""  # in place of the first word of argv; %N stands for the node's name
     # Of several components' steps together, as their tasks' variables have it.
     first_node: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
-    all_nodes: _List = ""
+    all_nodes: b.FoldedText = ""
     all_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
-    all_tasks_per_node: _List = ""
-    all_job_nodes: _List = ""
+    all_tasks_per_node: b.FoldedText = ""
+    all_job_nodes: b.FoldedText = ""
     all_job_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
-    all_cpus_per_node: _List = ""
+    all_cpus_per_node: b.FoldedText = ""
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")
@@ -480,10 +479,12 @@ class SendFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     key: _Key
-    credential: bytes = b""
-    path: _Text = ""  # absolute
-    mode: int = 0o600
-    times_us: Annotated[list[int], Meta(max_length=2)] = []  # access and change, to be kept
+    credential: _Blob = b""
+    path: b.PathText = ""  # absolute
+    mode: b.FileMode = 0o600
+    times_us: Annotated[
+        list[b.FileTimeUs], Meta(max_length=2)
+    ] = []  # access and change, to be kept
     force: bool = False  # replaces what is there
     make_directory: bool = False  # the last one of the path
     data: _Blob = b""
@@ -503,17 +504,17 @@ class StepLaunched(Struct, frozen=True):
 class SignalStep(Struct, frozen=True, forbid_unknown_fields=True):
     """Signal the tasks of a step here; signal 9 ends the step."""
 
-    job_id: int
-    step_id: int
-    signal: int
+    job_id: b.JobIdField
+    step_id: b.JobIdField
+    signal: b.Signal
 
 
 @message(kind="ListPids", roles="user", max_bytes=4096)
 class ListPids(Struct, frozen=True, forbid_unknown_fields=True):
     """`scontrol listpids`: processes of a job (0: all jobs) and step here."""
 
-    job_id: int = 0
-    step_id: int = INFINITE
+    job_id: b.JobIdField = 0
+    step_id: b.JobIdField = INFINITE
 
 
 @reply("PidList")
@@ -528,8 +529,8 @@ class PidList(Struct, frozen=True):
 class StepStatus(Struct, frozen=True, forbid_unknown_fields=True):
     """`sstat`: what the tasks of a running step have used so far on this node."""
 
-    job_id: int
-    step_id: int
+    job_id: b.JobIdField
+    step_id: b.JobIdField
 
 
 @reply("StepUsage")

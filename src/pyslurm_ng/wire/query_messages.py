@@ -11,12 +11,15 @@ from typing import Annotated
 
 import msgspec
 
+from pyslurm_ng.model import bounds as b
 from pyslurm_ng.wire.table import RequestId, message, reply
 
-Text = Annotated[str, msgspec.Meta(max_length=1 << 16)]
+Text = b.LongText
 Texts = Annotated[list[Text], msgspec.Meta(max_length=1 << 17)]
-Numbers = Annotated[list[int], msgspec.Meta(max_length=1 << 17)]
-Settings = Annotated[dict[Text, Text], msgspec.Meta(max_length=256)]
+"""Jobs or steps, as typed: a command line of 2 MiB has so many."""
+Names = Annotated[list[b.JobNameText], msgspec.Meta(max_length=4096)]
+Numbers = Annotated[list[b.Number32], msgspec.Meta(max_length=4096)]
+Settings = Annotated[dict[b.NameText, Text], msgspec.Meta(max_length=256)]
 
 SHOW_ALL = 1  # hidden partitions and their jobs and nodes too
 SHOW_DETAIL = 2  # every field, not only those of the daily formats
@@ -39,19 +42,19 @@ class JobFilter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     jobs: Texts = []
     uids: Numbers = []
     not_uids: Numbers = []
-    accounts: Texts = []
-    names: Texts = []
-    partitions: Texts = []
-    qos: Texts = []
-    reservations: Texts = []
-    licenses: Texts = []
-    wckeys: Texts = []
+    accounts: Names = []
+    names: Names = []
+    partitions: Names = []
+    qos: Names = []
+    reservations: Names = []
+    licenses: Names = []
+    wckeys: Names = []
     nodes: Text = ""
     states: Numbers = []
-    state_flags: int = 0
+    state_flags: b.FlagBits = 0
     all_states: bool = False
-    running_over_s: int = -1
-    running_under_s: int = -1
+    running_over_s: b.Number32OrNone = -1
+    running_under_s: b.Number32OrNone = -1
 
 
 # Looking --------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ class ShowJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """List jobs. `flags` are SHOW_* bits; `strict` makes an unknown id an error."""
 
     filter: JobFilter = JobFilter()
-    flags: int = 0
+    flags: b.FlagBits = 0
     strict: bool = False
 
 
@@ -72,7 +75,7 @@ class ShowSteps(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     filter: JobFilter = JobFilter()
     steps: Texts = []
-    flags: int = 0
+    flags: b.FlagBits = 0
 
 
 @message(kind="ShowPriorities", roles="user", max_bytes=1 << 20)
@@ -155,14 +158,14 @@ class ShowNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """List nodes, of a hostlist expression or all."""
 
     nodes: Text = ""
-    flags: int = 0
+    flags: b.FlagBits = 0
 
 
 @message(kind="ShowPartitions", roles="user", max_bytes=1 << 20)
 class ShowPartitions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """List partitions. With `with_nodes` the reply holds the node records as well (sinfo)."""
 
-    flags: int = 0
+    flags: b.FlagBits = 0
     with_nodes: bool = False
 
 
@@ -175,7 +178,7 @@ class ShowConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class ShowLicenses(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Licences with totals and use."""
 
-    names: Texts = []
+    names: Names = []
 
 
 @message(kind="ShowReservations", roles="user", max_bytes=1 << 16)
@@ -192,10 +195,10 @@ class ShowAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     `parts` are of assoc, qos and users.
     """
 
-    users: Texts = []
-    accounts: Texts = []
-    qos: Texts = []
-    parts: Texts = []
+    users: Names = []
+    accounts: Names = []
+    qos: Names = []
+    parts: Names = []
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -356,8 +359,8 @@ class CancelJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     request_id: RequestId
     filter: JobFilter = JobFilter()
-    signal: int = 0
-    flags: int = 0
+    signal: b.Signal = 0
+    flags: b.FlagBits = 0
 
 
 @reply("Cancelled")
@@ -385,7 +388,7 @@ class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     settings: Settings
     jobs: Texts = []
     name: Text = ""
-    uid: int = -1
+    uid: b.Number32OrNone = -1
 
 
 @message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", audit=True)
@@ -405,7 +408,7 @@ class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     request_id: RequestId
     jobs: Texts = []
     name: Text = ""
-    uid: int = -1
+    uid: b.Number32OrNone = -1
     as_user: bool = False
     release: bool = False
 

@@ -13,15 +13,19 @@ from typing import Annotated
 
 import msgspec
 
+from pyslurm_ng.model import bounds as b
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.wire.table import RequestId, message, reply
 
-_Text = Annotated[str, msgspec.Meta(max_length=65536)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 24)]
-_Names = Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=1 << 20)]  # fmt: skip  # noqa: E501
+MOST_STEP_NAMES = 65536
+"""Node names of one message: more tasks are not placed one by one, nor do more nodes fail at once.
+
+A million of them took the controller 10 ms to decode.
+"""
+_Names = Annotated[list[b.NameText], msgspec.Meta(max_length=MOST_STEP_NAMES)]
 
 
-@message(kind="CreateStep", roles="user", owner_rule="owner", rate="change", max_bytes=64 << 20,
+@message(kind="CreateStep", roles="user", owner_rule="owner", rate="change", max_bytes=4 << 20,
          stays_open=True)  # fmt: skip
 class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Give a step its share of a running job; counts of 0 and texts of "" mean "not given".
@@ -32,45 +36,45 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     """
 
     request_id: RequestId
-    job_id: int
-    array_task_id: int = NO_VAL
-    name: _Text = ""
-    ntasks: _Count = 0
-    ntasks_per_node: _Count = 0
-    ntasks_per_socket: _Count = 0
-    nodes_min: _Count = 0
-    nodes_max: _Count = 0
-    cpus_per_task: _Count = 0
-    threads_per_core: _Count = 0
-    flags: int = 0
+    job_id: b.JobIdField
+    array_task_id: b.Number32 = NO_VAL
+    name: b.JobNameText = ""
+    ntasks: b.StepCount = 0
+    ntasks_per_node: b.StepCount = 0
+    ntasks_per_socket: b.StepCount = 0
+    nodes_min: b.StepCount = 0
+    nodes_max: b.StepCount = 0
+    cpus_per_task: b.StepCount = 0
+    threads_per_core: b.StepCount = 0
+    flags: b.FlagBits = 0
     overcommit: bool = False
-    mem_per_node_mib: _Count = 0
-    mem_per_cpu_mib: _Count = 0
-    gres: _Text = ""  # --gres: per node; `none` for nothing at all
-    gpus: _Text = ""
-    gpus_per_node: _Text = ""
-    gpus_per_task: _Text = ""
-    tres_per_task: _Text = ""  # `gres/shard=1`: what is neither CPU nor GPU
-    node_list: _Text = ""
-    exclude: _Text = ""
+    mem_per_node_mib: b.Mebibytes = 0
+    mem_per_cpu_mib: b.Mebibytes = 0
+    gres: b.ListText = ""  # --gres: per node; `none` for nothing at all
+    gpus: b.ListText = ""
+    gpus_per_node: b.ListText = ""
+    gpus_per_task: b.ListText = ""
+    tres_per_task: b.ListText = ""  # `gres/shard=1`: what is neither CPU nor GPU
+    node_list: b.HostListText = ""
+    exclude: b.HostListText = ""
     task_nodes: _Names = []
-    relative: int = -1
-    distribution: _Text = ""
-    plane_size: _Count = 0
-    tres_bind: _Text = ""
+    relative: Annotated[int, msgspec.Meta(ge=-1, le=1 << 24)] = -1
+    distribution: b.WordText = ""
+    plane_size: b.StepCount = 0
+    tres_bind: b.LongText = ""
     resv_ports: Annotated[int, msgspec.Meta(ge=-1, le=65535)] = -1  # -1: none; 0: by the tasks
-    time_limit_min: int = INFINITE
+    time_limit_min: b.Minutes = INFINITE
     no_wait: bool = False
-    srun_host: _Text = ""
-    srun_pid: int = 0
-    srun_port: int = 0
-    submit_line: _Text = ""
-    cwd: _Text = ""
-    std_in: _Text = ""
-    std_out: _Text = ""
-    std_err: _Text = ""
-    network: _Text = ""
-    container: _Text = ""
+    srun_host: b.HostText = ""
+    srun_pid: b.Pid = 0
+    srun_port: b.Number16 = 0
+    submit_line: b.LongText = ""
+    cwd: b.PathText = ""
+    std_in: b.PathText = ""
+    std_out: b.PathText = ""
+    std_err: b.PathText = ""
+    network: b.ShortText = ""
+    container: b.PathText = ""
 
 
 @reply("StepWaiting", max_bytes=65536)
@@ -114,22 +118,22 @@ class StepOver(msgspec.Struct, frozen=True):
     reason: int = 0
 
 
-@message(kind="CompleteStep", roles="user", owner_rule="owner", rate="change", max_bytes=64 << 20)
+@message(kind="CompleteStep", roles="user", owner_rule="owner", rate="change", max_bytes=4 << 20)
 class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """srun could not launch on `nodes`: nothing of the step runs there, no report will come."""
 
     request_id: RequestId
-    job_id: int
-    step_id: int
+    job_id: b.JobIdField
+    step_id: b.JobIdField
     nodes: _Names
-    exit_code: int = 0  # wait status
+    exit_code: b.WaitStatus = 0  # wait status
 
 
 @message(kind="AskFileCredential", roles="user", owner_rule="owner", rate="read", max_bytes=4096)
 class AskFileCredential(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What sbcast needs to write files on the nodes of a job."""
 
-    job_id: int
+    job_id: b.JobIdField
 
 
 @reply("FileCredential")
@@ -202,5 +206,5 @@ class CompleteJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     request_id: RequestId
-    job_id: int
-    exit_code: int = 0
+    job_id: b.JobIdField
+    exit_code: b.WaitStatus = 0

@@ -1,9 +1,10 @@
 """One table: message kind -> schema, limits, roles, owner rule, rate class, audit.
 
 A message without a row cannot be decoded, and a row cannot be made unless the schema bounds
-itself: no untyped or recursive fields, no floats, every container with a largest length, nesting
-of at most `MAX_DEPTH`. So the decoder needs no generic "build it first, look later" step, and
-the checks run once, when the module is imported, not for every message.
+itself: no untyped or recursive fields, no floats, every number with a range, every text and
+container with a largest length, nesting of at most `MAX_DEPTH` (wire.field_bounds). So nothing
+behind the decoder meets a value that it need not expect, there is no generic "build it first,
+look later" step, and the schema is checked once, when the module is imported.
 
 Concrete messages live by topic in `*_messages.py`; `wire.messages` imports them all.
 """
@@ -17,9 +18,9 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import inspect
 
-from pyslurm_ng._records import check_body
+from pyslurm_ng._records import check_body, is_lean
+from pyslurm_ng.wire.field_bounds import FieldBound, bounds_of, check_bounded, refusal
 
-MAX_DEPTH = 16
 DEFAULT_MAX_BYTES = 16 << 20
 REQUEST_ID_BYTES = 16
 RequestId = Annotated[bytes, msgspec.Meta(min_length=REQUEST_ID_BYTES, max_length=REQUEST_ID_BYTES)]
@@ -52,9 +53,10 @@ class MessageError(Exception):
 class MessageRow:
     """What is known about one kind before its first byte is decoded.
 
-    `max_bytes` limits the body. `is_changing` says that the message carries a `request_id` of
-    `REQUEST_ID_BYTES` under which the daemon remembers its reply, `stays_open` that it is
-    answered when what it asked for is over.
+    `max_bytes` limits the body, `max_lean_bytes` what of it is neither script nor environment nor
+    another byte string: what has to be taken apart. `is_changing` says that the message carries a
+    `request_id` of `REQUEST_ID_BYTES` under which the daemon remembers its reply, `stays_open`
+    that it is answered when what it asked for is over.
     """
 
     kind: str
@@ -67,6 +69,8 @@ class MessageRow:
     is_changing: bool
     is_reply: bool
     stays_open: bool
+    max_lean_bytes: int
+    schema: inspect.Type
     decoder: msgspec.msgpack.Decoder[Any]
 
 
@@ -84,6 +88,7 @@ def message(
     max_bytes: int = DEFAULT_MAX_BYTES,
     audit: bool = False,
     stays_open: bool = False,
+    max_lean_bytes: int | None = None,
 ) -> Callable[[StructType], StructType]:
     """Register a request or one-way message; use as a decorator of its `msgspec.Struct`.
 
@@ -96,6 +101,7 @@ def message(
         max_bytes: largest body.
         audit: whether the daemon writes an audit record of it.
         stays_open: whether the last answer comes only when an allocation or step is over.
+        max_lean_bytes: largest body without its byte strings; as large as all of it unless given.
 
     Raises:
         TypeError: the schema is not bounded; the text names the field.
@@ -109,12 +115,14 @@ def message(
         config = struct.__struct_config__
         if not config.array_like and not config.forbid_unknown_fields:
             raise TypeError(f"{kind}: a request needs forbid_unknown_fields=True")
-        _check_bounded(kind, inspect.type_info(struct), ())
+        schema = inspect.type_info(struct)
+        check_bounded(kind, schema)
         is_changing = "request_id" in struct.__struct_fields__
         _add(
             MessageRow(
                 kind, struct, role_set, owner_rule, rate, max_bytes, audit, is_changing,
-                False, stays_open, msgspec.msgpack.Decoder(struct),
+                False, stays_open, max_lean_bytes or max_bytes, schema,
+                msgspec.msgpack.Decoder(struct),
             )
         )  # fmt: skip
         return struct
@@ -129,7 +137,7 @@ def reply(kind: str, *, max_bytes: int = 256 << 20) -> Callable[[StructType], St
         _add(
             MessageRow(
                 kind, struct, frozenset(), "none", "read", max_bytes, False, False,
-                True, False, msgspec.msgpack.Decoder(struct),
+                True, False, max_bytes, inspect.AnyType(), msgspec.msgpack.Decoder(struct),
             )
         )  # fmt: skip
         return struct
@@ -185,18 +193,34 @@ def decode_reply(kind: str, body: bytes | memoryview) -> msgspec.Struct:
     return _decode(found, body)
 
 
+def bounds(kind: str) -> tuple[FieldBound, ...]:
+    """Return every field of a request with what is allowed there, in order.
+
+    The reference page, the tests and the fuzzers are made from it.
+    """
+    return tuple(bounds_of(row(kind).schema))
+
+
 def _decode(found: MessageRow, body: bytes | memoryview) -> msgspec.Struct:
     if len(body) > found.max_bytes:
         raise MessageError(
             "too_long", f"{found.kind}: {len(body)} bytes, at most {found.max_bytes} are allowed"
+        )
+    if len(body) > found.max_lean_bytes and not is_lean(body, found.max_lean_bytes):
+        raise MessageError(
+            "too_long",
+            f"{found.kind}: at most {found.max_lean_bytes} bytes are allowed for all options",
         )
     try:
         decoded = found.decoder.decode(body)
         if not found.is_reply:
             check_body(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        # ValidationError is a DecodeError; its text names the field and what is allowed there.
+        # ValidationError is a DecodeError; its text names the place and what was expected there.
         text = str(error).splitlines()[0][:300]
+        refused = refusal(found.schema, text)
+        if refused:
+            raise MessageError("out_of_bounds", refused) from None
         raise MessageError("malformed", f"{found.kind}: {text}") from None
     assert isinstance(decoded, msgspec.Struct)
     return decoded
@@ -222,47 +246,3 @@ def _role_set(kind: str, roles: str | Iterable[str]) -> frozenset[str]:
         allowed = ", ".join(sorted(ROLES))
         raise ValueError(f"{kind}: roles {sorted(names)}: some of {allowed}, daemon are allowed")
     return frozenset(names)
-
-
-def _check_bounded(where: str, kind: inspect.Type, above: tuple[type, ...]) -> None:
-    """Raise TypeError unless every value of this type has bounded depth and length."""
-    if len(above) >= MAX_DEPTH:
-        raise TypeError(f"{where}: nested deeper than {MAX_DEPTH}")
-    if isinstance(kind, inspect.Metadata):
-        _check_bounded(where, kind.type, above)
-    elif isinstance(kind, inspect.UnionType):
-        for choice in kind.types:
-            _check_bounded(where, choice, above)
-    elif isinstance(kind, inspect.StructType):
-        if kind.cls in above:
-            raise TypeError(f"{where}: contains itself")
-        for field in kind.fields:
-            _check_bounded(f"{where}.{field.name}", field.type, (*above, kind.cls))
-    elif isinstance(kind, inspect.CollectionType):
-        _check_length(where, kind.max_length)
-        _check_bounded(f"{where}[]", kind.item_type, (*above, list))
-    elif isinstance(kind, inspect.TupleType):
-        for item in kind.item_types:
-            _check_bounded(f"{where}[]", item, (*above, tuple))
-    elif isinstance(kind, inspect.DictType):
-        _check_length(where, kind.max_length)
-        _check_bounded(f"{where} key", kind.key_type, (*above, dict))
-        _check_bounded(f"{where} value", kind.value_type, (*above, dict))
-    elif not isinstance(kind, _SCALARS):
-        raise TypeError(f"{where}: {type(kind).__name__} is not allowed in a request")
-
-
-_SCALARS = (
-    inspect.NoneType,
-    inspect.BoolType,
-    inspect.IntType,
-    inspect.StrType,
-    inspect.BytesType,
-    inspect.LiteralType,
-    inspect.EnumType,
-)
-
-
-def _check_length(where: str, max_length: int | None) -> None:
-    if max_length is None:
-        raise TypeError(f"{where}: a container needs Annotated[..., Meta(max_length=...)]")

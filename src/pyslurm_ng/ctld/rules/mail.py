@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pyslurm_ng.base.plain_text import printable, program_variables
 from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -224,9 +225,4 @@ def _mail(cluster: Cluster, job: Job, kind: str, more: str, domain: str, **varia
         environment["SLURM_ARRAY_JOB_ID"] = str(job.array_job_id)
         if not is_summed_up(job):
             environment["SLURM_ARRAY_TASK_ID"] = str(job.array_task_id)
-    return Mail(recipient, printable(subject), environment)
-
-
-def printable(text: str) -> str:
-    """Return one line: a job's name must not add headers to a mail."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return Mail(printable(recipient), printable(subject), program_variables(environment))

@@ -6,6 +6,7 @@ No PATH and nothing of the user's environment, as for the programs that nodes ru
 from __future__ import annotations
 
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.ctld.nodes.orders import exclusive, oversubscribe
 from pyslurm_ng.model.cluster import Cluster
@@ -20,7 +21,7 @@ _SECOND_US = 1_000_000
 
 def prolog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
     """Return the variables of a job that is about to begin."""
-    return _clean(_of_job(cluster, job) | {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"})
+    return program_variables(_of_job(cluster, job) | {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"})
 
 
 def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
@@ -33,11 +34,7 @@ def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_JOB_END_TIME": str(job.end_us // _SECOND_US),
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
     }
-    return _clean(_of_job(cluster, job) | ended)
-
-
-def _clean(variables: dict[str, str]) -> dict[str, str]:
-    return {name: value.replace("\0", "") for name, value in variables.items()}
+    return program_variables(_of_job(cluster, job) | ended)
 
 
 def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:

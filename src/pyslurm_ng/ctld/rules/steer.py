@@ -42,10 +42,17 @@ class Steering:
         self.duty_id = cluster.next_duty_id
         self.errors: list[tuple[str, int, str]] = []
         self.count = 0
+        self._detail = ""
 
     def error(self, text: str, code: int) -> None:
         """Note why one id was not done."""
-        self.errors.append((text, code, error_text(code)))
+        self.errors.append((text, code, self._detail or error_text(code)))
+        self._detail = ""
+
+    def refuse(self, code: int, detail: str) -> int:
+        """Return the code of a refusal whose words say more than its number does."""
+        self._detail = detail
+        return code
 
     def by_id(self, texts: Iterable[str], act: Act, *, live_only: bool = False) -> None:
         """Act on ids as typed; of an array only on the tasks that are not over.

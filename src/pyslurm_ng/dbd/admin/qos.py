@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from pyslurm_ng.base.units import INFINITE, UnitError, parse_time_limit_s
+from pyslurm_ng.base.units import INFINITE, UnitError, parse_time_limit_s, whole_number
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
 from pyslurm_ng.dbd.admin.settings import qos_id_list
@@ -135,7 +135,7 @@ def _selected(change: Change, where: Words) -> list[Row]:
     if names:
         query = query.where(table.c.name.in_(names))
     if "IDs" in where:
-        ids = [int(word) for word in where.values("IDs") if word.isdigit()]
+        ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
         query = query.where(table.c.id.in_(ids))
     return [dict(found._mapping) for found in change.connection.execute(query)]
 

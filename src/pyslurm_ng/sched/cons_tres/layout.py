@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pyslurm_ng.base.units import whole_number
+
 NODE_WORDS = ("block", "cyclic", "plane", "arbitrary")
 CORE_WORDS = ("block", "cyclic", "fcyclic")
 
@@ -73,7 +75,7 @@ def parse_distribution(text: str, plane_size: int = 0) -> Distribution:
     if node.startswith("plane"):
         size = node.partition("=")[2]
         if size:
-            plane_size = int(size) if size.isdigit() else 0
+            plane_size = whole_number(size) or 0
         if plane_size < 1 or socket or core:
             raise LayoutError(f"Invalid -m specification {text}")
         node = "plane"

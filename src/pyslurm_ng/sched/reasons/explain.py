@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyslurm_ng.base.units import format_minutes_short
+from pyslurm_ng.base.units import format_minutes_short, whole_number
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import (
@@ -551,7 +551,7 @@ def _amounts(job: Waiting) -> Iterator[Change]:
     for name in ("gpus", "gpus_per_node", "gpus_per_task"):
         asked = getattr(request, name)
         kind, colon, count = asked.rpartition(":")
-        if not asked or "," in asked or not count.isdigit():
+        if not asked or "," in asked or whole_number(count) is None:
             continue
         for fewer in _less(int(count)):
             value = f"{kind}{colon}{fewer}"

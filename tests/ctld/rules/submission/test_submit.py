@@ -868,3 +868,19 @@ def test_licences_of_servers_nobody_told_of_are_refused() -> None:
     assert Room("Licenses=fluent:4").refused(licenses="fluent@flex:1") == (
         Errno.ESLURM_INVALID_LICENSES
     )
+
+
+def test_only_operators_write_the_administrators_comment() -> None:
+    """`scontrol show job` shows it as theirs; as for updates."""
+    room = Room()
+    refused = room.answer(admin_comment="approved by root")
+    assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_ACCESS_DENIED
+    assert isinstance(room.answer(ROOT, admin_comment="seen"), Decision)
+
+
+@pytest.mark.parametrize("recipient", ["a@b\nBcc: evil@x", "a@b\rx", "a\x1b[2J@b"])
+def test_a_mail_address_is_one_line(recipient: str) -> None:
+    """It becomes an argument of MailProg, which may take a line break for a header's end."""
+    refused = Room().answer(mail_user=recipient)
+    assert isinstance(refused, Reject)
+    assert refused.detail == "mail_user: one line of printable characters is allowed"

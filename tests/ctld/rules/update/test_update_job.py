@@ -86,3 +86,42 @@ def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
     settings = {"switches": "1", "wait-for-switch": "600"}
     assert refusals(scene, job, **settings) == []
     assert (job.request.switches, job.request.switches_wait_s) == (1, 600)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"wckey": "w" * 200}, "wckey: at most 128 characters are allowed"),
+        ({"features": "a&" * 3000 + "a"}, "constraint: at most 4096 characters are allowed"),
+        ({"mincpusnode": "9999999999"}, "mincpus: 0 to 2147483647 are allowed"),
+        ({"mailuser": "a@b\nBcc: evil@x"}, "mail_user: one line of printable characters"),
+        ({"stdout": "/" * 5000}, "std_out: at most 4096 characters are allowed"),
+    ],
+)
+def test_an_update_keeps_to_the_bounds_of_a_submission(settings: dict[str, str], said: str) -> None:
+    """Otherwise what no message may hold would get into the journal this way."""
+    scene = Scene()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    before = job.request
+    message = UpdateJob(bytes(16), settings, [str(job.job_id)])
+    decision = update_job(scene.cluster, message, scene.context(ROOT))
+    assert not isinstance(decision, Reject)
+    assert not decision.events
+    ((_, _, text),) = decision.reply.errors
+    assert text.startswith(said)
+    assert job.request == before
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "\u00b2", "\u0663", "-1", ""])
+@pytest.mark.parametrize(
+    "key", ["starttime", "deadline", "arraytaskthrottle", "sitefactor", "wait-for-switch", "nice"]
+)
+def test_numbers_that_are_none_are_refused(key: str, value: str) -> None:
+    """Python takes digits of other scripts for digits, and gives up on 4,301 of them."""
+    scene = Scene()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    if value == "-1" and key in ("nice", "sitefactor"):
+        return
+    if value == "" and key in ("starttime", "deadline", "nice"):
+        return
+    assert len(refusals(scene, job, **{key: value})) == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.calendar import DAY_US
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.reservation.devices import DeviceWish
@@ -125,9 +126,10 @@ def _unknown(cluster: Cluster, field: str, names: list[str]) -> Reject | None:
 
 def _moment(field: str) -> Setter:
     def set_moment(draft: Draft, value: str, sign: str) -> Reject | None:
-        if not value.isdigit():
+        moment_us = whole_number(value)
+        if moment_us is None:
             return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
-        draft.fields[field] = int(value)
+        draft.fields[field] = moment_us
         return None
 
     return set_moment
@@ -281,13 +283,13 @@ def _tres(draft: Draft, value: str, sign: str) -> Reject | None:
 
 def _tres_parts(value: str) -> list[str]:
     """Return what commas part; one before a number belongs to the CPUs of several nodes."""
-    parts: list[str] = []
+    parts: list[list[str]] = []
     for word in value.split(","):
-        if word.isdigit() and parts and parts[-1].lower().startswith("cpu="):
-            parts[-1] += f",{word}"
+        if word.isdigit() and parts and parts[-1][0].lower().startswith("cpu="):
+            parts[-1].append(word)
         else:
-            parts.append(word)
-    return parts
+            parts.append([word])
+    return [",".join(words) for words in parts]
 
 
 def _tres_per_node(draft: Draft, value: str, sign: str) -> Reject | None:
@@ -306,7 +308,7 @@ def _devices(draft: Draft, setting: str, text: str) -> Reject | None:
         name, _, count = text.rpartition(":")
     kind, _, resource = name.partition("/")
     resource, _, of_type = resource.partition(":")
-    if kind.lower() != "gres" or not resource or not count.isdigit() or not int(count):
+    if kind.lower() != "gres" or not resource or not whole_number(count):
         detail = (
             f"{setting}: {text}: allowed are cpu=N, node=N, license/NAME=N and gres/NAME[:TYPE]=N"
         )
@@ -338,7 +340,7 @@ def _licenses(draft: Draft, value: str, sign: str) -> Reject | None:
 
 def _core_count(draft: Draft, value: str, sign: str) -> Reject | None:
     words = value.split(",")
-    if not all(word.isdigit() and int(word) for word in words):
+    if not all(map(whole_number, words)):
         return Reject(Errno.ESLURM_INVALID_CORE_CNT)
     draft.core_counts, draft.counts_cpus = tuple(int(word) for word in words), False
     return None

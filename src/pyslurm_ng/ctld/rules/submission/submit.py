@@ -39,6 +39,7 @@ _TRY_AGAIN = 11
 """EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
 _MAX_SWITCH_WAIT_S = 300
 _MAX_SUBMIT_LINE_BYTES = 1 << 20
+SINGLE_LINE = "mail_user: one line of printable characters is allowed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,10 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     if request.flags & mj.REQ_EXCLUSIVE_MCS:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
+    if request.admin_comment and not caller.is_operator:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if request.mail_user and not request.mail_user.isprintable():
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, SINGLE_LINE)
     if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
         return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
     if request.burst_buffer and context.conf.burst_buffer_type:

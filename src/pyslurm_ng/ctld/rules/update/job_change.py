@@ -109,9 +109,10 @@ def moment(name: str) -> Setter:
 
     @while_pending
     def set_moment(change: Change, value: str) -> int:
-        if not value.isdigit():
+        moment_us = units.whole_number(value)
+        if moment_us is None:
             return Errno.ESLURM_INVALID_TIME_VALUE
-        change.request[name] = int(value)
+        change.request[name] = moment_us
         return 0
 
     return set_moment

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.steer import hold_fields, release_fields, waiting_reason
 from pyslurm_ng.ctld.rules.update.job_change import Change, yes_or_no
 from pyslurm_ng.model import job as model_job
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
 
 _NICE_MAX = 2147483645
 _SITE_FACTOR_MAX = 2147483645
@@ -17,8 +18,8 @@ def priority(change: Change, value: str) -> int:
     job = change.job
     if value.upper() in ("INFINITE", "UNLIMITED", "-1"):
         number = NO_VAL
-    elif value.isdigit() and int(value) < NO_VAL:
-        number = int(value)
+    elif (given := whole_number(value)) is not None and given < NO_VAL:
+        number = given
     else:
         return Errno.ESLURM_INVALID_TIME_VALUE
     if not change.is_pending:
@@ -40,10 +41,10 @@ def priority(change: Change, value: str) -> int:
 
 
 def _signed(text: str, limit: int) -> int | None:
-    digits = text[1:] if text[:1] in "+-" else text
-    if not digits.isdigit() or len(digits) > 10 or int(digits) > limit:
+    amount = whole_number(text[1:] if text[:1] in ("+", "-") else text)
+    if amount is None or amount > limit:
         return None
-    return -int(digits) if text[:1] == "-" else int(digits)
+    return -amount if text[:1] == "-" else amount
 
 
 def nice(change: Change, value: str) -> int:
@@ -76,9 +77,10 @@ def throttle(change: Change, value: str) -> int:
     """Set how many tasks of an array may run at a time."""
     if not change.job.array_job_id:
         return Errno.ESLURM_INVALID_ARRAY
-    if not value.isdigit():
+    limit = whole_number(value)
+    if limit is None or limit > INFINITE:
         return Errno.ESLURM_INVALID_ARRAY
-    change.fields["array_limit"] = int(value)
+    change.fields["array_limit"] = limit
     return 0
 
 

@@ -138,7 +138,8 @@ def switches(change: Change, value: str) -> int:
 @while_pending
 def wait_for_switch(change: Change, value: str) -> int:
     """Set for how long to wait for few leaf switches, in seconds."""
-    if not value.isdigit():
+    wait_s = units.whole_number(value)
+    if wait_s is None:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    change.request["switches_wait_s"] = int(value)
+    change.request["switches_wait_s"] = wait_s
     return 0

@@ -51,7 +51,7 @@ def cpus(change: Change, value: str) -> int:
 
 def tasks(change: Change, value: str) -> int:
     """Set the number of tasks."""
-    if value.isdigit() and not int(value):
+    if units.whole_number(value) == 0:
         return Errno.ESLURM_BAD_TASK_COUNT
     return count("ntasks", flag=model_job.REQ_NTASKS_SET)(change, value)
 

@@ -42,9 +42,10 @@ def end_time(change: Change, value: str) -> int:
     if not change.is_running:
         return Errno.ESLURM_JOB_NOT_RUNNING
     began_us = change.job.start_us + change.job.suspended_us  # had it never been suspended
-    if not value.isdigit() or int(value) <= began_us:
+    end_us = units.whole_number(value)
+    if end_us is None or end_us <= began_us:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    return _set_time_limit(change, (int(value) - began_us + 59_999_999) // 60_000_000)
+    return _set_time_limit(change, (end_us - began_us + 59_999_999) // 60_000_000)
 
 
 @while_pending

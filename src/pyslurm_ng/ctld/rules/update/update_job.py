@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.rules.submission.place import (
     check_access,
     check_names,
 )
+from pyslurm_ng.ctld.rules.submission.submit import SINGLE_LINE
 from pyslurm_ng.ctld.rules.update import (
     job_change,
     job_notes,
@@ -33,6 +34,7 @@ from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import TERMINAL_STATES
 from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.wire.field_bounds import beyond
 from pyslurm_ng.wire.query_messages import UpdateJob
 
 # In the order in which they take effect, whatever order they are given in.
@@ -191,6 +193,12 @@ def _update_one(
         code = SETTERS[key](change, settings[key])
         if code:
             return code
+    refused = beyond(JobRequest, change.request) or beyond(JobRequest, change.fields)
+    mail_user = change.request.get("mail_user", "")
+    if not refused and isinstance(mail_user, str) and not mail_user.isprintable():
+        refused = SINGLE_LINE
+    if refused:
+        return steering.refuse(Errno.ESLURM_NOT_SUPPORTED, refused)
     if change.nodes is not job.nodes:
         steering.shrink(job, change.nodes)
     if not change.fields and not change.request:

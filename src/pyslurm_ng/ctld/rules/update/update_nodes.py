@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.wire.query_messages import UpdateNodes
@@ -82,17 +84,18 @@ def _plain_fields(
     fields: dict[str, object] = {}
     weight = settings.get("weight")
     if weight is not None:
-        if not weight.isdigit() or int(weight) >= 2**32 - 2:
+        number = whole_number(weight)
+        if number is None or number >= NO_VAL:
             return Reject(Errno.ESLURM_INVALID_NODE_STATE, f"Weight={weight}")
-        fields["weight"] = int(weight)
+        fields["weight"] = number
     for key in ("comment", "extra"):
         if key in settings:
             fields[key] = settings[key]
     resume_after = settings.get("resumeafter")
     if resume_after is not None:
-        if resume_after != "-1" and not resume_after.isdigit():
+        seconds = -1 if resume_after == "-1" else whole_number(resume_after)
+        if seconds is None or seconds > INFINITE:
             return Reject(Errno.ESLURM_INVALID_TIME_VALUE, f"ResumeAfter={resume_after}")
-        seconds = int(resume_after)
         fields["resume_after_us"] = context.now_us + seconds * 1_000_000 if seconds > 0 else 0
     available = settings.get("availablefeatures")
     if available is not None:

@@ -1,0 +1,23 @@
+"""A user's text on its way to a program of the daemon's: one line, nothing that commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LINE_BREAKS = str.maketrans(
+    {"\0": "", **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " ")}
+)
+
+
+def printable(text: str) -> str:
+    """Return one line without control characters: a job's name must not add headers to a mail."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def program_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables for a prolog, epilog or mail program: each value is one line.
+
+    NUL goes; line breaks become spaces, because with one a comment would pretend to be another
+    variable in a careless script that reads the output of `env`.
+    """
+    return {name: value.translate(_LINE_BREAKS) for name, value in variables.items()}
