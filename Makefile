@@ -11,7 +11,7 @@ TESTS ?= tests
 # One file's tests stay in one process: they share daemons.
 PYTEST_ARGS ?= -n $(shell nproc) --dist loadfile
 
-.PHONY: all dev build demo test lint format type bench soak fuzz man docs install clean
+.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man docs install clean
 
 all: build
 
@@ -61,6 +61,10 @@ FUZZ_SECONDS ?= 600
 fuzz: build
 	-@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[fuzz]'
 	$(PY) -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
+
+# Every door of a live cluster, FUZZ_SECONDS each, as an ordinary user and as strangers; as root.
+fuzz-live: build
+	$(PY) -m tests.fuzz.live --seconds $(FUZZ_SECONDS)
 
 man: build
 	$(PY) tools/generate_man.py build/man

@@ -1,0 +1,128 @@
+"""Fuzz every door of a live cluster: `python -m tests.fuzz.live [--seconds S]`; needs root.
+
+One ordinary user and strangers send to slurmctld, slurmd, slurmdbd and supervisors, S seconds a
+door. Afterwards: every daemon is the process it was, its memory is within 64 MiB of its start, no
+log holds a traceback, and the cluster runs jobs. Prints a line a door; exit code 1 on a finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.daemons.faults import open_directory, pid_of, tracebacks
+from tests.daemons.live import LiveCluster, start
+
+USER = "nobody"
+DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1")
+MEMORY_MIB = 64
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def memory_mib(pid: int) -> int:
+    """Return the resident memory of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
+def doors(cluster: LiveCluster) -> list[tuple[str, str, str]]:
+    """Return (name, door, where) of every entrance."""
+    found = []
+    conf = dict(
+        line.split("=", 1)
+        for line in (cluster.directory / "etc" / "slurm.conf").read_text().splitlines()
+        if "=" in line and not line.startswith(("NodeName", "PartitionName", "#"))
+    )
+    port = int(conf["SlurmctldPort"])
+    tcp = {"slurmctld": port, "slurmdbd": port + 1, "slurmd-n1": port + 2}
+    for path in sorted((cluster.directory / "run").rglob("*.sock")):
+        found.append((f"{path.name.split('-')[0]}, a user", "unix", str(path)))
+    for daemon, number in tcp.items():
+        found.append((f"{daemon}, a stranger", "tcp", f"127.0.0.1:{number}"))
+    listening = subprocess.run(
+        ["ss", "-Hltnp"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    pid = pid_of(cluster, "slurmctld")
+    for line in listening:
+        number = line.split()[3].rpartition(":")[2]
+        if f"pid={pid}," in line and int(number) != port:
+            found.append(("slurmctld's ZeroMQ, a stranger", "zmq", f"127.0.0.1:{number}"))
+    found.append(("supervisors, a user's srun", "srun", "-n2 --overlap cat"))
+    return found
+
+
+def send(cluster: LiveCluster, door: str, where: str, seconds: int) -> str:
+    """Send to one door as an ordinary user; return what the sender printed."""
+    group = str(pwd.getpwnam(USER).pw_gid)
+    words = ["setpriv", f"--reuid={USER}", f"--regid={group}", "--clear-groups", "--"]
+    words += [sys.executable, "-m", "tests.fuzz.doors", door, where, str(seconds)]
+    environment = {**cluster.environment, "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"}
+    done = subprocess.run(
+        words, cwd="/tmp", env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or done.stderr[-1000:]
+
+
+def findings(cluster: LiveCluster, pids: dict[str, int], begun: dict[str, int]) -> list[str]:
+    """Return what is wrong with the cluster, and nothing when all is well."""
+    wrong = tracebacks(cluster)
+    for daemon, pid in pids.items():
+        if pid_of(cluster, daemon) != pid or not Path(f"/proc/{pid}").exists():
+            wrong.append(f"{daemon} is another process")
+        elif memory_mib(pid) > begun[daemon] + MEMORY_MIB:
+            wrong.append(f"{daemon} grew from {begun[daemon]} to {memory_mib(pid)} MiB")
+    done = cluster.run("srun", "-n1", "-t1", "true")
+    if done.returncode:
+        wrong.append(f"root's srun: {done.stderr.strip()[:300]}")
+    return wrong
+
+
+def main() -> int:
+    """Fuzz one door after another."""
+    parser = argparse.ArgumentParser(description="Fuzz every door of a live cluster.")
+    parser.add_argument("--seconds", type=int, default=600, help="for each door")
+    parser.add_argument("--only", default="", help="doors whose name holds this word")
+    given = parser.parse_args()
+    if os.geteuid() != 0:
+        print("only root can act as an ordinary user", file=sys.stderr)
+        return 1
+    is_well = True
+    known: list[str] = []
+    with open_directory() as directory:
+        cluster = start(directory / "c", "--nodes", "1", "--cpus", "8", "--memory", "4096")
+        try:
+            pids = {daemon: pid_of(cluster, daemon) for daemon in DAEMONS}
+            cluster.run("srun", "-n1", "true")
+            begun = {daemon: memory_mib(pid) for daemon, pid in pids.items()}
+            for name, door, where in doors(cluster):
+                if given.only not in name:
+                    continue
+                sent = send(cluster, door, where, given.seconds)
+                cluster.run("scancel", "-u", USER)
+                wrong = [line for line in findings(cluster, pids, begun) if line not in known]
+                known += wrong
+                grown = ", ".join(
+                    f"{daemon} {memory_mib(pid) - begun[daemon]:+d} MiB"
+                    for daemon, pid in pids.items()
+                    if Path(f"/proc/{pid}").exists()
+                )
+                shown = f"{sent} sent, {grown}: {'FOUND' if wrong else 'ok'}"
+                print(f"{name:32} {shown}", flush=True)
+                if wrong:
+                    is_well = False
+                    print("\n".join("    " + line for line in wrong[:20]), flush=True)
+            if not is_well:
+                print(cluster.logs(100))
+        finally:
+            cluster.down()
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
