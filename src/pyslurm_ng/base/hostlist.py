@@ -13,6 +13,8 @@ from __future__ import annotations
 
 # Slurm refuses more than 65,536 names in one range and 16 ranges ahead; here the product counts.
 MAX_HOSTS = 65536 * 16
+REPEATS = 65536
+"""How many names a user's list may have beyond the nodes there are: one for each task, at most."""
 # Beyond 18 digits a number no longer fits 64 bits, and no host is called like that.
 _MAX_DIGITS = 18
 
@@ -23,15 +25,15 @@ class HostlistError(ValueError):
     """A host list that cannot be read; the text names the part that is wrong."""
 
 
-def expand(text: str) -> list[str]:
+def expand(text: str, most: int = MAX_HOSTS) -> list[str]:
     """Return the names of a host list, in order and with repeats.
 
     Raises:
-        HostlistError: bad bracket or range, or more than `MAX_HOSTS` names. The size is computed
+        HostlistError: bad bracket or range, or more than `most` names. The size is computed
             first, so a hostile list is refused without building it.
     """
     parsed = [_parse(word) for word in _split(text)]
-    _check_total(parsed)
+    _check_total(parsed, most)
     names: list[str] = []
     for parts in parsed:
         names.extend(_names(parts))
@@ -171,7 +173,7 @@ def _parse_range(piece: str, word: str) -> tuple[int, int, int]:
     return low, high, len(first)
 
 
-def _check_total(parsed: list[list[str | _Ranges]]) -> int:
+def _check_total(parsed: list[list[str | _Ranges]], most: int = MAX_HOSTS) -> int:
     total = 0
     for parts in parsed:
         size = 1
@@ -179,8 +181,8 @@ def _check_total(parsed: list[list[str | _Ranges]]) -> int:
             if not isinstance(part, str):
                 size *= sum(high - low + 1 for low, high, _ in part)
         total += size
-        if total > MAX_HOSTS:
-            raise HostlistError(f"Invalid hostlist: more than {MAX_HOSTS} hosts")
+        if total > most:
+            raise HostlistError(f"Invalid hostlist: more than {most} hosts")
     return total
 
 

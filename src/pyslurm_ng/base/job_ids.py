@@ -12,6 +12,8 @@ STEP_NUMBERS = {
     "TBD": 4294967293,
 }
 _MAX_ID_DIGITS = 10
+MOST_STEPS = 100
+"""Ranges with a step, such as `0-98:2`, in one list: each costs as much as the array is long."""
 
 
 class JobIdError(ValueError):
@@ -108,6 +110,8 @@ def _tasks(text: str) -> tuple[tuple[int, int, int], ...]:
         return NO_TASKS
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1].partition("%")[0]
+    if text.count(":") > MOST_STEPS:
+        raise JobIdError(text)
     ranges = []
     for part in text.split(","):
         span, colon, step_part = part.partition(":")

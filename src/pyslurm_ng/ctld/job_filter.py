@@ -96,10 +96,9 @@ class JobFinder:
             if job_id is not None:
                 return [(jobs[job_id], ())]
         else:
+            named = task_ranges.named(name.tasks, max(started, default=-1) + 1)
             found = [
-                (jobs[job_id], ())
-                for task_id, job_id in sorted(started.items())
-                if task_ranges.contains(name.tasks, task_id)
+                (jobs[job_id], ()) for task_id, job_id in sorted(started.items()) if named[task_id]
             ]
         for job in self._array_groups().get(name.job_id, ()):
             meant, left = task_ranges.intersect(job.array_pending, name.tasks)
@@ -209,7 +208,7 @@ def _elapsed_test(wanted: JobFilter, now_us: int) -> JobTest:
 
 def _node_test(cluster: Cluster, text: str) -> JobTest | Reject:
     try:
-        names = hostlist.expand(text)
+        names = hostlist.expand(text, len(cluster.node_by_name) + hostlist.REPEATS)
     except hostlist.HostlistError:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
     ids = set()

@@ -64,6 +64,7 @@ def node_sizes(text: str) -> tuple[int, ...]:
         ValueError: it cannot be read, a count is none, or there are too many.
     """
     found: dict[int, None] = {}
+    count = 0
     for part in text.split(","):
         span, colon, step_text = part.partition(":")
         low_text, dash, high_text = span.partition("-")
@@ -72,7 +73,10 @@ def node_sizes(text: str) -> tuple[int, ...]:
         low = int(low_text)
         high = int(high_text) if dash else low
         step = int(step_text) if colon else 1
-        if not 0 < low <= high or step < 1 or (high - low) // step + len(found) >= _MOST_SIZES:
+        if not 0 < low <= high or step < 1:
+            raise ValueError(text)
+        count += (high - low) // step + 1
+        if count > _MOST_SIZES:
             raise ValueError(text)
         found |= dict.fromkeys(range(low, high + 1, step))
     return tuple(sorted(found))

@@ -25,10 +25,13 @@ _MINUTE_US = 60_000_000
 _KINDS = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer")
 _MAX_DIGITS = 10
 _MOST_TASKS = 1000  # of one id with brackets
-# Separators, but for those inside the brackets of an array's indexes.
-_OUTSIDE_ALL, _OUTSIDE_ANY, _OUTSIDE_IDS = (
-    re.compile(rf"{sign}(?![^\[]*\])") for sign in (",", r"\?", ":")
+_MOST_TERMS = 8192  # of one job, repeats included
+_TOO_MANY = Reject(
+    Errno.ESLURM_DEPENDENCY, f"dependency: at most {_MOST_TERMS} jobs and tasks are allowed"
 )
+_PLAIN_IDS = re.compile(rf"[0-9]{{1,{_MAX_DIGITS}}}(?::[0-9]{{1,{_MAX_DIGITS}}})*")
+# Separators, and the brackets of an array's indexes with those that stand inside.
+_SEPARATORS = {sign: re.compile(rf"\[[^\[\]]*\]?|\{sign}") for sign in ",?:"}
 Parsed: TypeAlias = "tuple[tuple[Dependency, ...], bool]"
 """Terms, and whether any one of them is enough."""
 
@@ -68,23 +71,41 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
     is_any = "?" in text
     if is_any and "," in text:
         return Reject(Errno.ESLURM_DEPENDENCY)
-    terms: list[Dependency] = []
+    if sum(map(text.count, ",?:[")) > _MOST_TERMS:
+        return _TOO_MANY
+    count = 0
+    terms: dict[tuple[str, int, int, int], Dependency] = {}
     is_met = False
-    for word in _OUTSIDE_ANY.split(text) if is_any else _OUTSIDE_ALL.split(text):
+    for word in _split(text, "?" if is_any else ","):
         found = _parse_word(word.strip())
         if found is None:
             is_old = word.strip().lower().startswith("expand:")  # no plugin of today grows jobs
             return Reject(Errno.ESLURM_NOT_SUPPORTED if is_old else Errno.ESLURM_DEPENDENCY)
+        count += len(found)
+        if count > _MOST_TERMS:
+            return _TOO_MANY
         for term in found:
             if term.job_id and not _exists(cluster, term):
                 if term.kind in ("afterok", "afternotok"):
                     return Reject(Errno.ESLURM_DEPENDENCY)
                 is_met = True
-            elif term not in terms:
-                terms.append(term)
-    if is_any and is_met:
-        terms = []
-    return tuple(terms), is_any
+            else:
+                terms.setdefault((term.kind, term.job_id, term.task_id, term.delay_min), term)
+    return (() if is_any and is_met else tuple(terms.values())), is_any
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """Return what a sign parts, brackets whole; as often as the text is long, and no more."""
+    if "[" not in text:
+        return text.split(sign)
+    words = []
+    start = 0
+    for found in _SEPARATORS[sign].finditer(text):
+        if found[0] == sign:
+            words.append(text[start : found.start()])
+            start = found.end()
+    words.append(text[start:])
+    return words
 
 
 def _parse_word(word: str) -> list[Dependency] | None:
@@ -97,12 +118,17 @@ def _parse_word(word: str) -> list[Dependency] | None:
         kind, ids = "afterany", kind
     if kind not in _KINDS or not ids:
         return None
+    if _PLAIN_IDS.fullmatch(ids):
+        numbers = dict.fromkeys(map(int, ids.split(":")))
+        return [Dependency(kind, number) for number in numbers] if 0 not in numbers else None
     terms: list[Dependency] = []
-    for text in _OUTSIDE_IDS.split(ids):
+    for text in _split(ids, ":"):
         found = _parse_id(kind, text)
         if found is None:
             return None
         terms += found
+        if len(terms) > _MOST_TERMS:
+            return terms
     return terms
 
 
@@ -126,6 +152,8 @@ def _parse_id(kind: str, text: str) -> list[Dependency] | None:
 
 def _task_ranges(text: str) -> task_ranges.TaskRanges | None:
     """Return the indexes of `3` or `[1-3,7]`; None if they cannot be read or are too many."""
+    if text.count(",") > _MOST_TASKS:
+        return None
     try:
         found = parse_job_id(f"1_{text}").tasks
     except JobIdError:

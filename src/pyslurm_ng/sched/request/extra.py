@@ -15,6 +15,9 @@ from functools import lru_cache
 
 _NEARLY = 1e-5  # numbers that differ by less are equal
 _TOKENS = re.compile(r"[&|,()]|[<>!]=|[<>=]|[^&|,()<>=!]+|!")
+_LONGEST = 8192
+_MOST_TERMS = 256  # of one expression: each node of the cluster is compared with them
+_MOST_DEPTH = 32  # parentheses inside one another
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 Tree = tuple[object, ...]
@@ -26,14 +29,19 @@ class ExtraError(ValueError):
 
 @lru_cache(maxsize=4096)
 def parse(expression: str) -> Tree:
-    """Return `("&", left, right)`, `("|", left, right)` or `(comparison, key, value)`.
+    """Return `("&", part, part ...)`, `("|", part, part ...)` or `(comparison, key, value)`.
 
     Raises:
-        ExtraError: a part is missing, parentheses do not match, or an operator is unknown.
+        ExtraError: a part is missing, parentheses do not match, an operator is unknown, or there
+            are too many terms or parentheses.
     """
-    tokens = [word.strip() for word in _TOKENS.findall(expression) if word.strip()]
+    if len(expression) > _LONGEST:
+        raise ExtraError(f"more than {_LONGEST} characters")
+    tokens = [word for found in _TOKENS.findall(expression) if (word := found.strip())]
+    if sum(word in _COMPARISONS for word in tokens) > _MOST_TERMS:
+        raise ExtraError(f"more than {_MOST_TERMS} terms")
     tokens.reverse()
-    tree = _alternatives(tokens)
+    tree = _joined("|", tokens, 0)
     if tokens:
         raise ExtraError(f"unexpected {tokens[-1]!r}")
     return tree
@@ -69,12 +77,10 @@ def _values(extra: str) -> dict[str, str | int | float | bool]:
 
 
 def _holds(tree: Tree, values: dict[str, str | int | float | bool]) -> bool:
+    if tree[0] in ("&", "|"):
+        parts = (_holds(part, values) for part in tree[1:] if isinstance(part, tuple))
+        return all(parts) if tree[0] == "&" else any(parts)
     operator, left, right = tree
-    if operator in ("&", "|"):
-        assert isinstance(left, tuple) and isinstance(right, tuple)
-        if operator == "&":
-            return _holds(left, values) and _holds(right, values)
-        return _holds(left, values) or _holds(right, values)
     assert isinstance(left, str) and isinstance(right, str)
     return left in values and _compares(operator, values[left], right)
 
@@ -106,26 +112,23 @@ def _number(value: str | int | float | bool) -> float | None:
 # Reading: of `tokens` the next is the last --------------------------------------------------------
 
 
-def _alternatives(tokens: list[str]) -> Tree:
-    tree = _conjunction(tokens)
-    while tokens and tokens[-1] == "|":
+def _joined(sign: str, tokens: list[str], depth: int) -> Tree:
+    """Read the parts that a sign joins: `|` those that `&` and `,` do, `&` terms."""
+    signs = ("|",) if sign == "|" else ("&", ",")
+    parts = []
+    while True:
+        parts.append(_joined("&", tokens, depth) if sign == "|" else _term(tokens, depth))
+        if not tokens or tokens[-1] not in signs:
+            return (sign, *parts) if len(parts) > 1 else parts[0]
         tokens.pop()
-        tree = ("|", tree, _conjunction(tokens))
-    return tree
 
 
-def _conjunction(tokens: list[str]) -> Tree:
-    tree = _term(tokens)
-    while tokens and tokens[-1] in ("&", ","):
-        tokens.pop()
-        tree = ("&", tree, _term(tokens))
-    return tree
-
-
-def _term(tokens: list[str]) -> Tree:
+def _term(tokens: list[str], depth: int) -> Tree:
     if tokens and tokens[-1] == "(":
+        if depth == _MOST_DEPTH:
+            raise ExtraError(f"more than {_MOST_DEPTH} parentheses inside one another")
         tokens.pop()
-        tree = _alternatives(tokens)
+        tree = _joined("|", tokens, depth + 1)
         if not tokens or tokens.pop() != ")":
             raise ExtraError("parentheses do not match")
         return tree

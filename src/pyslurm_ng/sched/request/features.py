@@ -7,12 +7,19 @@ is settled on, the first possible one.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from pyslurm_ng.model.job import JobRequest
 
+_TOKENS = re.compile(r"[&|(),\[\]]|[^&|(),\[\]\s]+")
 _SYMBOLS = "&|(),[]"
+_MOST_NAMES = 256  # of one expression: each node of the cluster is compared with them
+_MOST_DEPTH = 32  # parentheses inside one another
 _MOST_WAYS = 64  # alternatives of one expression
 _MOST_COUNT = 1 << 22
 
@@ -34,24 +41,28 @@ class Way(NamedTuple):
     counts: tuple[tuple[Tree, int], ...] = ()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse(expression: str) -> Tree:
     """Return the expression as nested tuples.
 
-    `("&", left, right)`, `("|", left, right)`, `("f", name)`, `("*", tree, count)` and
+    `("&", part, part ...)`, `("|", part, part ...)`, `("f", name)`, `("*", tree, count)` and
     `("[", tree)`.
 
     Raises:
-        FeatureError: brackets do not match, a name is missing, or a count is none.
+        FeatureError: brackets do not match, a name is missing, a count is none, or there are too
+            many names or parentheses.
     """
     tokens = _tokens(expression)
-    tree, rest = _alternatives(tokens)
-    if rest:
-        raise FeatureError(f"unexpected {rest[0]!r}")
+    if len(tokens) > 2 * _MOST_NAMES and len(names(expression)) > _MOST_NAMES:
+        raise FeatureError(f"more than {_MOST_NAMES} features")
+    tokens.reverse()
+    tree = _joined("|", tokens, 0)
+    if tokens:
+        raise FeatureError(f"unexpected {tokens[-1]!r}")
     return tree
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def ways(expression: str) -> tuple[Way, ...]:
     """Return the ways to satisfy an expression, the ones to try first in front.
 
@@ -104,11 +115,14 @@ def holds(tree: Tree, features: tuple[str, ...]) -> bool:
 def _holds(tree: Tree, features: frozenset[str]) -> bool:
     if tree[0] == "f":
         return tree[1] in features
-    left, right = tree[1], tree[2]
-    assert isinstance(left, tuple) and isinstance(right, tuple)
-    if tree[0] == "&":
-        return _holds(left, features) and _holds(right, features)
-    return _holds(left, features) or _holds(right, features)
+    parts = (_holds(part, features) for part in _parts(tree))
+    return all(parts) if tree[0] == "&" else any(parts)
+
+
+def _parts(tree: Tree) -> Iterator[Tree]:
+    for part in tree[1:]:
+        assert isinstance(part, tuple)
+        yield part
 
 
 def _ways(tree: Tree, *, is_bracketed: bool) -> list[Way]:
@@ -129,25 +143,19 @@ def _ways(tree: Tree, *, is_bracketed: bool) -> list[Way]:
         if not _is_plain(first):
             raise FeatureError("a count of what is counted already")
         return [Way(None, ((first, count),))]
-    second = tree[2]
-    assert isinstance(second, tuple)
-    left = _ways(first, is_bracketed=is_bracketed)
-    right = _ways(second, is_bracketed=is_bracketed)
+    each = [_ways(part, is_bracketed=is_bracketed) for part in _parts(tree)]
     if kind == "|":
-        return left + right
-    if len(left) * len(right) > _MOST_WAYS:
+        return [way for found in each for way in found]
+    if prod(map(len, each)) > _MOST_WAYS:
         raise FeatureError(f"more than {_MOST_WAYS} alternatives")
-    return [
-        Way(_both(one.every, other.every), one.counts + other.counts)
-        for one in left
-        for other in right
-    ]
+    return [_all_of(chosen) for chosen in product(*each)]
 
 
-def _both(one: Tree | None, other: Tree | None) -> Tree | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return ("&", one, other)
+def _all_of(ways: Sequence[Way]) -> Way:
+    """Return the way that satisfies several parts, each in its way."""
+    every = [way.every for way in ways if way.every is not None]
+    counts = tuple(count for way in ways for count in way.counts)
+    return Way(("&", *every) if len(every) > 1 else every[0] if every else None, counts)
 
 
 def _is_plain(tree: Tree) -> bool:
@@ -158,57 +166,43 @@ def _is_plain(tree: Tree) -> bool:
 
 
 def _tokens(expression: str) -> list[str]:
-    tokens: list[str] = []
-    word = ""
-    for letter in expression:
-        if letter in _SYMBOLS or letter.isspace():
-            if word:
-                tokens.append(word)
-            word = ""
-            if letter in _SYMBOLS:
-                tokens.append("&" if letter == "," else letter)
-        else:
-            word += letter
-    return [*tokens, word] if word else tokens
+    return ["&" if word == "," else word for word in _TOKENS.findall(expression)]
 
 
-def _alternatives(tokens: list[str]) -> tuple[Tree, list[str]]:
-    tree, rest = _conjunction(tokens)
-    while rest and rest[0] == "|":
-        right, rest = _conjunction(rest[1:])
-        tree = ("|", tree, right)
-    return tree, rest
+# Reading: of `tokens` the next is the last --------------------------------------------------------
 
 
-def _conjunction(tokens: list[str]) -> tuple[Tree, list[str]]:
-    tree, rest = _term(tokens)
-    while rest and rest[0] == "&":
-        right, rest = _term(rest[1:])
-        tree = ("&", tree, right)
-    return tree, rest
+def _joined(sign: str, tokens: list[str], depth: int) -> Tree:
+    """Read the parts that a sign joins: `|` those that `&` does, `&` terms."""
+    parts = []
+    while True:
+        parts.append(_joined("&", tokens, depth) if sign == "|" else _term(tokens, depth))
+        if not tokens or tokens[-1] != sign:
+            return (sign, *parts) if len(parts) > 1 else parts[0]
+        tokens.pop()
 
 
-def _term(tokens: list[str]) -> tuple[Tree, list[str]]:
+def _term(tokens: list[str], depth: int) -> Tree:
     if not tokens:
         raise FeatureError("a feature name is missing")
-    if tokens[0] in "([":
-        closing = ")" if tokens[0] == "(" else "]"
-        tree, rest = _alternatives(tokens[1:])
-        if not rest or rest[0] != closing:
+    word = tokens.pop()
+    if word in ("(", "["):
+        if depth == _MOST_DEPTH:
+            raise FeatureError(f"more than {_MOST_DEPTH} parentheses inside one another")
+        closing = ")" if word == "(" else "]"
+        tree = _joined("|", tokens, depth + 1)
+        if not tokens or tokens.pop() != closing:
             raise FeatureError("parentheses do not match")
         if closing == "]":
-            return ("[", tree), rest[1:]
-        rest = rest[1:]
-        if rest and rest[0].startswith("*"):
-            return ("*", tree, _count(rest[0][1:])), rest[1:]
-        return tree, rest
-    if tokens[0] in _SYMBOLS:
-        raise FeatureError(f"a feature name is missing before {tokens[0]!r}")
-    name, star, count = tokens[0].partition("*")
-    if not name:
-        raise FeatureError(f"a feature name is missing before {tokens[0]!r}")
+            return ("[", tree)
+        if tokens and tokens[-1].startswith("*"):
+            return ("*", tree, _count(tokens.pop()[1:]))
+        return tree
+    name, star, count = word.partition("*")
+    if word in _SYMBOLS or not name:
+        raise FeatureError(f"a feature name is missing before {word!r}")
     tree = ("f", name)
-    return (("*", tree, _count(count)) if star else tree), tokens[1:]
+    return ("*", tree, _count(count)) if star else tree
 
 
 def _count(text: str) -> int:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pyslurm_ng.base.job_ids import MOST_STEPS
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.task_ranges import TaskRange, TaskRanges
 
 _MAX_DIGITS = 9
+_MOST_TAKEN_APART = 65536
 
 
 class ArrayError(ValueError):
@@ -44,6 +46,8 @@ def parse_array(text: str, max_array_size: int) -> JobArray:
     if body.startswith("[") and body.endswith("]"):
         body = body[1:-1]
     limit = _number(limit_text) if percent else 0
+    if body.count(":") > MOST_STEPS:
+        raise ArrayError(f"more than {MOST_STEPS} ranges with a step")
     parts = [_range(word) for word in body.split(",")]
     if any(last >= max_array_size for _, last, _ in parts):
         raise ArrayError(f"a task id is not below MaxArraySize={max_array_size}")
@@ -72,9 +76,24 @@ def _number(text: str) -> int:
 
 def _merged(parts: list[TaskRange]) -> TaskRanges:
     """Return ascending ranges without repeats; long ones are not taken apart unless they meet."""
-    ordered = sorted(parts)
+    ordered = sorted(dict.fromkeys(parts))
     are_apart = all(left[1] < right[0] for left, right in pairwise(ordered))
     if are_apart and any(last > first for first, last, _ in ordered):
         return tuple(ordered)
-    tasks = (task for first, last, step in ordered for task in range(first, last + 1, step))
-    return task_ranges.from_tasks(tasks)
+    if all(step == 1 for _, _, step in ordered):
+        joined = _joined(ordered)
+        if task_ranges.count(joined) > _MOST_TAKEN_APART:
+            return joined
+    marks = task_ranges.named(ordered, max(last for _, last, _ in ordered) + 1)
+    return task_ranges.from_tasks(task for task, is_named in enumerate(marks) if is_named)
+
+
+def _joined(ordered: list[TaskRange]) -> TaskRanges:
+    """Return ascending ranges without gaps, those that meet or touch as one."""
+    found: list[TaskRange] = []
+    for first, last, _ in ordered:
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]), 1)
+        else:
+            found.append((first, last, 1))
+    return tuple(found)

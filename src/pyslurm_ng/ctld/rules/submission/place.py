@@ -104,7 +104,7 @@ def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
         if not text:
             continue
         try:
-            names = hostlist.expand(text)
+            names = hostlist.expand(text, len(cluster.node_by_name) + hostlist.REPEATS)
         except hostlist.HostlistError:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         if any(name not in cluster.node_by_name for name in names):

@@ -61,7 +61,8 @@ def node_names(name: str) -> Setter:
     @while_pending
     def set_names(change: Change, value: str) -> int:
         try:
-            names = hostlist.expand(value) if value else []
+            most = len(change.cluster.node_by_name) + hostlist.REPEATS
+            names = hostlist.expand(value, most) if value else []
         except hostlist.HostlistError:
             return Errno.ESLURM_INVALID_NODE_NAME
         if any(node not in change.cluster.node_by_name for node in names):
