@@ -57,7 +57,7 @@ def shown(database: Database, uid: int, name: str) -> list[list[object]]:
     """Return the rows of `sacctmgr show problem` as a user sees them."""
     with database.read() as connection:
         actor = actor_of(connection, uid, name, uid == 0)
-        answer = show.list_entities(connection, ListEntities("problem"), actor, False)
+        answer = show.list_entities(connection, ListEntities("problem"), actor, frozenset())
     return [list(row) for row in project(answer.records, range(4))]
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyslurm_ng._records import project
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.database import Database, sqlite_url
-from pyslurm_ng.dbd.queries import list_job_records
+from pyslurm_ng.dbd.queries import JobListing
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.wire.dbd_messages import JobSelector, ListJobRecords
 from tests.dbd.accounting_room import (
@@ -79,7 +79,10 @@ def select(
     fields.setdefault("columns", ["job_id"])
     request = msgspec.convert(fields, ListJobRecords)
     with database.read() as connection:
-        parts = list(list_job_records(connection, request, actor, private, NOW))
+        listing = JobListing(connection, request, actor, private, NOW)
+        parts = [listing.next_part(connection)]
+        while not listing.is_done:
+            parts.append(listing.next_part(connection))
     return [row[0] for part in parts for row in project(part.records, (0,))]
 
 
@@ -211,7 +214,7 @@ def test_steps_come_with_the_position_of_their_job(store: Database) -> None:
         jobs=[JobSelector(2), JobSelector(3), JobSelector(4)],
     )
     with store.read() as connection:
-        (part,) = list_job_records(connection, request, ROOT, False, NOW)
+        part = JobListing(connection, request, ROOT, False, NOW).next_part(connection)
     assert project(part.records, (0, 1)) == [(2, 0), (3, 0), (4, 0)]
     assert project(part.step_records, (0, 1, 2)) == [
         (0, "batch", "FAILED"),

@@ -43,6 +43,9 @@ WHOLE_MYSQL = frozenset(
 _ROW_SHARE = 4
 """A row may take one in so many of the bytes of max_allowed_packet: quoting can double them."""
 _SQLITE_ROW_BYTES = 64 << 20
+_SQLITE_STEPS = 20_000
+"""Of SQLite's machine, between two questions whether a statement is still wanted: about 1 ms."""
+_CUT_SHORT_MYSQL = frozenset({1317, 1969, 3024})  # interrupted, MariaDB's and MySQL's time limits
 
 
 class NewerStoreError(Exception):
@@ -117,10 +120,49 @@ class Database:
                 yield connection
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """A consistent view; nothing is ever written through it."""
-        with self.engine.connect() as connection, connection.begin():
-            yield connection
+    def read(
+        self, most_s: float = 0.0, is_wanted: Callable[[], bool] | None = None
+    ) -> Iterator[sa.Connection]:
+        """A consistent view; nothing is ever written through it.
+
+        Args:
+            most_s: a statement that takes longer is ended by the database; 0: none is.
+            is_wanted: asked now and then by SQLite; False ends the statement, too.
+
+        Raises:
+            sqlalchemy.exc.OperationalError: see `is_cut_short`.
+        """
+        with self.engine.connect() as connection:
+            if most_s:
+                self._limit(connection, most_s, is_wanted or (lambda: True))
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                if most_s:
+                    self._limit(connection, 0.0, None)
+
+    def _limit(
+        self, connection: sa.Connection, most_s: float, is_wanted: Callable[[], bool] | None
+    ) -> None:
+        """Bound the time of this connection's statements, or lift the bound."""
+        driver = connection.connection.driver_connection
+        if driver is None:
+            return  # the server has gone, and with it the bound
+        if self.is_sqlite:
+            if is_wanted is None:
+                driver.set_progress_handler(None, 0)
+            else:
+                driver.set_progress_handler(lambda: 0 if is_wanted() else 1, _SQLITE_STEPS)
+            return
+        is_mariadb = getattr(connection.dialect, "is_mariadb", False)
+        words = (
+            f"SET SESSION max_statement_time={most_s:.3f}"
+            if is_mariadb
+            else f"SET SESSION max_execution_time={int(most_s * 1000)}"
+        )
+        with contextlib.suppress(Exception), contextlib.closing(driver.cursor()) as cursor:
+            cursor.execute(words)
 
     def upsert(
         self,
@@ -225,6 +267,15 @@ def is_retryable(error: BaseException) -> bool:
     if isinstance(original, sqlite3.Error):
         return False
     return mysql_number(error) in RETRYABLE_MYSQL or isinstance(error, sa.exc.InterfaceError)
+
+
+def is_cut_short(error: BaseException) -> bool:
+    """Whether a statement was ended because it took too long or is not wanted any more."""
+    if not isinstance(error, sa.exc.DBAPIError):
+        return False
+    if isinstance(error.orig, sqlite3.OperationalError):
+        return str(error.orig) == "interrupted"
+    return mysql_number(error) in _CUT_SHORT_MYSQL
 
 
 def mysql_number(error: sa.exc.DBAPIError) -> object:

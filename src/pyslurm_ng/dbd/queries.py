@@ -17,6 +17,10 @@ from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
 PART_JOBS = 5_000
 """Jobs per part of a reply: about 2 MB, so neither side holds a whole year."""
 
+MOST_JOBS = 300_000
+MOST_JOBS_OF_OPERATORS = 3_000_000
+"""So many jobs one answer may have: what is selected is sorted in memory, 200 bytes for each."""
+
 _CHUNK = 500
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -31,44 +35,69 @@ _steps = schema.steps
 Clause = sa.ColumnElement[bool]
 
 
-def list_job_records(
-    connection: sa.Connection, request: ListJobRecords, actor: Actor, is_private: bool, now_us: int
-) -> Iterator[JobRecords]:
-    """Yield the parts of the answer, at least one.
+class JobListing:
+    """One answer to `ListJobRecords`: what is selected, then part by part.
 
-    Raises:
-        RefusedError: an unknown column or cluster.
+    Each part may come in a view of its own; jobs that are gone from the database by then are left
+    out.
+
+    Attributes:
+        is_done: whether the part returned last was the last.
     """
-    _check_columns(request)
-    cluster = request.clusters[0] if request.clusters else ""
-    cluster_id = find_cluster(connection, cluster)
-    if cluster_id is None:
-        raise RefusedError(f"Cluster {cluster} is not known to accounting")
-    clause = sa.and_(*_clauses(connection, request, cluster_id, now_us))
-    if is_private and not actor.is_operator:
-        clause = sa.and_(
-            clause,
-            sa.or_(_jobs.c.uid == actor.uid, _jobs.c.account.in_(sorted(actor.coordinates))),
-        )
-    wanted_nodes = frozenset(request.nodes)
-    indexes = _ordered_indexes(connection, clause, wanted_nodes)
-    tres = {
-        f"{row.type}/{row.name}" if row.name else row.type: row.id
-        for row in connection.execute(sa.select(schema.tres))
-    }
-    qos = {row.name: row.id for row in connection.execute(sa.select(schema.qos))}
-    for first in range(0, max(1, len(indexes)), PART_JOBS):
-        part = indexes[first : first + PART_JOBS]
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        request: ListJobRecords,
+        actor: Actor,
+        is_private: bool,
+        now_us: int,
+    ) -> None:
+        """Find out what is selected.
+
+        Raises:
+            RefusedError: an unknown column or cluster, or too much is selected.
+        """
+        _check_columns(request)
+        cluster = request.clusters[0] if request.clusters else ""
+        cluster_id = find_cluster(connection, cluster)
+        if cluster_id is None:
+            raise RefusedError(f"Cluster {cluster} is not known to accounting")
+        clause = sa.and_(*_clauses(request, cluster_id, now_us))
+        if is_private and not actor.is_operator:
+            clause = sa.and_(
+                clause,
+                sa.or_(_jobs.c.uid == actor.uid, _jobs.c.account.in_(sorted(actor.coordinates))),
+            )
+        most = MOST_JOBS_OF_OPERATORS if actor.is_operator else MOST_JOBS
+        self._request = request
+        self._cluster = cluster
+        self._now_us = now_us
+        self._indexes = _ordered_indexes(connection, request, cluster_id, clause, most)
+        self._first = 0
+        self._tres = {
+            f"{row.type}/{row.name}" if row.name else row.type: row.id
+            for row in connection.execute(sa.select(schema.tres))
+        }
+        self._qos = {row.name: row.id for row in connection.execute(sa.select(schema.qos))}
+        self.is_done = False
+
+    def next_part(self, connection: sa.Connection) -> JobRecords:
+        """Return the next part; the first may be empty."""
+        request = self._request
+        part = self._indexes[self._first : self._first + PART_JOBS]
+        self._first += PART_JOBS
+        self.is_done = self._first >= len(self._indexes)
         records, step_records = _records(connection, request, part)
-        yield JobRecords(
-            now_us=now_us,
-            cluster=cluster,
+        return JobRecords(
+            now_us=self._now_us,
+            cluster=self._cluster,
             fields=list(request.columns),
             records=records,
             step_fields=["job_position", *request.step_columns],
             step_records=step_records,
-            tres=tres,
-            qos=qos,
+            tres=self._tres,
+            qos=self._qos,
         )
 
 
@@ -81,22 +110,12 @@ def _check_columns(request: ListJobRecords) -> None:
             raise RefusedError(f"Unknown step column {name}")
 
 
-def _clauses(
-    connection: sa.Connection, request: ListJobRecords, cluster_id: int, now_us: int
-) -> list[Clause]:
+def _clauses(request: ListJobRecords, cluster_id: int, now_us: int) -> list[Clause]:
     jobs = _jobs.c
     clauses: list[Clause] = [jobs.cluster_id == cluster_id]
     if not request.duplicates:
         # What a run held before it gave up nodes is no repetition of it.
         clauses.append((jobs.is_last == 1) | (jobs.state == "RESIZING"))
-    if request.jobs:
-        wanted: Sequence[JobSelector] = request.jobs
-        if request.whole_het_job:
-            wanted = _whole_het_jobs(connection, cluster_id, wanted)
-        found = _rows_of(connection, cluster_id, wanted)
-        if found is not None:
-            clauses.append(jobs.job_index.in_(found))
-        clauses.append(sa.or_(*_selectors(wanted)))
     clauses.append(_window(request, now_us))
     for values, column in (
         (request.uids, jobs.uid),
@@ -133,24 +152,6 @@ def _range(column: Any, least: int, most: int) -> list[Clause]:
     return [column >= max(least, 0), column <= most]
 
 
-def _rows_of(
-    connection: sa.Connection, cluster_id: int, selectors: Sequence[JobSelector]
-) -> list[int] | None:
-    """Return the rows that any of the selectors may mean; None when they are too many to list.
-
-    A choice between columns makes databases read the whole table; each column has its own index.
-    """
-    ids = sorted({one.job_id for one in selectors})
-    if len(ids) > _CHUNK:
-        return None
-    parts = [
-        sa.select(_jobs.c.job_index).where(_jobs.c.cluster_id == cluster_id, column.in_(ids))
-        for column in (_jobs.c.job_id, _jobs.c.array_job_id, _jobs.c.het_job_id)
-    ]
-    found = connection.execute(sa.union_all(*parts).limit(_CHUNK + 1)).scalars().all()
-    return sorted(set(found)) if len(found) <= _CHUNK else None
-
-
 def _whole_het_jobs(
     connection: sa.Connection, cluster_id: int, selectors: Sequence[JobSelector]
 ) -> list[JobSelector]:
@@ -166,27 +167,6 @@ def _whole_het_jobs(
         )
         leaders.update(connection.execute(query).scalars())
     return found + [JobSelector(leader) for leader in sorted(leaders)]
-
-
-def _selectors(selectors: Sequence[JobSelector]) -> Iterator[Clause]:
-    jobs = _jobs.c
-    whole: list[int] = []
-    for one in selectors:
-        if one.array_task_id >= 0:
-            # Waiting tasks are one record; it is shown for any task asked for.
-            yield sa.and_(
-                jobs.array_job_id == one.job_id,
-                sa.or_(jobs.array_task_id == one.array_task_id, jobs.array_tasks != ""),
-            )
-        elif one.het_job_offset >= 0:
-            yield sa.and_(jobs.het_job_id == one.job_id, jobs.het_job_offset == one.het_job_offset)
-        else:
-            whole.append(one.job_id)
-    for first in range(0, len(whole), _CHUNK):
-        ids = whole[first : first + _CHUNK]
-        yield jobs.job_id.in_(ids)
-        yield jobs.array_job_id.in_(ids)
-        yield jobs.het_job_id.in_(ids)
 
 
 def _window(request: ListJobRecords, now_us: int) -> Clause:
@@ -230,7 +210,7 @@ def _in_state(state: str, start: int, end: int) -> Clause:
 
 
 def _ordered_indexes(
-    connection: sa.Connection, clause: Clause, wanted_nodes: frozenset[str]
+    connection: sa.Connection, request: ListJobRecords, cluster_id: int, clause: Clause, most: int
 ) -> list[int]:
     """Return the job indexes selected, in print order.
 
@@ -238,23 +218,74 @@ def _ordered_indexes(
     as sacct's recorded output shows.
     """
     jobs = _jobs.c
-    columns = [
+    columns: list[Any] = [
         jobs.job_index, jobs.submit_us, jobs.array_job_id, jobs.array_task_id, jobs.job_id,
         jobs.attempt,
     ]  # fmt: skip
+    wanted_nodes = frozenset(request.nodes)
     if wanted_nodes:
         columns.append(jobs.node_list)
-    rows: Sequence[Any] = connection.execute(sa.select(*columns).where(clause)).all()
-    if wanted_nodes:
-        rows = [row for row in rows if _ran_on(row.node_list, wanted_nodes)]
-    # A waiting array's record comes after its tasks that have ids of their own.
-    keyed = [
-        (row[1] // 1_000_000, row[2], row[3] if row[3] >= 0 or not row[2] else 2**62, row[4],
-         row[5], row[0])
-        for row in rows
-    ]  # fmt: skip
+    keyed: list[tuple[int, ...]] = []
+    for query in _choices(connection, request, cluster_id):
+        chosen = sa.select(*columns).where(clause)
+        if query is not None:
+            # Not a choice between columns, for which databases read the whole table.
+            found = query.subquery()
+            chosen = chosen.join_from(found, _jobs, found.c.job_index == jobs.job_index)
+        for row in connection.execute(chosen.limit(most + 1 - len(keyed))):
+            if wanted_nodes and not _ran_on(row.node_list, wanted_nodes):
+                continue
+            # A waiting array's record comes after its tasks that have ids of their own.
+            task = row[3] if row[3] >= 0 or not row[2] else 2**62
+            keyed.append((row[1] // 1_000_000, row[2], task, row[4], row[5], row[0]))
+        if len(keyed) > most:
+            raise RefusedError(
+                f"More than {most} jobs are selected: name a shorter time with -S and -E"
+            )
     keyed.sort()
-    return [key[-1] for key in keyed]
+    # A job may be chosen by several words.
+    return list(dict.fromkeys(key[-1] for key in keyed))
+
+
+def _choices(
+    connection: sa.Connection, request: ListJobRecords, cluster_id: int
+) -> Iterator[sa.CompoundSelect[Any] | None]:
+    """Yield queries for the rows that `-j` names, few jobs at a time; None without `-j`."""
+    if not request.jobs:
+        yield None
+        return
+    selectors: Sequence[JobSelector] = request.jobs
+    if request.whole_het_job:
+        selectors = _whole_het_jobs(connection, cluster_id, selectors)
+    jobs = _jobs.c
+    whole: dict[int, None] = {}
+    tasks: dict[int, set[int]] = {}
+    offsets: dict[int, set[int]] = {}
+    for one in selectors:
+        if one.array_task_id >= 0:
+            tasks.setdefault(one.job_id, set()).add(one.array_task_id)
+        elif one.het_job_offset >= 0:
+            offsets.setdefault(one.job_id, set()).add(one.het_job_offset)
+        else:
+            whole[one.job_id] = None
+    ours = jobs.cluster_id == cluster_id
+    row = sa.select(jobs.job_index)
+    for ids in _chunks(list(whole)):
+        columns = (jobs.job_id, jobs.array_job_id, jobs.het_job_id)
+        yield sa.union(*[row.where(ours, column.in_(ids)) for column in columns])
+    for job_id, numbers in tasks.items():
+        of_array = row.where(ours, jobs.array_job_id == job_id)
+        parts = [of_array.where(jobs.array_task_id.in_(some)) for some in _chunks(sorted(numbers))]
+        # Waiting tasks are one record; it is shown for any task asked for.
+        yield sa.union(of_array.where(jobs.array_tasks != ""), *parts)
+    for job_id, numbers in offsets.items():
+        of_job = row.where(ours, jobs.het_job_id == job_id)
+        parts = [of_job.where(jobs.het_job_offset.in_(some)) for some in _chunks(sorted(numbers))]
+        yield sa.union(*parts)
+
+
+def _chunks(ids: list[int]) -> Iterator[list[int]]:
+    return (ids[first : first + _CHUNK] for first in range(0, len(ids), _CHUNK))
 
 
 def _ran_on(node_list: str, wanted: frozenset[str]) -> bool:
@@ -291,10 +322,13 @@ def _records(
             )
             for row in connection.execute(step_query):
                 steps.setdefault(row[0], []).append(row[1:])
-    records, step_records = [], []
+    records: list[bytes] = []
+    step_records: list[bytes] = []
     positions = [plain.index(name) if name in JOB_COLUMNS else None for name in request.columns]
-    for place, index in enumerate(indexes):
-        values = found[index]
+    for index in indexes:
+        values = found.get(index)
+        if values is None:
+            continue
         if sums_wanted:
             total = dict(zip(STEP_TOTALS, sums.get(index, (0, 0, -1)), strict=True))
             record = [
@@ -303,6 +337,7 @@ def _records(
             ]
         else:
             record = list(values)
+        place = len(records)
         records.append(_encode(record))
         step_records += [_encode([place, *step]) for step in steps.get(index, ())]
     return b"".join(records), b"".join(step_records)

@@ -7,13 +7,13 @@ never wait for each other.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pwd
 import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,21 +28,22 @@ from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.admin.words import UnknownWordError
-from pyslurm_ng.dbd.database import Database, error_text, with_retries
+from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_retries
 from pyslurm_ng.dbd.ingest.batches import GapError, ingest
 from pyslurm_ng.dbd.ingest.frames import NewerRecordError, Problem, decode_frame
+from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.updates import association_update, find_cluster
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
+from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
-READERS = 3
 WRITE_QUEUE = 1024
 REMEMBERED_REPLIES = 1000
 PATIENCE_S = 8
 """How long a request waits for a database that does not answer. A controller's batch is then
 refused and sent again: the journal is the queue, and users' changes must not wait behind it."""
-UNSENT_BYTES = 32 << 20
+TOO_LONG = "the query took too long: name fewer jobs, or a shorter time with -S and -E"
 
 Work = Callable[[], msgspec.Struct]
 
@@ -83,7 +84,8 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._writes: queue.Queue[tuple[Call, Work] | None] = queue.Queue(WRITE_QUEUE)
         self._stopping = threading.Event()
-        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._readers = Readers(self._loop, self._internal)
+        self._operators: set[int] = set()  # uids seen as such: their queries go first
         self._writer = threading.Thread(target=self._write_all, name="writer", daemon=True)
         self._waiting: dict[Call, asyncio.TimerHandle] = {}
         self._replies: OrderedDict[tuple[int, bytes], msg.ChangeResult] = OrderedDict()
@@ -109,7 +111,7 @@ class Service:
             case msg.AwaitAssociations():
                 self._await(call, request)
             case msg.ListJobRecords():
-                self._readers.submit(self._list_jobs, call, request, begun)
+                self._submit(call, lambda asked: self._list_jobs(asked, request), begun)
             case msg.ListEntities():
                 self._read(call, lambda at: self._list_entities(at, call, request), begun)
             case msg.GetJobScript():
@@ -135,7 +137,7 @@ class Service:
         self._stopping.set()
         self._drain()
         self._writer.join(15)
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._readers.close()
         for timer in self._waiting.values():
             timer.cancel()
         self._waiting.clear()
@@ -279,29 +281,56 @@ class Service:
     def _read(
         self, call: Call, query: Callable[[sa.Connection], msgspec.Struct], begun: int
     ) -> None:
-        def run() -> None:
-            try:
-                with self._database.read() as connection:
-                    answer = query(connection)
-                self._post(call.reply, answer)
-            except UnknownWordError as error:
-                self._post(call.error, int(Errno.ESLURM_BAD_NAME), f" Unknown condition: {error}")
-            except RefusedError as error:
-                text = "\n".join(error.lines)
-                self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)
-            except sa.exc.SQLAlchemyError as error:
-                text = error_text(error)
-                self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), text)
-            except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
-                self._internal(call, bug)
-            finally:
-                self._count(call, begun)
+        """Answer with one query."""
 
-        self._readers.submit(run)
+        def steps(asked: Query) -> Iterator[bool]:
+            with self._reading(asked) as connection:
+                answer = query(connection)
+            self._post(call.reply, answer)
+            yield True
+
+        self._submit(call, steps, begun)
+
+    def _submit(self, call: Call, steps: Callable[[Query], Iterator[bool]], begun: int) -> None:
+        uid = call.peer.uid
+        is_first = call.peer.role != "user" or self._is_service(uid) or uid in self._operators
+        self._readers.submit(
+            call,
+            PRIVILEGED if is_first else uid,
+            lambda asked: self._answering(call, steps(asked)),
+            lambda: self._count(call, begun),
+        )
+
+    def _answering(self, call: Call, steps: Iterator[bool]) -> Iterator[bool]:
+        """Take the steps of a query, and answer with what stopped it."""
+        try:
+            yield from steps
+        except UnknownWordError as error:
+            self._post(call.error, int(Errno.ESLURM_BAD_NAME), f" Unknown condition: {error}")
+        except RefusedError as error:
+            text = "\n".join(error.lines)
+            self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)
+        except sa.exc.SQLAlchemyError as error:
+            text = TOO_LONG if is_cut_short(error) else error_text(error)
+            self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), text)
+        except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
+            self._internal(call, bug)
+
+    @contextlib.contextmanager
+    def _reading(self, asked: Query) -> Iterator[sa.Connection]:
+        """A view for one step of a query, as long as the query may still run."""
+        most_s = max(asked.deadline_s - time.monotonic(), 0.001)
+        with self._database.read(most_s, lambda: asked.is_wanted) as connection:
+            yield connection
 
     def _actor(self, connection: sa.Connection, call: Call) -> Actor:
         uid = call.peer.uid
-        return actor_of(connection, uid, user_name(uid), self._is_service(uid))
+        actor = actor_of(connection, uid, user_name(uid), self._is_service(uid))
+        if actor.is_operator:
+            self._operators.add(uid)
+        else:
+            self._operators.discard(uid)
+        return actor
 
     def _list_entities(
         self, connection: sa.Connection, call: Call, request: msg.ListEntities
@@ -318,35 +347,26 @@ class Service:
         )
         return msg.JobScript(text)
 
-    def _list_jobs(self, call: Call, request: msg.ListJobRecords, begun: int) -> None:
-        """Send parts while the peer takes them; runs in a reading thread."""
-        try:
-            with self._database.read() as connection:
-                actor = self._actor(connection, call)
-                is_private = "jobs" in self._settings.private
-                now_us = time.time_ns() // 1000
-                held: msg.JobRecords | None = None
-                for part in queries.list_job_records(
-                    connection, request, actor, is_private, now_us
-                ):
-                    if held is not None:
-                        self._post(call.part, held)
-                    held = part
-                    while call.unsent_bytes > UNSENT_BYTES and not call.is_gone:
-                        if self._stopping.wait(0.02):
-                            return
-                    if call.is_gone:
-                        return
-            assert held is not None
-            self._post(call.reply, held)
-        except RefusedError as error:
-            self._post(call.error, int(Errno.ESLURM_BAD_NAME), error.lines[0])
-        except sa.exc.SQLAlchemyError as error:
-            self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), error_text(error))
-        except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
-            self._internal(call, bug)
-        finally:
-            self._count(call, begun)
+    def _list_jobs(self, asked: Query, request: msg.ListJobRecords) -> Iterator[bool]:
+        """Send one part of the answer at each step."""
+        call = asked.call
+        with self._reading(asked) as connection:
+            listing = queries.JobListing(
+                connection,
+                request,
+                self._actor(connection, call),
+                "jobs" in self._settings.private,
+                time.time_ns() // 1000,
+            )
+        yield False
+        while True:
+            with self._reading(asked) as connection:
+                part = listing.next_part(connection)
+            if listing.is_done:
+                self._post(call.reply, part)
+                return
+            self._post(call.part, part)
+            yield False
 
     # Associations to the controllers ----------------------------------------------------------
 
@@ -355,15 +375,20 @@ class Service:
         timer = self._loop.call_later(request.wait_s, self._answer_empty, call)
         self._waiting[call] = timer
         call.on_gone(lambda: self._drop(call))
-        self._readers.submit(self._look_for_update, call, request)
+        self._look_for(call)
 
     def _tell_all(self) -> None:
         """Something changed: look for every controller whether it lacks it."""
         for call in self._waiting:
-            assert isinstance(call.request, msg.AwaitAssociations)
-            self._readers.submit(self._look_for_update, call, call.request)
+            self._look_for(call)
 
-    def _look_for_update(self, call: Call, request: msg.AwaitAssociations) -> None:
+    def _look_for(self, call: Call) -> None:
+        self._readers.submit(call, PRIVILEGED, self._look_for_update, lambda: None)
+
+    def _look_for_update(self, asked: Query) -> Iterator[bool]:
+        call = asked.call
+        request = call.request
+        assert isinstance(request, msg.AwaitAssociations)
         try:
             with self._database.read() as connection:
                 update = association_update(
@@ -375,6 +400,7 @@ class Service:
             return
         if update is not None:
             self._post(self._answer_update, call, update)
+        yield True
 
     def _answer_update(self, call: Call, update: msg.AssociationUpdate) -> None:
         if self._forget(call):

@@ -22,6 +22,12 @@ from pyslurm_ng.wire.table import RequestId, message, reply
 Name = b.LabelText
 Text = b.LongText
 Names = Annotated[list[Name], msgspec.Meta(max_length=4096)]
+FewNames = Annotated[list[Name], msgspec.Meta(max_length=200)]
+"""Each costs the database a comparison for each row."""
+ManyNames = Annotated[list[Name], msgspec.Meta(max_length=10_000)]
+NodeNames = Annotated[list[Name], msgspec.Meta(max_length=100_000)]
+SELECTORS = 10_000
+"""Jobs that one sacct may name."""
 Count = b.Amount
 
 # slurmctld -> slurmdbd --------------------------------------------------------------------
@@ -171,31 +177,31 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     one of these states then.
     """
 
-    columns: Names
-    step_columns: Names = []
-    clusters: Names = []
-    jobs: Annotated[list[JobSelector], msgspec.Meta(max_length=100_000)] = []
+    columns: FewNames
+    step_columns: FewNames = []
+    clusters: ManyNames = []
+    jobs: Annotated[list[JobSelector], msgspec.Meta(max_length=SELECTORS)] = []
     start_us: Count = 0
     end_us: Count = 0
-    states: Names = []
+    states: FewNames = []
     uids: Annotated[list[b.UserIdField], msgspec.Meta(max_length=10_000)] = []
     gids: Annotated[list[b.UserIdField], msgspec.Meta(max_length=10_000)] = []
-    accounts: Names = []
+    accounts: ManyNames = []
     association_ids: Annotated[list[Count], msgspec.Meta(max_length=10_000)] = []
-    partitions: Names = []
-    qos: Names = []
-    names: Names = []
-    nodes: Names = []
-    wckeys: Names = []
-    reasons: Names = []
-    constraints: Names = []
+    partitions: FewNames = []
+    qos: ManyNames = []
+    names: ManyNames = []
+    nodes: NodeNames = []
+    wckeys: ManyNames = []
+    reasons: FewNames = []
+    constraints: FewNames = []
     time_limit_min: b.Number32OrNone = -1
     time_limit_max: b.Number32OrNone = -1
     nodes_min: b.Number32OrNone = -1
     nodes_max: b.Number32OrNone = -1
     cpus_min: b.Number32OrNone = -1
     cpus_max: b.Number32OrNone = -1
-    flags: Names = []
+    flags: FewNames = []
     duplicates: bool = False
     with_steps: bool = True
     whole_het_job: bool = False

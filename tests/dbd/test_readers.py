@@ -1,0 +1,300 @@
+"""RELIABILITY 46: one user's queries of accounting are no more than one user's turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.dbd import readers
+from pyslurm_ng.dbd.database import Database, is_cut_short
+from pyslurm_ng.dbd.readers import Query, Readers
+from pyslurm_ng.dbd.service import TOO_LONG, Service, Settings
+from pyslurm_ng.wire import frame
+from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
+from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
+from pyslurm_ng.wire.shares import BACKOFF, PRIVILEGED
+from pyslurm_ng.wire.stream import StreamServer
+from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
+from tests.dbd.accounting_room import at, configured, record, register, submitted
+
+NOW_US = 1_800_000_000_000_000
+KEY = Key.from_secret(b"k" * 64)
+ALICE, BOB = 1001, 1002
+
+
+def identity(uid: int) -> Identity:
+    authenticator = TokenAuthenticator(KEY, "demo", "ctl", 0, lambda: NOW_US)
+    peer = Peer(uid, uid, 0, "user", "ctl", "ctl", "own")
+    return Identity(authenticator, KeyCredentialSigner(KEY), peer)
+
+
+def play(database: Database, place: Path, story: Callable[[Service, str], Awaitable[None]]) -> None:
+    """Run a story of users and a slurmdbd that holds 120 jobs."""
+    register(database)
+    record(database, configured(at("12:00:00")))
+    record(database, *[submitted(at("12:00:00"), job_id) for job_id in range(1, 121)])
+
+    async def main() -> None:
+        log = DaemonLog("slurmdbd")
+        log.stderr_level = QUIET
+        settings = Settings("ctl", 0, frozenset(), ())
+        service = Service(
+            database, settings, log, on_shutdown=lambda: None, on_reconfigure=lambda: None
+        )
+        server = StreamServer(
+            service.handle, audience="slurmdbd", host="ctl", service_uid=0,
+            authenticator=identity(0).authenticator,
+        )  # fmt: skip
+        path = str(place / "dbd.sock")
+        await server.listen_unix(path)
+        try:
+            await asyncio.wait_for(story(service, path), 120)
+        finally:
+            await server.close()
+            await asyncio.get_running_loop().run_in_executor(None, service.close)
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def heavy() -> ListJobRecords:
+    """What costs most: as many selectors as a message may have."""
+    selectors = [JobSelector(number, number) for number in range(1, 10_001)]
+    return ListJobRecords(["job_id"], clusters=["demo"], jobs=selectors)
+
+
+async def ask(link: StreamLink, request: ListJobRecords) -> JobRecords:
+    answer = await link.request(request, 120)
+    assert isinstance(answer, JobRecords)
+    return answer
+
+
+def test_sixty_queries_of_one_user_delay_another_by_one(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """H10: bob's sacct is answered while nearly all of alice's wait; then hers are dropped."""
+
+    async def story(service: Service, path: str) -> None:
+        alice = await connect_link(identity(ALICE), "slurmdbd", path=path)
+        bob = await connect_link(identity(BOB), "slurmdbd", path=path)
+        flood = [asyncio.ensure_future(ask(alice, heavy())) for _ in range(60)]
+        await until(lambda: service._readers.waiting > 50)
+        answer = await ask(bob, ListJobRecords(["job_id"], clusters=["demo"]))
+        assert answer.fields == ["job_id"]
+        assert sum(one.done() for one in flood) < 10
+        alice.close()
+        await asyncio.gather(*flood, return_exceptions=True)
+        await until(lambda: service._readers.waiting == 0)
+        assert service._by_kind["ListJobRecords"][0] >= 1
+        bob.close()
+
+    play(sqlite_database, tmp_path, story)
+
+
+def test_more_selectors_than_allowed_are_refused_by_name(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """60,000 made a statement of megabytes; the refusal names the field and the bound."""
+
+    async def story(_: Service, path: str) -> None:
+        alice = await connect_link(identity(ALICE), "slurmdbd", path=path)
+        many = [JobSelector(number) for number in range(10_001)]
+        with pytest.raises(LinkError, match="jobs: at most 10000 items are allowed"):
+            await alice.request(ListJobRecords(["job_id"], clusters=["demo"], jobs=many), 60)
+        alice.close()
+
+    play(sqlite_database, tmp_path, story)
+
+
+def test_a_query_that_takes_too_long_is_ended(
+    sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user is told what to ask for instead, and the thread is free again."""
+    monkeypatch.setattr(readers, "LIMIT_S", 0.0)
+
+    async def story(_: Service, path: str) -> None:
+        alice = await connect_link(identity(ALICE), "slurmdbd", path=path)
+        with pytest.raises(LinkError, match="took too long"):
+            await ask(alice, heavy())
+        monkeypatch.setattr(readers, "LIMIT_S", 60.0)
+        assert (await ask(alice, heavy())).fields == ["job_id"]
+        alice.close()
+
+    assert "-S" in TOO_LONG
+    play(sqlite_database, tmp_path, story)
+
+
+def test_the_database_ends_long_statements(database: Database) -> None:
+    """In both dialects; the connection is as good as before, and others have no limit."""
+    endless = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+        if database.is_sqlite
+        else "SELECT COUNT(*) FROM information_schema.columns a, information_schema.columns b,"
+        " information_schema.columns c"
+    )
+    asked = threading.Event()
+
+    def is_wanted() -> bool:
+        asked.set()
+        return not database.is_sqlite
+
+    with pytest.raises(sa.exc.DBAPIError) as caught, database.read(0.2, is_wanted) as connection:
+        connection.exec_driver_sql(endless)
+    assert is_cut_short(caught.value)
+    assert asked.is_set() == database.is_sqlite
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+        if not database.is_sqlite:
+            limit = connection.exec_driver_sql("SELECT @@max_statement_time").scalar()
+            assert limit == 0
+
+
+class Peerless:
+    """What Readers know of a call, without a connection."""
+
+    def __init__(self) -> None:
+        self.is_gone = False
+        self.unsent_bytes = 0
+        self.refused: list[int] = []
+
+    def error(self, code: int, text: str) -> None:
+        self.refused.append(code)
+
+
+@contextlib.contextmanager
+def room(loop: asyncio.AbstractEventLoop) -> Iterator[Readers]:
+    bugs: list[BaseException] = []
+    found = Readers(loop, lambda _, bug: bugs.append(bug))
+    yield found
+    found.close()
+    assert bugs == []
+
+
+def blocked(gate: threading.Event, begun: list[int], lane: int
+            ) -> Callable[[Query], Iterator[bool]]:  # fmt: skip
+    """A query that holds its thread until the gate opens."""
+
+    def steps(_: Query) -> Iterator[bool]:
+        begun.append(lane)
+        gate.wait(60)
+        yield True
+
+    return steps
+
+
+def submit(found: Readers, lane: int, steps: Callable[[Query], Iterator[bool]], call: Peerless
+           ) -> None:  # fmt: skip
+    found.submit(call, lane, steps, lambda: None)  # type: ignore[arg-type]
+
+
+def test_administrators_have_a_thread_of_their_own() -> None:
+    """However many users ask, and no user has all the other threads."""
+
+    async def story() -> None:
+        gate, begun = threading.Event(), []  # type: ignore[var-annotated]
+        with room(asyncio.get_running_loop()) as found:
+            for _ in range(10):
+                submit(found, ALICE, blocked(gate, begun, ALICE), Peerless())
+            await until(lambda: begun == [ALICE, ALICE])
+            submit(found, BOB, blocked(gate, begun, BOB), Peerless())
+            await until(lambda: begun == [ALICE, ALICE, BOB])
+            submit(found, BOB, blocked(gate, begun, BOB), Peerless())
+            submit(found, PRIVILEGED, blocked(gate, begun, PRIVILEGED), Peerless())
+            await until(lambda: begun == [ALICE, ALICE, BOB, PRIVILEGED])
+            gate.set()
+            await until(lambda: found.waiting == 0 and len(begun) == 13)
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_a_user_may_have_so_many_waiting_and_no_more() -> None:
+    """Memory is bounded per user; the command waits a second and asks again."""
+
+    async def story() -> None:
+        gate, begun = threading.Event(), []  # type: ignore[var-annotated]
+        with room(asyncio.get_running_loop()) as found:
+            call = Peerless()
+            for _ in range(readers.RUNNING_PER_LANE):
+                submit(found, ALICE, blocked(gate, begun, ALICE), call)
+            await until(lambda: len(begun) == readers.RUNNING_PER_LANE)
+            for _ in range(readers.WAITING_PER_LANE + 1):
+                submit(found, ALICE, blocked(gate, begun, ALICE), call)
+            assert call.refused == [BACKOFF]
+            other = Peerless()
+            submit(found, BOB, blocked(gate, begun, BOB), other)
+            assert other.refused == []
+            gate.set()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_a_peer_that_does_not_read_holds_no_thread() -> None:
+    """A sacct piped into a stopped pager; more of them than there are threads."""
+
+    async def story() -> None:
+        parts: list[int] = []
+
+        def steps(_: Query) -> Iterator[bool]:
+            for part in range(3):
+                parts.append(part)
+                yield part == 2
+
+        with room(asyncio.get_running_loop()) as found:
+            slow = [Peerless() for _ in range(8)]
+            for call in slow:
+                call.unsent_bytes = readers.UNREAD_BYTES + 1
+                submit(found, ALICE, steps, call)
+            await until(lambda: len(parts) == 8 and found.waiting == 8)
+            quick = Peerless()
+            submit(found, BOB, steps, quick)
+            await until(lambda: len(parts) == 11)
+            slow[0].unsent_bytes = 0
+            await until(lambda: len(parts) == 13)
+            for call in slow:
+                call.is_gone = True
+            await until(lambda: found.waiting == 0)
+            assert len(parts) == 13
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_messages_of_sacct_are_bounded_in_every_list() -> None:
+    """Each name of these costs a comparison for each row of the table."""
+    for field in ("constraints", "flags", "partitions", "states"):
+        with pytest.raises(msgspec.ValidationError, match=field):
+            msgspec.convert({"columns": [], field: ["x"] * 201}, ListJobRecords)
+
+
+def test_bodies_that_are_only_announced_hold_nobody_up(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """C4: 70 heads that declare 4 MiB each; they took the room of all bodies together."""
+
+    async def story(service: Service, path: str) -> None:
+        head = frame.pack_head("ListJobRecords", 1, 0, 0, 4 << 20) + b"x"
+        ends = []
+        for _ in range(70):
+            _, end = await asyncio.open_unix_connection(path)
+            end.write(head)
+            ends.append(end)
+            await end.drain()
+        bob = await connect_link(identity(BOB), "slurmdbd", path=path)
+        answer = await ask(bob, ListJobRecords(["job_id"], clusters=["demo"]))
+        assert answer.fields == ["job_id"]
+        bob.close()
+        for end in ends:
+            end.close()
+
+    play(sqlite_database, tmp_path, story)
