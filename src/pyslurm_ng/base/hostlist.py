@@ -4,7 +4,7 @@ A list is a sequence, not a set: order and repeats survive `expand` and `fold`, 
 ``scontrol show hostnames`` and ``scontrol show hostlist`` show them. Only `fold_sorted` and
 `unique` change that. Commands import this module at every start, so it needs no other one.
 
-Grammar: names separated by commas or white space; a name holds any number of brackets, each with
+Grammar: names separated by commas or white space; a name holds up to 16 brackets, each with
 comma separated numbers and ranges; the last bracket varies fastest. The digits of a range's
 beginning give the width to which its members are padded with zeros.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 # Slurm refuses more than 65,536 names in one range and 16 ranges ahead; here the product counts.
 MAX_HOSTS = 65536 * 16
+MAX_BRACKETS = 16
 REPEATS = 65536
 """How many names a user's list may have beyond the nodes there are: one for each task, at most."""
 # Beyond 18 digits a number no longer fits 64 bits, and no host is called like that.
@@ -145,6 +146,8 @@ def _split(text: str) -> list[str]:
 
 def _parse(word: str) -> list[str | _Ranges]:
     """Return the literals and brackets of one word, in order."""
+    if word.count("[") > MAX_BRACKETS:
+        raise HostlistError(f"Invalid hostlist: more than {MAX_BRACKETS} brackets in a name")
     parts: list[str | _Ranges] = []
     rest = word
     while True:

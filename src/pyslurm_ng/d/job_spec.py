@@ -10,7 +10,7 @@ import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
@@ -22,6 +22,7 @@ from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group, Tree
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
 from pyslurm_ng.model import output_names
+from pyslurm_ng.model.bounds import RlimitName
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.job import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, NodeAlloc
 from pyslurm_ng.model.node import NodeGres
@@ -30,11 +31,7 @@ from pyslurm_ng.wire import node_messages as nm
 _NULL = "/dev/null"
 _UNLIMITED = 1 << 62
 _SAME_NICE = 100  # tells `spawn` to leave it as it is
-_LIMITS = {
-    name[len("RLIMIT_") :]: getattr(resource, name)
-    for name in dir(resource)
-    if name.startswith("RLIMIT_")
-}
+_LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(RlimitName)}
 
 
 class SpecError(ValueError):

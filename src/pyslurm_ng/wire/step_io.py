@@ -55,6 +55,32 @@ PONG = 13
 TERMINATE = 14
 FAILED = 15
 
+SRUN, STEPD, BOTH = "srun", "stepd", "both"
+
+_TEXT_BYTES = 65536
+_U32 = (0, 0xFFFFFFFF)
+FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
+    HELLO: ("HELLO", STEPD, 1, MAX_BODY_BYTES, ()),
+    STARTED: ("STARTED", STEPD, 1, MAX_BODY_BYTES, ()),
+    FAILED: ("FAILED", STEPD, 1, _TEXT_BYTES, ()),
+    STDOUT: ("STDOUT", STEPD, 0, MAX_BODY_BYTES, ()),
+    STDERR: ("STDERR", STEPD, 0, MAX_BODY_BYTES, ()),
+    STDIN: ("STDIN", SRUN, 0, MAX_BODY_BYTES, ()),
+    CREDIT: ("CREDIT", STEPD, 4, 4, (_U32,)),
+    EXIT: ("EXIT", STEPD, 8, 8, (_U32, _U32)),
+    NOTICE: ("NOTICE", STEPD, 0, _TEXT_BYTES, ()),
+    DONE: ("DONE", STEPD, 0, 0, ()),
+    SIGNAL: ("SIGNAL", SRUN, 4, 4, ((1, 64),)),
+    TERMINATE: ("TERMINATE", SRUN, 0, 4096, ()),
+    WINDOW: ("WINDOW", SRUN, 4, 4, ()),
+    PING: ("PING", BOTH, 0, 0, ()),
+    PONG: ("PONG", BOTH, 0, 0, ()),
+}
+"""By type: name, who sends it, fewest and most bytes of the body, ranges of its numbers.
+
+`Frames` keeps to it, so whoever is given a frame may take it for what it says.
+"""
+
 EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
 """Bits of an EXIT frame's second number: how the task ended, and that all others are to end."""
 
@@ -89,20 +115,40 @@ def numbers(body: bytes) -> "tuple[int, ...]":
     return struct.unpack(f">{len(body) // 4}I", body)
 
 
+def window(body: bytes) -> "tuple[int, int]":
+    """Return rows and columns of a WINDOW frame."""
+    rows, columns = struct.unpack(">HH", body)
+    return rows, columns
+
+
+def check_body(kind: int, body: bytes) -> None:
+    """Raise BadStepFrame unless a body is as long, and its numbers as large, as its type allows."""
+    name, _, least, most, ranges = FRAMES[kind]
+    if not least <= len(body) <= most:
+        allowed = f"{least}" if least == most else f"{least} to {most}"
+        raise BadStepFrame(f"{name}: a body of {len(body)} bytes; {allowed} are allowed")
+    if ranges:
+        for number, (low, high) in zip(numbers(body), ranges):  # noqa: B905 - one for each
+            if not low <= number <= high:
+                raise BadStepFrame(f"{name}: {number}; {low} to {high} are allowed")
+
+
 class Frames:
-    """Takes bytes as they come and gives whole frames."""
+    """Takes bytes as they come and gives whole frames, each as `FRAMES` has it."""
 
-    __slots__ = ("_buffer", "_limit")
+    __slots__ = ("_buffer", "_sender")
 
-    def __init__(self, limit: int = MAX_BODY_BYTES) -> None:
+    def __init__(self, sender: str = BOTH) -> None:
+        """Begin a stream of frames that SRUN or STEPD sends; BOTH takes those of either."""
         self._buffer = bytearray()
-        self._limit = limit
+        self._sender = sender
 
     def feed(self, data: "bytes | bytearray | memoryview") -> "list[tuple[int, int, bytes]]":
         """Return the frames (type, task, body) that `data` completes.
 
         Raises:
-            BadStepFrame: a body longer than the limit was announced, or a type we do not know.
+            BadStepFrame: a type we do not know or that the other side does not send, a body that
+                is longer than its type allows (before it comes) or shorter, a number out of range.
         """
         buffer = self._buffer
         buffer += data
@@ -111,14 +157,21 @@ class Frames:
         have = len(buffer)
         while have - at >= HEAD_BYTES:
             kind, _, _, task, length = HEAD.unpack_from(buffer, at)
-            if length > self._limit:
-                raise BadStepFrame(f"a body of {length} bytes; {self._limit} are allowed")
-            if not HELLO <= kind <= FAILED:
+            row = FRAMES.get(kind)
+            if row is None:
                 raise BadStepFrame(f"unknown frame type {kind}")
+            if BOTH not in (self._sender, row[1]) and self._sender != row[1]:
+                raise BadStepFrame(f"{row[0]} is not sent by {self._sender}")
+            if length > row[3]:
+                text = f"{row[0]}: a body of {length} bytes; {row[3]} are allowed"
+                raise BadStepFrame(text)
             end = at + HEAD_BYTES + length
             if end > have:
                 break
-            frames.append((kind, task, bytes(buffer[at + HEAD_BYTES : end])))
+            body = bytes(buffer[at + HEAD_BYTES : end])
+            if row[2] or row[4]:
+                check_body(kind, body)
+            frames.append((kind, task, body))
             at = end
         if at:
             del buffer[:at]

@@ -88,6 +88,7 @@ TEXTS: list[tuple[str, Parser, str]] = [
     ("product", user_hostlist, "n" + "[0-9]" * 6),
     ("bracket lists", user_hostlist, filled("1,", HOSTS, head="n[", tail="1]")),
     ("many brackets", user_hostlist, filled("[1]", HOSTS, head="n")),
+    ("some brackets", user_hostlist, filled("n[1][1][1][1][1][1][1][1],", HOSTS)),
     ("gres", tres.parse_gres, filled("gpu:a:1,", LIST, tail="gpu:b:1")),
     ("tres", tres.parse_tres, filled("cpu=1,", SETTING, tail="mem=1")),
     ("licences", licences, filled("a:1,", LIST, tail="b")),

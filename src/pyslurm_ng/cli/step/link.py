@@ -12,7 +12,7 @@ class Link:
 
     def __init__(self, connection: socket) -> None:
         self.socket: socket | None = connection
-        self.frames = step_io.Frames()
+        self.frames = step_io.Frames(step_io.STEPD)
         self.node = -1
         self.unsent = bytearray()
         self.credit = step_io.STDIN_WINDOW

@@ -71,7 +71,7 @@ class SrunLink:
         self._poller = poller
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._frames = step_io.Frames()
+        self._frames = step_io.Frames(step_io.SRUN)
         self._unsent = bytearray()
         self._waiting: list[Callable[[], None]] = []
         self._socket: socket | None = self._connect(route["host"], route["port"])

@@ -517,7 +517,7 @@ class Step:
         import struct
         import termios
 
-        rows, columns = struct.unpack(">HH", body)
+        rows, columns = step_io.window(body)
         first = self._tasks[0]
         if first.inlet is not None and not first.inlet.is_over:
             size = struct.pack("HHHH", rows, columns, 0, 0)
