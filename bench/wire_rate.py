@@ -62,7 +62,7 @@ def identity(role: str, name: str) -> Identity:
     key = Key.from_secret(SECRET)
     authenticator = TokenAuthenticator(key, "bench", "host", 0, now_us)
     peer = Peer(os.geteuid(), os.getegid(), 0, role, name, "host", "own")
-    return Identity(authenticator, KeyCredentialSigner(key), peer)
+    return Identity(authenticator, KeyCredentialSigner(key), peer, key.link_key)
 
 
 def conf_of(directory: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
@@ -10,9 +11,9 @@ import zmq
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.model.bounds import Number64
-from pyslurm_ng.wire import frame, table
+from pyslurm_ng.wire import frame, link_watch, table
 from pyslurm_ng.wire.auth import Peer, body_digest
-from pyslurm_ng.wire.endpoint import Endpoint, PeerGone, RequestFailed, zmq_port
+from pyslurm_ng.wire.endpoint import MAX_REPORT_BYTES, Endpoint, PeerGone, RequestFailed, zmq_port
 from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong, message, reply
 from tests.wire.wire_room import authenticator, identity, now_us
 
@@ -38,12 +39,13 @@ reply("TestObeyed")(Obeyed)
 class Cluster:
     """A controller's endpoint and as many nodes' as a test wants, on one loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_link_key: bool = False) -> None:
+        self.with_link_key = with_link_key
         self.heard: list[tuple[msgspec.Struct, Peer]] = []
         self.refused: list[tuple[str, str]] = []
         self.came = asyncio.Event()
         self.ctld = Endpoint(
-            identity("slurmctld", "host1"),
+            identity("slurmctld", "host1", with_link_key=with_link_key),
             audience="slurmctld",
             on_message=self.hear,
             on_refused=lambda cause, text: self._note_refusal(cause, text),
@@ -66,7 +68,8 @@ class Cluster:
             if isinstance(what, Order):
                 answer(Obeyed(what.number) if what.number >= 0 else ErrorReply(2002, "no"))
 
-        made = Endpoint(identity("node", name), audience=f"slurmd:{name}", on_message=obey)
+        who = identity("node", name, with_link_key=self.with_link_key)
+        made = Endpoint(who, audience=f"slurmd:{name}", on_message=obey)
         made.connect("slurmctld", "slurmctld", "127.0.0.1", self.port)
         self.nodes[name] = made
         return made
@@ -82,9 +85,11 @@ class Cluster:
         self.ctld.close()
 
 
-def in_cluster(test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
+def in_cluster(
+    test: Callable[[Cluster], Coroutine[Any, Any, None]], *, with_link_key: bool = False
+) -> None:
     async def run() -> None:
-        cluster = Cluster()
+        cluster = Cluster(with_link_key=with_link_key)
         try:
             await test(cluster)
         finally:
@@ -198,8 +203,8 @@ def test_big_messages_pass_and_oversize_ones_do_not() -> None:
         with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
             raw.set(zmq.LINGER, 0)
             raw.connect(f"tcp://127.0.0.1:{cluster.port}")
-            raw.send_multipart([b"x", b"", b"y" * (18 << 20)])
-            raw.send_multipart([b"x", b"", b""])
+            raw.send(b"y" * (18 << 20))
+            raw.send(b"x")
             await cluster.until(lambda: len(cluster.refused) > 0)
         assert [cause for cause, _ in cluster.refused] == ["bad_head"]
         assert await node.ask("slurmctld", Ping(), 10)
@@ -219,7 +224,7 @@ def raw_parts(
     kind = kind or table.kind_of(what)
     signer = authenticator(clock_us=now_us, **({"secret": secret} if secret else {}))
     credential = signer.issue(peer, audience, kind, body_digest(body))
-    return [frame.pack_head(kind, 1, flags, len(credential), len(body)), credential, body]
+    return [frame.pack_frame(kind, 1, body, flags, credential)]
 
 
 NODE = Peer(0, 0, 0, "node", "n7", "host1", "own")
@@ -249,9 +254,9 @@ def test_what_is_wrong_with_a_message_is_counted() -> None:
     good = raw_parts(Report(1), NODE)
     assert refusals_of(good) == []
     assert refusals_of(good, 2) == ["replayed"]
-    assert refusals_of([good[0], b"", good[2]]) == ["bad_head"]
+    assert refusals_of([good[0] + b"more"]) == ["bad_head"]
     assert refusals_of([*good, b"more"]) == ["bad_head"]
-    assert refusals_of([good[0], good[1], good[2][:-1] + b"\x02"]) == ["altered"]
+    assert refusals_of([good[0][:-1] + b"\x02"]) == ["altered"]
     assert refusals_of(raw_parts(Report(1), NODE, secret=b"q" * 64)) == ["wrong_key"]
     assert refusals_of(raw_parts(Report(1), NODE, audience="slurmd:n1")) == ["wrong_audience"]
     assert refusals_of(raw_parts(Report(1), USER)) == ["role"]
@@ -335,3 +340,111 @@ def test_a_bad_port_is_refused(value: str) -> None:
     """With what is allowed."""
     with pytest.raises(ValueError, match="1 to 65535"):
         zmq_port(6817, [f"zmq_port={value}"])
+
+
+# --- strangers ----------------------------------------------------------------------------
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def greeting(mechanism: bytes) -> bytes:
+    """Return what a peer says first, by ZMTP 3.0."""
+    signature = b"\xff" + bytes(8) + b"\x7f"
+    return signature + b"\x03\x00" + mechanism.ljust(20, b"\0") + bytes(32)
+
+
+def test_a_stranger_without_the_key_never_gets_as_far_as_a_message() -> None:
+    """RELIABILITY 41: 120 parts of 8 MiB once filled the controller, by anybody, over TCP."""
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        assert cluster.ctld._watch_links is not None
+        with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
+            raw.set(zmq.LINGER, 0)
+            raw.set(zmq.SNDHWM, 0)
+            raw.connect(f"tcp://127.0.0.1:{cluster.port}")
+            raw.send(b"anything")
+            for _ in range(50):
+                assert await node.ask("slurmctld", Ping(), 10)
+            assert not cluster.refused
+        assert [type(what) for what, _ in cluster.heard] == [Ping] * 51
+
+    in_cluster(test, with_link_key=True)
+
+
+def test_handshakes_that_never_end_hold_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What strangers send before they have proved anything is bounded, whatever it is."""
+    monkeypatch.setattr(link_watch, "MOST_STRANGE_BYTES", 8 << 20)
+    # A command that declares 4 MiB and brings most of it.
+    command = greeting(b"CURVE") + b"\x06" + struct.pack(">Q", 4 << 20) + b"x" * (3 << 20)
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        before = resident_bytes()
+        strangers = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", cluster.port)
+            writer.write(command)
+            strangers.append((reader, writer))
+        while cluster.ctld.refusals["strangers_cut"] < 17:
+            await asyncio.wait_for(node.ask("slurmctld", Ping(), 10), 60)
+        assert resident_bytes() - before < 400 << 20  # the test's own copies and all
+        for _, writer in strangers:
+            writer.close()
+        assert await node.ask("slurmctld", Ping(), 10)
+        assert cluster.ctld._routes.keys() == {"n1"}
+
+    in_cluster(test, with_link_key=True)
+
+
+def test_parts_without_end_are_cut_where_there_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """auth/munge: the handshake lets everybody in, so what was sent before a proof counts."""
+    monkeypatch.setattr(link_watch, "MOST_STRANGE_BYTES", 8 << 20)
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        _, writer = await asyncio.open_connection("127.0.0.1", cluster.port)
+        ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+        writer.write(greeting(b"NULL") + b"\x04" + bytes((len(ready),)) + ready)
+        part = b"\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 20)
+        for _ in range(1000):
+            writer.write(part)
+            try:
+                await writer.drain()
+            except ConnectionError:
+                break
+        assert cluster.ctld.refusals["strangers_cut"] == 1
+        assert await node.ask("slurmctld", Ping(), 10)
+
+    in_cluster(test)
+
+
+def test_strangers_have_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest goes; nodes that have spoken stay."""
+    monkeypatch.setattr(link_watch, "MOST_STRANGERS", 5)
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        links = [await asyncio.open_connection("127.0.0.1", cluster.port) for _ in range(30)]
+        while cluster.ctld.refusals["strangers_cut"] < 25:
+            await asyncio.wait_for(node.ask("slurmctld", Ping(), 10), 60)
+        for _, writer in links:
+            writer.close()
+        assert cluster.ctld._routes.keys() == {"n1"}
+        assert await node.ask("slurmctld", Ping(), 10)
+
+    in_cluster(test, with_link_key=True)
+
+
+def test_no_message_of_a_node_is_longer_than_the_port_takes() -> None:
+    """MAXMSGSIZE of the controller's port would drop it, and the node would send it again."""
+    own = [row for row in table.rows() if "node" in row.roles and not row.kind.startswith("Test")]
+    longest = max(row.max_bytes for row in own)
+    assert longest + frame.MAX_UNAUTHENTICATED_BYTES <= MAX_REPORT_BYTES

@@ -42,12 +42,13 @@ def authenticator(
     return TokenAuthenticator(Key.from_secret(secret), cluster, host, 600, clock_us, admin_hosts)
 
 
-def identity(role: str, name: str, **more: object) -> Identity:
+def identity(role: str, name: str, *, with_link_key: bool = False, **more: object) -> Identity:
     key = Key.from_secret(SECRET)
     return Identity(
         authenticator(clock_us=now_us, **more),  # type: ignore[arg-type]
         KeyCredentialSigner(key),
         Peer(0, 0, 0, role, name, "host1", "own"),
+        key.link_key if with_link_key else b"",
     )
 
 

@@ -128,6 +128,7 @@ class Key:
     key_id: bytes
     token_key: bytes
     credential_key: bytes
+    link_key: bytes
 
     @classmethod
     def from_secret(cls, secret: bytes) -> Key:
@@ -136,6 +137,7 @@ class Key:
             hmac.digest(secret, b"pyslurm-ng key id", "sha256")[:KEY_ID_BYTES],
             hmac.digest(secret, b"pyslurm-ng request token", "sha256"),
             hmac.digest(secret, b"pyslurm-ng job credential", "sha256"),
+            hmac.digest(secret, b"pyslurm-ng daemon links", "sha256"),
         )
 
 
@@ -591,11 +593,16 @@ class MungeCredentialSigner:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a daemon proves itself with, and checks others with."""
+    """What a daemon proves itself with, and checks others with.
+
+    `link_key` is the secret key of the controller's ZeroMQ port; b"" where daemons share no key
+    and connections are open to everybody (auth/munge).
+    """
 
     authenticator: Authenticator
     signer: CredentialSigner
     peer: Peer
+    link_key: bytes = b""
 
 
 def load_identity(
@@ -643,6 +650,7 @@ def load_identity(
         TokenAuthenticator(key, cluster, host, service_uid, clock_us, admin_hosts, replay),
         KeyCredentialSigner(key),
         peer,
+        key.link_key,
     )
 
 

@@ -15,6 +15,11 @@ size, credential, digest, role, schema, in this order. ZeroMQ's routing ids are 
 nothing: a name belongs to the connection that last proved it. Replies are matched by sequence
 and must come from whom the request went to.
 
+**Strangers.** A message is one part: head, kind, credential and body, so that its size is bounded
+before it is kept. With auth/slurm connections are CURVE's, by a key that is derived from
+slurm.key: who does not have it never gets as far as a message. What connections that have not
+proved anything may hold together is bounded by `wire.link_watch`.
+
 **Edges.** ZeroMQ's descriptor is edge-triggered and a send may swallow the edge, so every wake-up
 drains until empty (with a bound per turn of the loop, then again), and every send re-checks.
 Queues are bounded (high-water marks); what finds no room raises `PeerBusy` at the sender.
@@ -24,24 +29,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 
 import msgspec
 import zmq
+from zmq.utils import z85
 
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.auth import AuthError, Identity, Peer, body_digest, check_digest
 from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.link_watch import LOOK_S, LinkWatch
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.table import MessageError
 
-MAX_PART_BYTES = (16 << 20) + 1024
+MAX_ORDER_BYTES = (16 << 20) + (128 << 10)
+"""Of a message to a node, whose slurmd dialled the controller that sends it."""
+MAX_REPORT_BYTES = (4 << 20) + (128 << 10)
+"""Of a message to the controller, whose port anybody may dial."""
 QUEUE_MESSAGES = 1_000
 DRAIN_PER_TURN = 1_024
 REFUSALS_ANSWERED_PER_S = 100
 RETRY_S = 0.1
 
+_LINK_EVENT = Struct("=Hi")
+"""What libzmq's monitor tells: an event and a descriptor, in the machine's order."""
 BAD_AUTHENTICATION = 1007
 ACCESS_DENIED = 2002
 BAD_LENGTH = 1008
@@ -122,6 +135,9 @@ class Endpoint:
         self._context = zmq.Context(io_threads=1)
         self._context.set(zmq.MAX_SOCKETS, 1023)
         self._router: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._watch_links: LinkWatch | None = None
+        self._own_key = zmq.curve_keypair() if identity.link_key else None
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
         self._audience_of: dict[str, str] = {}
         self._routes: dict[str, bytes] = {}
@@ -131,6 +147,7 @@ class Endpoint:
         self._drain_due: set[zmq.Socket[bytes]] = set()
         self._answered_second = 0
         self._answered_count = 0
+        self._is_look_due = False
         self.is_closed = False
 
     # -- sockets ---------------------------------------------------------------------------
@@ -142,27 +159,45 @@ class Endpoint:
             OSError: the port is taken or the address is not ours.
         """
         router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        self._set_options(router)
+        self._set_options(router, MAX_REPORT_BYTES)
+        if self.identity.link_key:
+            router.set(zmq.CURVE_SERVER, 1)
+            router.set(zmq.CURVE_SECRETKEY, z85.encode(self.identity.link_key))
         router.set(zmq.ROUTER_MANDATORY, 1)
         router.set(zmq.BACKLOG, 4096)
+        monitor = router.get_monitor_socket(
+            zmq.EVENT_ACCEPTED | zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
+        )
         try:
             router.bind(f"tcp://{address}:{port or '*'}")
         except zmq.ZMQError as error:
+            router.disable_monitor()
+            monitor.close(0)
             router.close(0)
             text = f"ZeroMQ port {port}: {error.strerror}"
             raise OSError(error.errno, text) from None
-        self._router = router
-        self._watch(router)
         bound = router.get(zmq.LAST_ENDPOINT)
         assert isinstance(bound, bytes)
-        return int(bound.rstrip(b"\0").rpartition(b":")[2])
+        number = int(bound.rstrip(b"\0").rpartition(b":")[2])
+        self._router, self._monitor = router, monitor
+        self._watch_links = LinkWatch(number)
+        self._watch(router)
+        self._loop.add_reader(_descriptor(monitor), self._hear_of_links)
+        self._loop.call_soon(self._hear_of_links)
+        return number
 
     def connect(self, peer: str, audience: str, host: str, port: int) -> None:
         """Dial a daemon and keep dialling; `peer` is the name to use with `send`."""
         if peer in self._dealers:
             self.disconnect(peer)
         dealer: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
-        self._set_options(dealer)
+        self._set_options(dealer, MAX_ORDER_BYTES)
+        if self.identity.link_key and self._own_key is not None:
+            public, secret = self._own_key
+            dealer.set(zmq.CURVE_PUBLICKEY, public)
+            dealer.set(zmq.CURVE_SECRETKEY, secret)
+            servers = zmq.curve_public(z85.encode(self.identity.link_key))
+            dealer.set(zmq.CURVE_SERVERKEY, servers)
         # Nothing is queued for a peer that is away: what is late is sent anew, not delivered late.
         dealer.set(zmq.IMMEDIATE, 1)
         dealer.connect(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
@@ -198,6 +233,11 @@ class Endpoint:
             self.disconnect(peer)
         if self._router is not None:
             self._loop.remove_reader(_descriptor(self._router))
+            if self._monitor is not None:
+                self._loop.remove_reader(_descriptor(self._monitor))
+                self._router.disable_monitor()
+                self._monitor.close(0)
+                self._monitor = None
             self._router.close(0)
             self._router = None
         pending, self._pending = self._pending, {}
@@ -211,10 +251,10 @@ class Endpoint:
         """Return the names that can be sent to: nodes that have spoken, daemons dialled."""
         return [*self._routes, *self._dealers]
 
-    def _set_options(self, socket: zmq.Socket[bytes]) -> None:
+    def _set_options(self, socket: zmq.Socket[bytes], most_bytes: int) -> None:
         socket.set(zmq.LINGER, 0)
         socket.set(zmq.IPV6, 1)
-        socket.set(zmq.MAXMSGSIZE, MAX_PART_BYTES)
+        socket.set(zmq.MAXMSGSIZE, most_bytes)
         socket.set(zmq.SNDHWM, QUEUE_MESSAGES)
         socket.set(zmq.RCVHWM, QUEUE_MESSAGES)
         socket.set(zmq.HANDSHAKE_IVL, 10_000)
@@ -296,24 +336,21 @@ class Endpoint:
         """Sign and send to a named peer."""
         dealer = self._dealers.get(peer)
         if dealer is not None:
-            parts = self._parts(message, self._audience_of[peer], sequence, flags)
-            self._put(dealer, peer, parts)
+            packet = self._packet(message, self._audience_of[peer], sequence, flags)
+            self._put(dealer, peer, [packet])
             return
         route = self._routes.get(peer)
         if route is None or self._router is None:
             raise PeerGone(f"{peer} is not connected")
-        parts = self._parts(message, f"slurmd:{peer}", sequence, flags)
-        self._put(self._router, peer, [route, *parts])
+        packet = self._packet(message, f"slurmd:{peer}", sequence, flags)
+        self._put(self._router, peer, [route, packet])
 
-    def _parts(
-        self, message: msgspec.Struct, audience: str, sequence: int, flags: int
-    ) -> list[bytes]:
+    def _packet(self, message: msgspec.Struct, audience: str, sequence: int, flags: int) -> bytes:
         kind = table.kind_of(message)
         body = table.encode(message)
         identity = self.identity
         credential = identity.authenticator.issue(identity.peer, audience, kind, body_digest(body))
-        head = frame.pack_head(kind, sequence, flags, len(credential), len(body))
-        return [head, credential, body]
+        return frame.pack_frame(kind, sequence, body, flags, credential)
 
     def _put(self, socket: zmq.Socket[bytes], peer: str, parts: list[bytes]) -> None:
         try:
@@ -342,19 +379,55 @@ class Endpoint:
     def _drain(self, socket: zmq.Socket[bytes]) -> None:
         """Take messages until there are none, or a turn's worth."""
         self._drain_due.discard(socket)
+        if socket is self._router:
+            # libzmq tells of a connection before the first message that came over it.
+            self._hear_of_links()
         for _ in range(DRAIN_PER_TURN):
             if self.is_closed or socket.closed:
                 return
             try:
-                parts = socket.recv_multipart(zmq.NOBLOCK)
+                # Only whole frames know their connection, and they take longer.
+                parts = socket.recv_multipart(zmq.NOBLOCK, copy=not self._watch_links)
             except zmq.Again:
                 return
             self._take(socket, parts)
         self._drain_later(socket)
 
-    def _take(self, socket: zmq.Socket[bytes], parts: list[bytes]) -> None:
+    def _hear_of_links(self) -> None:
+        """Note connections that came and went, and look at what strangers have sent."""
+        monitor, links = self._monitor, self._watch_links
+        if monitor is None or links is None or self.is_closed:
+            return
+        for _ in range(DRAIN_PER_TURN):
+            try:
+                event, descriptor = _LINK_EVENT.unpack_from(monitor.recv_multipart(zmq.NOBLOCK)[0])
+            except zmq.Again:
+                break
+            if event == zmq.EVENT_ACCEPTED:
+                links.accepted(descriptor)
+            else:
+                links.closed(descriptor)
+        else:
+            self._loop.call_soon(self._hear_of_links)
+        self.refusals["strangers_cut"] = links.cut
+        if links and not self._is_look_due:
+            self._is_look_due = True
+            self._loop.call_later(LOOK_S, self._look_at_links)
+
+    def _look_at_links(self) -> None:
+        self._is_look_due = False
+        links = self._watch_links
+        if self.is_closed or links is None:
+            return
+        links.look()
+        # The monitor's descriptor is edge-triggered, too.
+        self._hear_of_links()
+
+    def _take(self, socket: zmq.Socket[bytes], parts: Sequence[bytes | zmq.Frame]) -> None:
         """Check one message and hand it over; count and answer what is refused."""
-        route = parts.pop(0) if socket is self._router and parts else b""
+        route = b""
+        if socket is self._router and parts:
+            route, parts = _bytes(parts[0]), parts[1:]
         sequence = 0
         peer: Peer | None = None
         try:
@@ -367,6 +440,9 @@ class Endpoint:
             admission = self.identity.authenticator.admit(credential, kind, self.audience)
             check_digest(admission, kind, body)
             peer = admission.peer
+            whole = parts[0]
+            if self._watch_links and isinstance(whole, zmq.Frame):
+                self._watch_links.proved(int(whole.get(zmq.SRCFD)))
             name = self._name_of(socket, route, peer)
             self.received[kind] += 1
             if found.is_reply:
@@ -443,11 +519,9 @@ class Endpoint:
         if isinstance(reply, ErrorReply):
             flags |= frame.FLAG_ERROR
         audience = f"slurmd:{peer.name}" if peer.role == "node" else peer.role
-        parts = self._parts(reply, audience, sequence, flags)
-        if socket is self._router:
-            parts.insert(0, route)
+        packet = self._packet(reply, audience, sequence, flags)
         try:
-            self._put(socket, peer.name, parts)
+            self._put(socket, peer.name, [route, packet] if socket is self._router else [packet])
         except (PeerGone, PeerBusy):
             self.refusals["reply_unsent"] += 1
 
@@ -481,17 +555,19 @@ def _descriptor(socket: zmq.Socket[bytes]) -> int:
     return int(socket.get(zmq.FD))
 
 
-def _split(parts: list[bytes]) -> tuple[str, int, int, bytes, bytes]:
+def _bytes(part: bytes | zmq.Frame) -> bytes:
+    return part if isinstance(part, bytes) else part.bytes
+
+
+def _split(parts: Sequence[bytes | zmq.Frame]) -> tuple[str, int, int, bytes, bytes]:
     """Return (kind, flags, sequence, credential, body); raise BadFrame unless lengths agree."""
-    if len(parts) != 3 or len(parts[0]) < frame.HEAD_BYTES:
+    if len(parts) != 1 or len(parts[0]) < frame.HEAD_BYTES:
         raise BadFrame("bad_head", "malformed message")
-    head, credential, body = parts
-    flags, kind_bytes, credential_bytes, body_bytes, sequence = frame.parse_head(head)
-    kind = frame.parse_kind(head[frame.HEAD_BYTES :], sequence)
-    if (
-        len(head) != frame.HEAD_BYTES + kind_bytes
-        or len(credential) != credential_bytes
-        or len(body) != body_bytes
-    ):
+    packet = _bytes(parts[0])
+    flags, kind_bytes, credential_bytes, body_bytes, sequence = frame.parse_head(packet)
+    start = frame.HEAD_BYTES + kind_bytes
+    end = start + credential_bytes
+    if len(packet) != end + body_bytes:
         raise BadFrame("bad_head", "malformed message: lengths disagree", sequence)
-    return kind, flags, sequence, credential, body
+    kind = frame.parse_kind(packet[frame.HEAD_BYTES : start], sequence)
+    return kind, flags, sequence, packet[start:end], packet[end:]

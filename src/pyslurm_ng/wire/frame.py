@@ -1,7 +1,7 @@
 """The frame around every message, the same on Unix stream, TCP stream and ZeroMQ.
 
-A frame is a fixed head of 24 bytes, the kind (ASCII), the credential and the body; in ZeroMQ
-these are three parts (head with kind, credential, body). Integers are big-endian:
+A frame is a fixed head of 24 bytes, the kind (ASCII), the credential and the body; in ZeroMQ it
+is a message of one part. Integers are big-endian:
 
     magic "psng" | version 1 | flags 1 | kind length 1 | zero 1 | credential length 4
     | body length 4 | sequence 8
