@@ -19,10 +19,12 @@ def refused_options(command: str) -> set[str]:
     refuse in REFUSED. Either way an option missing from the command's own table is refused, too.
     """
     if command in JOB_COMMANDS:
+        from pyslurm_ng.cli.step import step_request
         from pyslurm_ng.cli.submit.options import is_implemented
 
         names = {option["long"] for option in FACTS[command]["option"]}
-        return {name for name in names if not is_implemented(name)}
+        refused = {name for name in names if not is_implemented(name)}
+        return refused | set(step_request.REFUSED) if command == "srun" else refused
     try:
         module = importlib.import_module(f"pyslurm_ng.cli.{command}")
     except ModuleNotFoundError:

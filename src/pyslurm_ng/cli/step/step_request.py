@@ -18,6 +18,7 @@ OVERLAP, EXACT, NO_KILL, KILL_ON_BAD_EXIT, PTY, MEM_ZERO = 1, 2, 4, 8, 16, 32
 INFINITE = 4294967295
 
 MPI_TYPES = ("none",)
+REFUSED = ("preserve-env", "slurmd-debug")
 _KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
 
 
@@ -28,7 +29,7 @@ def check_settings(options: "Options") -> None:
         OptionError: by name, with the exit code.
     """
     settings = options.settings
-    for name in ("preserve-env", "slurmd-debug"):
+    for name in REFUSED:
         # The second is in every job's variables, where it must not keep srun from running.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
             raise OptionError(f"--{name} is not implemented yet", 1)

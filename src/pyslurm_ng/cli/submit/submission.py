@@ -110,7 +110,7 @@ def _limit_names(wanted: str, conf: "dict[str, str]") -> "list[str]":
             excepted = _limit_words(conf.get("PropagateResourceLimitsExcept", ""))
             wanted = "ALL"
     words = _limit_words(wanted)
-    if "NONE" in words:
+    if "NONE" in words or "ALL" in excepted:
         return []
     return [
         name for name in ov.RLIMITS if ("ALL" in words or name in words) and name not in excepted

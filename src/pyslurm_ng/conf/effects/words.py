@@ -246,7 +246,10 @@ SLURM_WORDS: dict[str, Words] = {
 
 DBD_WORDS: dict[str, Words] = {
     "LogTimeFormat": SLURM_WORDS["LogTimeFormat"],
-    "PrivateData": Words(same=named("accounts events jobs reservations usage users")),
+    "PrivateData": Words(
+        same=named("accounts events jobs usage users"),
+        accepted={"reservations": "sacctmgr list reservation is refused"},
+    ),
 }
 
 GRES_WORDS: dict[str, Words] = {

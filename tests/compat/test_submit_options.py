@@ -1,0 +1,207 @@
+"""What each option of sbatch, salloc and srun asks of the controller.
+
+What a request then brings is proven by the tests of rules and scheduling.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit import options as op, submission
+from pyslurm_ng.cli.submit.said import COMMAND_LINE
+from pyslurm_ng.model import job as mj
+
+COMMANDS = ("sbatch", "salloc", "srun")
+YEAR_2030_US = 1_893_456_000_000_000
+FIELDS: dict[str, tuple[list[str], dict[str, object]]] = {
+    "account": (["--account=physics"], {"account": "physics"}),
+    "acctg-freq": (["--acctg-freq=task=5"], {"acctg_freq": "task=5"}),
+    "array": (["--array=0-3%2"], {"array": "0-3%2"}),
+    "batch": (["--batch=big"], {"batch_features": "big"}),
+    "begin": (["--begin=2030-01-01T00:00:00"], {"begin_us": YEAR_2030_US}),
+    "comment": (["--comment=hello"], {"comment": "hello"}),
+    "constraint": (["--constraint=ib&gpu"], {"constraint": "ib&gpu"}),
+    "core-spec": (["--core-spec=2"], {"core_spec": 2}),
+    "cores-per-socket": (["--cores-per-socket=8"], {"cores_per_socket": 8}),
+    "cpus-per-gpu": (["--gpus=1", "--cpus-per-gpu=2"], {"cpus_per_gpu": 2}),
+    "cpus-per-task": (["--cpus-per-task=4"], {"cpus_per_task": 4}),
+    "deadline": (["--deadline=2030-01-01T00:00:00"], {"deadline_us": YEAR_2030_US}),
+    "dependency": (["--dependency=afterok:7"], {"dependency": "afterok:7"}),
+    "distribution": (["--distribution=cyclic:block"], {"distribution": "cyclic:block"}),
+    "error": (["--error=err.%j"], {"std_err": "err.%j"}),
+    "exclude": (["--exclude=n[1-2]"], {"exclude": "n[1-2]"}),
+    "extra": (["--extra=a=1"], {"extra": "a=1"}),
+    "extra-node-info": (
+        ["--extra-node-info=2:4:1"],
+        {"sockets_per_node": 2, "cores_per_socket": 4, "threads_per_core": 1},
+    ),
+    "gpus": (["--gpus=a100:2"], {"gpus": "a100:2"}),
+    "gpus-per-node": (["--gpus-per-node=2"], {"gpus_per_node": "2"}),
+    "gpus-per-socket": (
+        ["--gpus-per-socket=1", "--sockets-per-node=2"],
+        {"gpus_per_socket": "1", "sockets_per_node": 2},
+    ),
+    "gpus-per-task": (["-n2", "--gpus-per-task=1"], {"gpus_per_task": "1"}),
+    "gres": (["--gres=gpu:1"], {"gres": "gpu:1"}),
+    "hint": (["--hint=nomultithread"], {"hint": "nomultithread", "threads_per_core": 1}),
+    "input": (["--input=in.txt"], {"std_in": "in.txt"}),
+    "job-name": (["--job-name=train"], {"name": "train"}),
+    "licenses": (["--licenses=matlab:2"], {"licenses": "matlab:2"}),
+    "mail-type": (["--mail-type=END,FAIL"], {"mail_type": 6}),
+    "mail-user": (["--mail-user=alice"], {"mail_user": "alice"}),
+    "mem": (["--mem=4G"], {"mem_per_node_mib": 4096}),
+    "mem-per-cpu": (["--mem-per-cpu=500"], {"mem_per_cpu_mib": 500}),
+    "mem-per-gpu": (["--gpus=1", "--mem-per-gpu=8G"], {"mem_per_gpu_mib": 8192}),
+    "mincpus": (["--mincpus=4"], {"mincpus": 4}),
+    "nice": (["--nice=50"], {"nice": 50}),
+    "nodelist": (["--nodelist=n[1-3]"], {"node_list": "n[1-3]"}),
+    "nodes": (["--nodes=2-4"], {"nodes_min": 2, "nodes_max": 4}),
+    "ntasks": (["--ntasks=8"], {"ntasks": 8}),
+    "ntasks-per-core": (["--ntasks-per-core=1"], {"ntasks_per_core": 1}),
+    "ntasks-per-gpu": (["-n8", "--ntasks-per-gpu=4"], {"gpus": "2"}),
+    "ntasks-per-node": (["--ntasks-per-node=4"], {"ntasks_per_node": 4}),
+    "ntasks-per-socket": (["--ntasks-per-socket=2"], {"ntasks_per_socket": 2}),
+    "oom-kill-step": (["--oom-kill-step=1"], {"oom_kill_step": 1}),
+    "output": (["--output=out.%j"], {"std_out": "out.%j"}),
+    "partition": (["--partition=gpu,main"], {"partition": "gpu,main"}),
+    "prefer": (["--prefer=ib"], {"prefer": "ib"}),
+    "priority": (["--priority=77"], {"priority": 77}),
+    "reservation": (["--reservation=maint"], {"reservation": "maint"}),
+    "resv-ports": (["--resv-ports=3"], {"resv_ports": 3}),
+    "segment": (["--segment=2"], {"segment": 2}),
+    "signal": (["--signal=USR1@60"], {"signal": 10, "signal_before_s": 60}),
+    "sockets-per-node": (["--sockets-per-node=2"], {"sockets_per_node": 2}),
+    "switches": (["--switches=1@10"], {"switches": 1, "switches_wait_s": 600}),
+    "thread-spec": (["--thread-spec=1"], {"thread_spec": 1}),
+    "threads-per-core": (["--threads-per-core=1"], {"threads_per_core": 1}),
+    "time": (["--time=1:30:00"], {"time_limit_min": 90}),
+    "time-min": (["--time=20", "--time-min=10"], {"time_min_min": 10}),
+    "tmp": (["--tmp=100"], {"tmp_mib": 100}),
+    "tres-bind": (["--tres-bind=gres/gpu:closest"], {"tres_bind": "gres/gpu:closest"}),
+    "gpu-bind": (["--gpu-bind=closest"], {"gpu_bind": "closest"}),
+    "tres-per-task": (["-n2", "--tres-per-task=cpu=3"], {"cpus_per_task": 3}),
+    "wait-all-nodes": (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
+}
+FLAGS: dict[str, tuple[list[str], int]] = {
+    "consolidate-segments": (["--consolidate-segments"], mj.REQ_CONSOLIDATE_SEGMENTS),
+    "contiguous": (["--contiguous"], mj.REQ_CONTIGUOUS),
+    "get-user-env": (["--get-user-env"], mj.REQ_GET_USER_ENV),
+    "gres-flags": (["--gres-flags=enforce-binding"], mj.REQ_GRES_ENFORCE_BIND),
+    "hold": (["--hold"], mj.REQ_HOLD),
+    "kill-on-invalid-dep": (["--kill-on-invalid-dep=yes"], mj.REQ_KILL_INVALID_DEP),
+    "no-kill": (["--no-kill"], mj.REQ_NO_KILL),
+    "no-requeue": (["--no-requeue"], mj.REQ_NO_REQUEUE),
+    "open-mode": (["--open-mode=append"], mj.REQ_OPEN_APPEND),
+    "overcommit": (["--overcommit"], mj.REQ_OVERCOMMIT),
+    "oversubscribe": (["--oversubscribe"], mj.REQ_OVERSUBSCRIBE),
+    "spread-job": (["--spread-job"], mj.REQ_SPREAD),
+    "spread-segments": (["--spread-segments"], mj.REQ_SPREAD_SEGMENTS),
+    "use-min-nodes": (["--use-min-nodes"], mj.REQ_USE_MIN_NODES),
+}
+
+
+def parsed(command: str, words: list[str]) -> op.Options:
+    """Read words as the command line of a command."""
+    options = op.Options(command)
+    pairs, _ = options.split_words(words)
+    options.apply_all(pairs, COMMAND_LINE)
+    options.finish()
+    return options
+
+
+def has(command: str, option: str) -> bool:
+    return option in op.Options(command).by_name
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [(command, name) for name in FIELDS for command in COMMANDS if has(command, name)],
+)
+def test_an_option_becomes_a_field(command: str, option: str) -> None:
+    """With its value, and as the letter too where there is one."""
+    words, expected = FIELDS[option]
+    request = parsed(command, words).request
+    assert {name: request.get(name) for name in expected} == expected
+    letter = op.Options(command).by_name[option][1]
+    if letter:
+        long = next(word for word in words if word.startswith(f"--{option}="))
+        short = [f"-{letter}{long.partition('=')[2]}" if word == long else word for word in words]
+        assert parsed(command, short).request == request
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [(command, name) for name in FLAGS for command in COMMANDS if has(command, name)],
+)
+def test_an_option_becomes_a_flag(command: str, option: str) -> None:
+    words, flag = FLAGS[option]
+    assert parsed(command, words).request["flags"] & flag
+    assert not parsed(command, []).request.get("flags", 0) & flag
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_of_nodes_stands_for_their_names(command: str, tmp_path: Path) -> None:
+    """--nodefile, as -w with the names in the file."""
+    path = tmp_path / "nodes"
+    path.write_text("n1\nn2\n")
+    request = parsed(command, [f"--nodefile={path}"]).request
+    assert request == {**parsed(command, ["-w", "n1"]).request, "node_list": "n1,n2"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_directory_is_where_the_job_runs(command: str) -> None:
+    """--chdir, or -D."""
+    assert parsed(command, ["--chdir=/tmp"]).request["work_dir"] == "/tmp"
+    assert parsed(command, ["-D", "/tmp"]).request["work_dir"] == "/tmp"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--exclusive=mcs"], "--exclusive=mcs is not supported yet"),
+        (["--container=/b"], "--container is not implemented yet"),
+        (["--resources=a"], "--resources is not implemented yet"),
+        (["--stepmgr"], "--stepmgr is not implemented yet"),
+    ],
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_refused_is_named(command: str, words: list[str], text: str) -> None:
+    """With exit code 1; nothing is left out in silence."""
+    with pytest.raises(OptionError) as refused:
+        parsed(command, words)
+    assert (str(refused.value), refused.value.code) == (text, 1)
+
+
+def test_requeue_expedite_is_refused() -> None:
+    with pytest.raises(OptionError, match="--requeue=expedite is not implemented yet"):
+        parsed("sbatch", ["--requeue=expedite"])
+
+
+@pytest.mark.parametrize("name", ["AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE",
+                                  "NPROC", "RSS", "STACK"])  # fmt: skip
+def test_limits_go_along_as_slurm_conf_says(name: str) -> None:
+    """PropagateResourceLimits names them, PropagateResourceLimitsExcept all others."""
+    found = submission.limits("", {"PropagateResourceLimits": name})
+    assert [limit for limit, _, _ in found] == [name]
+    others = submission.limits("", {"PropagateResourceLimitsExcept": name})
+    assert len(others) == 9 and name not in [limit for limit, _, _ in others]
+
+
+def test_all_or_no_limits_go_along() -> None:
+    """PropagateResourceLimits=ALL and =NONE; PropagateResourceLimitsExcept=ALL and =NONE."""
+    count = {
+        (key, word): len(submission.limits("", {key: word}))
+        for key in ("PropagateResourceLimits", "PropagateResourceLimitsExcept")
+        for word in ("ALL", "NONE")
+    }
+    assert list(count.values()) == [10, 0, 0, 10]
+
+
+def test_propagate_goes_before_slurm_conf() -> None:
+    """--propagate=STACK."""
+    wanted = parsed("sbatch", ["--propagate=STACK"]).settings["propagate"]
+    found = submission.limits(wanted, {"PropagateResourceLimits": "CORE"})
+    assert [limit for limit, _, _ in found] == ["STACK"]
