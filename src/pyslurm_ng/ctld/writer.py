@@ -68,6 +68,10 @@ def explained(reject: Reject) -> str:
     return f"{reject.detail}\n{text}" if reject.detail else text
 
 
+RECORD_BYTES = 4 << 20
+"""From here on a decision begins a record of its own: slurmdbd is sent each in one message."""
+
+
 class Writer:
     """Decides requests against the newest state and releases answers when they may be known.
 
@@ -105,6 +109,7 @@ class Writer:
         self.spared = spared
         self._encode = encode
         self._batch: list[ev.AnyEvent] = []
+        self._batch_bytes = 0
         self._waiting: deque[tuple[int, Release]] = deque()
         self._observers: list[tuple[Applied, bool]] = []
         self._followers: list[Callable[[int], None]] = []
@@ -194,7 +199,7 @@ class Writer:
         except Exception as bug:
             self._on_bug(f"cannot apply {event!r:.500}", bug)
             raise
-        self._batch += events
+        self._add(events)
         whole = (events,)
         # What was answered to a request is nothing that a brittle observer makes anything of.
         single = [(event,) for event in events if type(event) is not ev.RequestAnswered]
@@ -205,11 +210,26 @@ class Writer:
                 except Exception as error:  # noqa: BLE001 - the state is sound, others go on
                     self.spared(f"{applied.__qualname__} of {_name(part[0])}", error)
 
+    def _add(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Put a decision's events into the batch; close it first where it is large already.
+
+        So a record holds no more than `RECORD_BYTES` and one decision, which is bounded by its
+        message. A change of many jobs may be parted between two of them: each is whole by itself,
+        and its sender, not answered yet, asks again after a crash.
+        """
+        may_part = True
+        for event in events:
+            if self._batch_bytes > RECORD_BYTES and (may_part or type(event) is ev.JobUpdated):
+                self.flush()
+            may_part = False
+            self._batch.append(event)
+            self._batch_bytes += ev.about_bytes(event)
+
     def flush(self) -> None:
         """Close this turn's batch and hand it to the journal."""
         if not self._batch:
             return
-        batch, self._batch = self._batch, []
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
         self.cluster.sequence = self._journal.append(self._encode(batch))
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ reused; fields are added at the end with defaults.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 from msgspec import Struct
 
@@ -523,6 +525,28 @@ AnyEvent = (
     | PrologEnded
     | EpilogEnded
 )
+
+_EVENT_BYTES = 200
+_LONG_FIELDS = attrgetter(
+    "comment", "extra", "admin_comment", "submit_line", "dependency", "array", "node_list",
+    "exclude", "burst_buffer", "cpu_bind", "mem_bind", "tres_bind", "gpu_bind",
+)  # fmt: skip
+
+
+def about_bytes(event: AnyEvent) -> int:
+    """Return about how many bytes an event takes in the journal; cheap, and fair to long ones."""
+    kind = type(event)
+    if kind is ScriptStored:
+        return _EVENT_BYTES + len(event.content)  # type: ignore[union-attr]
+    if kind is RequestAnswered:
+        return _EVENT_BYTES + len(event.reply)  # type: ignore[union-attr]
+    if kind is JobSubmitted or kind is JobUpdated:
+        request: JobRequest | None = event.request  # type: ignore[union-attr]
+        if request is not None:
+            words = sum(map(len, _LONG_FIELDS(request))) + sum(map(len, request.argv))
+            return 5 * _EVENT_BYTES + words + len(str(getattr(event, "fields", "")))
+    return _EVENT_BYTES
+
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: AcceptedDecoder[list[AnyEvent]] = AcceptedDecoder(list[AnyEvent])

@@ -25,9 +25,9 @@ _MINUTE_US = 60_000_000
 _KINDS = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer")
 _MAX_DIGITS = 10
 _MOST_TASKS = 1000  # of one id with brackets
-_MOST_TERMS = 8192  # of one job, repeats included
-_TOO_MANY = Reject(
-    Errno.ESLURM_DEPENDENCY, f"dependency: at most {_MOST_TERMS} jobs and tasks are allowed"
+MOST_TERMS = 8192  # of one job with all its components, repeats included
+TOO_MANY = Reject(
+    Errno.ESLURM_DEPENDENCY, f"dependency: at most {MOST_TERMS} jobs and tasks are allowed"
 )
 _PLAIN_IDS = re.compile(rf"[0-9]{{1,{_MAX_DIGITS}}}(?::[0-9]{{1,{_MAX_DIGITS}}})*")
 # Separators, and the brackets of an array's indexes with those that stand inside.
@@ -71,8 +71,8 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
     is_any = "?" in text
     if is_any and "," in text:
         return Reject(Errno.ESLURM_DEPENDENCY)
-    if sum(map(text.count, ",?:[")) > _MOST_TERMS:
-        return _TOO_MANY
+    if sum(map(text.count, ",?:[")) > MOST_TERMS:
+        return TOO_MANY
     count = 0
     terms: dict[tuple[str, int, int, int], Dependency] = {}
     is_met = False
@@ -82,8 +82,8 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
             is_old = word.strip().lower().startswith("expand:")  # no plugin of today grows jobs
             return Reject(Errno.ESLURM_NOT_SUPPORTED if is_old else Errno.ESLURM_DEPENDENCY)
         count += len(found)
-        if count > _MOST_TERMS:
-            return _TOO_MANY
+        if count > MOST_TERMS:
+            return TOO_MANY
         for term in found:
             if term.job_id and not _exists(cluster, term):
                 if term.kind in ("afterok", "afternotok"):
@@ -127,7 +127,7 @@ def _parse_word(word: str) -> list[Dependency] | None:
         if found is None:
             return None
         terms += found
-        if len(terms) > _MOST_TERMS:
+        if len(terms) > MOST_TERMS:
             return terms
     return terms
 

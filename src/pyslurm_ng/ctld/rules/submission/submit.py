@@ -116,10 +116,13 @@ def _enter_het(
         if isinstance(found, Reject):
             return found
         accepted.append(found)
+    if sum(len(found.dependencies) for found in accepted) > dependency.MOST_TERMS:
+        return dependency.TOO_MANY
     # What keeps one component from starting keeps all.
     holds = max(request.flags & mj.REQ_HOLD for request in requests)
     begin_us = max(request.begin_us for request in requests)
     leader = _free_run(cluster, len(requests))
+    script_hash, env_hash = digest_of(script), digest_of(environment)
     events: list[ev.AnyEvent] = []
     for offset, found in enumerate(accepted):
         request = found.request
@@ -128,8 +131,8 @@ def _enter_het(
             cluster,
             replace(found, request=request),
             context,
-            digest_of(script),
-            digest_of(environment),
+            script_hash,
+            env_hash,
             het=(leader, offset),
         )
         events += decision.events
