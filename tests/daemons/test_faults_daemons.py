@@ -185,7 +185,7 @@ def test_requeue_counts(cluster: LiveCluster) -> None:
 
 def test_slow_clients(cluster: LiveCluster) -> None:
     """RELIABILITY 44: hundreds who send a byte now and then do not keep others from service."""
-    paths = list((cluster.directory / "run").glob("slurmctld-*.sock"))
+    paths = list((cluster.directory / "run" / "service").glob("slurmctld-*.sock"))
     assert len(paths) == 1
     slow = []
     try:

@@ -303,7 +303,7 @@ def test_srun_survives_a_new_controller(live_cluster: LiveCluster, spawn: Spawn)
     assert process.stdout is not None
     assert process.stdin is not None
     assert process.stdout.readline() == "ready\n"
-    pid_file = next((live_cluster.directory / "run").glob("slurmctld*.pid"))
+    pid_file = live_cluster.directory / "run" / "service" / "slurmctld.pid"
     os.kill(int(pid_file.read_text()), signal.SIGKILL)
     conf = live_cluster.directory / "etc" / "slurm.conf"
     live_cluster.wait_until(
