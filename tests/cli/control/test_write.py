@@ -15,7 +15,7 @@ from tests.cli.run_command import Printed, run_command
 
 # Where the same thing may be written in more than one way, or names the file itself.
 UNLIKE = {
-    "path", "files", "text_hash", "nodes", "partitions", "given",
+    "path", "files", "text_hash", "nodes", "partitions", "given", "warnings",
     "accounting_storage_tres", "accounting_store_flags",
 }  # fmt: skip
 
