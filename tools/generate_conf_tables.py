@@ -496,7 +496,13 @@ OUR_OPTIONS = {
         ("bf_reserve_depth", "int", 0, 4294967293),
         ("bf_smart", "flag", 0, 4294967293),
     ],
-    "SlurmctldParameters": [("zmq_port", "int", 1, 65535)],
+    "SlurmctldParameters": [
+        ("fence_program", "text", 0, 0),
+        ("fence_timeout", "seconds", 1, 86400),
+        ("node_lease", "seconds", 1, 86400),
+        ("node_loss", "slurm/confirmed/lease", 0, 0),
+        ("zmq_port", "int", 1, 65535),
+    ],
     "AuthInfo": [("admin_hosts", "text", 0, 4294967293)],
 }
 

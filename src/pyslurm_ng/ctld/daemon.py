@@ -198,6 +198,7 @@ class Daemon:
             ("reservations", lambda: self._keep_reservations(now_us)),
             ("age", lambda: self._accrue(now_us)),
             ("orders", parts.sender.tick),
+            ("fences", parts.fences.tick),
             ("mail", lambda: parts.mailer.tick(now_us)),
             ("counters", lambda: self._measure(now_us)),
             ("space", self._tell_space),

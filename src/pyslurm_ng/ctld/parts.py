@@ -29,6 +29,7 @@ from pyslurm_ng.ctld.open_calls.allocations import Allocations
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.notices import Notices
 from pyslurm_ng.ctld.open_calls.step_calls import StepCalls
+from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.programs.mailer import Mailer
 from pyslurm_ng.ctld.programs.reservation_programs import ReservationPrograms
@@ -111,7 +112,7 @@ class Parts:
         self.show(fresh)
         conf = fresh.conf
         self.nodes.conf = self.mailer.conf = self.completions.conf = conf
-        self.job_programs.conf = self.reservation_programs.conf = conf
+        self.job_programs.conf = self.reservation_programs.conf = self.fences.conf = conf
         self._allocations.inactive_limit_s = conf.inactive_limit
         self.scheduler.prepare = preparation(conf)
         self.scheduler.policy = fresh.policy
@@ -292,6 +293,7 @@ class Parts:
             self.writer,
             self.soft,
             self.sender,
+            identity=identity,
             conf=self.configuration.conf,
             clock=self.clock,
             log=log,
@@ -326,6 +328,14 @@ class Parts:
             notify=allocations.notify,
         )
         self.writer.observe(self.job_programs.applied, is_brittle=True)
+        self.fences = Fences(
+            self.writer,
+            self.soft,
+            self.configuration.conf,
+            self.hooks,
+            now_us=self.clock.now_us,
+            log=self._log,
+        )
         service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
 
     def _build_checkpointer(self) -> None:

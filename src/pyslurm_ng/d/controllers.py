@@ -11,6 +11,7 @@ from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.d.core import NodeCore
 from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.job_spec import NodeSetup
+from pyslurm_ng.d.lease import Lease
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import Identity, Peer
 from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
@@ -19,6 +20,7 @@ _REGISTER_LIMIT_S = 10.0
 _AGAIN_S = 1.0
 _REPORT_LIMIT_S = 10.0
 _LINK_POLL_S = 0.25
+_RELAY_LIMIT_S = 5.0
 _FIRST_HEARTBEAT_S = 30.0  # until a controller has said how often
 
 
@@ -40,6 +42,7 @@ class Controllers:
         on_message: Callable[[msgspec.Struct, Peer, Answer], None],
         registration: Callable[[], nm.RegisterNode],
         core: NodeCore,
+        lease: Lease,
         registered: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -47,6 +50,7 @@ class Controllers:
         self._log = log
         self._registration = registration
         self._core = core
+        self._lease = lease
         self._on_registered = registered
         self._endpoint = Endpoint(
             identity,
@@ -106,6 +110,8 @@ class Controllers:
             self._is_registered = True
             self._said_away = False
             self._heartbeat_s = outcome.heartbeat_ms / 1000 or float(max(1, outcome.heartbeat_s))
+            self._lease.beat_s = self._heartbeat_s
+            self._lease.heard(self._loop.time())
             self._beat_later()
             self._log.info(f"registered with {self.primary} (epoch {outcome.epoch})")
             self._on_registered()
@@ -139,12 +145,33 @@ class Controllers:
             return
         self._beat_later()
         beat = nm.Heartbeat(
-            sensors.load_hundredths(), sensors.free_mem_mib(), epoch=self._core.epoch
+            sensors.load_hundredths(),
+            sensors.free_mem_mib(),
+            self._core.epoch,
+            wants_answer=self._lease.is_kept,
         )
+        if beat.wants_answer:
+            self._endpoint.request(self.primary, beat, self._heartbeat_s, self._beat_heard)
+            return
         try:
             self._endpoint.send(self.primary, beat)
         except (PeerGone, PeerBusy):
             return  # silence is what a missing heartbeat means
+
+    def _beat_heard(self, outcome: msgspec.Struct | RequestFailed) -> None:
+        if not isinstance(outcome, RequestFailed):
+            self._lease.heard(self._loop.time())
+
+    def relay(self, message: nm.RelayWord, done: Callable[[nm.WordRelayed], None]) -> None:
+        """Bring the word of a node that is cut off to the controller, if we reach it."""
+
+        def settle(outcome: msgspec.Struct | RequestFailed) -> None:
+            done(outcome if isinstance(outcome, nm.WordRelayed) else nm.WordRelayed())
+
+        if not self._is_registered or not self._endpoint.is_linked(self.primary):
+            done(nm.WordRelayed())
+            return
+        self._endpoint.request(self.primary, message, _RELAY_LIMIT_S, settle)
 
     # Reports ----------------------------------------------------------------------------------
 
@@ -162,6 +189,7 @@ class Controllers:
                     self._loop.call_later(_AGAIN_S / 2, self.send_reports, acknowledged)
                 return
             # The core may have taken back single reports meanwhile, so not by position.
+            self._lease.heard(self._loop.time())
             gone = {id(report) for report in sent}
             self._core.reports = [item for item in self._core.reports if id(item) not in gone]
             acknowledged(sent)

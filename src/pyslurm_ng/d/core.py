@@ -456,9 +456,10 @@ class NodeCore:
         return []
 
     def _report_clean(self, job_id: int, attempt: int, duty_id: int, status: int) -> None:
-        if duty_id > 0:
-            self.reports.append(nm.JobTerminated(job_id, attempt, duty_id, status))
-        elif status:
+        report = nm.JobTerminated(job_id, attempt, duty_id, status)
+        if report not in self.reports:
+            self.reports.append(report)
+        if status and not duty_id:
             self.drain("Epilog error")
 
     def _terminate_step(self, order: nm.TerminateStep) -> list[Action]:

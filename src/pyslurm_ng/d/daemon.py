@@ -21,6 +21,7 @@ from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.conf import node_loss
 from pyslurm_ng.d import core as co, environment, step_record
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controllers import Controllers
@@ -35,7 +36,9 @@ from pyslurm_ng.d.job_spec import (
     place_of,
     step_spec,
 )
+from pyslurm_ng.d.lease import Lease
 from pyslurm_ng.d.leftovers import kill_leftovers
+from pyslurm_ng.d.neighbours import Neighbours
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.d.spool import SPOOL_FULL, Spool, SpoolFull
 from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
@@ -192,9 +195,20 @@ class Daemon:
             raise CannotStart(str(error)) from None
         self._keep_to_own_cpus()
         self._adopt_steps()
+        self._lease = Lease(
+            is_kept=node_loss.policy(self.node.conf) == node_loss.LEASE,
+            lease_s=node_loss.lease_s(self.node.conf),
+            now_s=self._loop.time(),
+        )
         self._controllers = Controllers(
             self.identity, self.node, self.log, on_message=self._on_message,
-            registration=self._registration, core=self.core, registered=self.flush_soon,
+            registration=self._registration, core=self.core, lease=self._lease,
+            registered=self.flush_soon,
+        )  # fmt: skip
+        self.relay = self._controllers.relay
+        self._neighbours = Neighbours(
+            self.identity, self.node, self.core, self._lease, self.log,
+            obey=lambda order: self.act(self.core.obey(order, None)),
         )  # fmt: skip
         self._streams = self._serves(self)
         try:
@@ -216,6 +230,7 @@ class Daemon:
         await self._health.at_start()
         self._tell_ready()
         self._controllers.begin()
+        self._neighbours.begin()
         self._loop.call_later(_SWEEP_S, self._sweep)
         await self._ended.wait()
         await self._finish()
@@ -261,6 +276,7 @@ class Daemon:
             self.node.tree.remove_empty()
         self._health.stop()
         self.runner.close()
+        self._neighbours.close()
         await self._streams.close()
         self._controllers.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -289,6 +305,9 @@ class Daemon:
         self.core.has_prolog, self.core.has_epilog = bool(conf.prolog), bool(conf.epilog)
         self.core.kill_wait_s = conf.kill_wait
         self._accounts.forget()
+        self._lease.is_kept = node_loss.policy(conf) == node_loss.LEASE
+        self._lease.lease_s = node_loss.lease_s(conf)
+        self._neighbours.node = fresh.node
         self._controllers.reconfigure(fresh.node)
         self._controllers.register()
 

@@ -75,6 +75,8 @@ class NodeStreams:
             status = self._daemon.status()
             seen = [step for step in status.steps if self._sees(call, step[0])]
             call.reply(msgspec.structs.replace(status, steps=seen))
+        elif isinstance(request, nm.RelayWord):
+            self._daemon.relay(request, call.reply)
         elif call.kind == "Ping":
             name, now_us = self._daemon.node.node_name, time.time_ns() // 1000
             call.reply(Pong(name, "node", f"slurm {__version__}", now_us))

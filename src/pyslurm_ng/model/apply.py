@@ -18,7 +18,7 @@ from .assoc import OwnerUsage
 from .cluster import RUNS_EPILOG, Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
 from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
-from .job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job
+from .job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job, LostRun
 from .node import Node, NodeSpec
 from .states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from .usage import merge
@@ -262,7 +262,7 @@ def _job_eligible(cluster: Cluster, event: ev.JobEligible) -> None:
     job = cluster.jobs[event.job_id]
     job.eligible_us = job.accrue_us = event.time_us
     cluster.ineligible.pop(job.job_id, None)
-    if job.reason in (Reason.BeginTime, Reason.Dependency):
+    if job.reason in (Reason.BeginTime, Reason.Dependency, Reason.Cleaning):
         job.reason = Reason.NONE
 
 
@@ -301,6 +301,8 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.reservation = event.reservation
     job.rows = event.rows
     job.start_priority = event.priority
+    if job.lost_runs:
+        _set_lost_runs(cluster, job, tuple(run for run in job.lost_runs if not run.proof))
     _drop_claim(job)
     job.start_us = event.time_us
     job.last_eval_us = event.time_us
@@ -457,7 +459,8 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.attempt = event.attempt
     job.launch_failures = event.launch_failures
     job.begin_us = event.begin_us
-    job.eligible_us = 0 if event.begin_us > event.time_us else event.time_us
+    waits = event.begin_us > event.time_us or job.waits_for_proof
+    job.eligible_us = 0 if waits else event.time_us
     job.accrue_us = job.eligible_us
     job.reason, job.reason_text = event.reason, event.reason_text
     job.priority = event.priority
@@ -484,6 +487,7 @@ def _job_purged(cluster: Cluster, event: ev.JobPurged) -> None:
         assert job_id in cluster.ended, job
         del cluster.ended[job_id]
         _forget_dependencies(cluster, job)
+        _set_lost_runs(cluster, job, ())
         of_user = cluster.user_jobs[job.uid]
         del of_user[job_id]
         if not of_user:
@@ -671,6 +675,18 @@ _INITIAL_STATES = {
     "CLOUD": (NodeState.IDLE, NodeFlag.CLOUD | NodeFlag.POWERED_DOWN),
     "EXTERNAL": (NodeState.IDLE, NodeFlag.EXTERNAL),
 }
+
+
+@applies(ev.LostRunsChanged)
+def _lost_runs_changed(cluster: Cluster, event: ev.LostRunsChanged) -> None:
+    job = cluster.jobs[event.job_id]
+    runs = {(run.attempt, run.node): run for run in (*job.lost_runs, *event.lost_runs)}
+    _set_lost_runs(cluster, job, tuple(runs.values()))
+
+
+def _set_lost_runs(cluster: Cluster, job: Job, runs: tuple[LostRun, ...]) -> None:
+    cluster.index_lost_runs(job, runs)
+    job.lost_runs = runs
 
 
 @applies(ev.ConfigLoaded)

@@ -64,6 +64,10 @@ def _check_job(cluster: Cluster, job: Job) -> list[str]:
         broken.append(f"{name}: waits for nodes it never had")
     if job.claim and job.state != JobState.PENDING:
         broken.append(f"{name}: claims resources but does not wait")
+    if job.job_id in cluster.active and any(
+        run.blocks and run.attempt < job.attempt for run in job.lost_runs
+    ):
+        broken.append(f"{name}: runs before the end of an earlier run is known")
     if job.array_pending and job.array_task_id != NO_VAL:
         broken.append(f"{name}: both an array record and a task")
     if job.array_pending and job.state in (JobState.RUNNING, JobState.SUSPENDED):
@@ -195,6 +199,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "leaving",
         "claims",
         "ended",
+        "lost_on",
         "arrays",
         "array_active",
         "array_waiting",

@@ -15,7 +15,7 @@ from . import gres_parts, task_ranges
 from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .duty import Duty
-from .job import NO_STEPS, Job, NodeAlloc
+from .job import NO_STEPS, Job, LostRun, NodeAlloc
 from .kept_request import Known, kept_request, whole_request
 from .license_server import ServerUse
 from .node import Node, NodeSpec
@@ -240,6 +240,8 @@ class Cluster:
         self.leaving: dict[int, None] = {}  # active, preempted with a grace time
         self.claims: dict[int, None] = {}  # pending, and has preempted others for what it claims
         self.ended: dict[int, None] = {}
+        # By name of a node: the jobs of which a run was lost there and may go on still.
+        self.lost_on: dict[str, dict[int, None]] = {}
         self.arrays: dict[int, dict[int, int]] = {}
         self.array_active: dict[int, int] = {}
         self.dependents: dict[int, dict[int, None]] = {}
@@ -401,6 +403,7 @@ class Cluster:
             "leaving",
             "claims",
             "ended",
+            "lost_on",
             "arrays",
         ):
             setattr(self, name, {})
@@ -457,6 +460,7 @@ class Cluster:
         if job.array_job_id and job.array_task_id < 4294967294:
             self.arrays.setdefault(job.array_job_id, {})[job.array_task_id] = job.job_id
         self.index_dependencies(job)
+        self.index_lost_runs(job, job.lost_runs)
         if job.job_id not in self.active:
             return
         if job.array_job_id:
@@ -470,6 +474,18 @@ class Cluster:
                     self.use[alloc.node_id].completing[job.job_id] = None
         for alloc in job.nodes_leaving:
             self.use[alloc.node_id].completing[job.job_id] = None
+
+    def index_lost_runs(self, job: Job, runs: tuple[LostRun, ...]) -> None:
+        """Enter a job for the nodes that have not said what became of its runs there."""
+        for run in job.lost_runs:
+            of_node = self.lost_on.get(run.node)
+            if of_node is not None:
+                of_node.pop(job.job_id, None)
+                if not of_node:
+                    del self.lost_on[run.node]
+        for run in runs:
+            if not run.proof:
+                self.lost_on.setdefault(run.node, {})[job.job_id] = None
 
     def index_dependencies(self, job: Job) -> None:
         """Enter a job where those it waits for will look for it."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
-from .job import Dependency, JobRequest, NodeAlloc, Step, Usage
+from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
 from .license_server import ServerUse
 from .node import DownNode, NodeFacts, NodeSpec
 from .partition import Partition
@@ -324,6 +324,16 @@ class DutiesDropped(Event, tag=26, frozen=True, array_like=True, gc=False):
     dropped: tuple[tuple[int, int], ...]
 
 
+class LostRunsChanged(Event, tag=27, frozen=True, array_like=True, gc=False):
+    """Nodes were lost with a run of a job on them, or it became known that it is over there.
+
+    What is known now of these runs; it replaces what was known of the same attempt and node.
+    """
+
+    job_id: int
+    lost_runs: tuple[LostRun, ...]
+
+
 # Configuration --------------------------------------------------------------------------------
 
 
@@ -508,6 +518,7 @@ AnyEvent = (
     | NodesSilent
     | DutiesDone
     | DutiesDropped
+    | LostRunsChanged
     | ConfigLoaded
     | PartitionUpdated
     | PartitionDeleted

@@ -326,6 +326,22 @@ class Dependency(Struct, array_like=True, gc=False):
     state: int = 0
 
 
+class LostRun(Struct, array_like=True, frozen=True, gc=False):
+    """A run of a job on a node that was lost while it was there: it may go on there unseen."""
+
+    attempt: int
+    node_id: int
+    node: str  # its name; it may have left the configuration
+    boot_id: str = ""  # of the node then
+    policy: str = "slurm"  # `node_loss` then; under any other the next run waits for `proof`
+    proof: str = ""  # how it became known that nothing of the run is left there; "" while it is not
+
+    @property
+    def blocks(self) -> bool:
+        """Whether no further run of the job may begin."""
+        return not self.proof and self.policy != "slurm"
+
+
 # Who suspended a job, where it was not another that preempted it.
 SUSPENDED_BY_OPERATOR = -1  # told only of a job that ends while suspended
 SUSPENDED_BY_GANG = -2  # others have their turn on the cores it shares with them
@@ -426,11 +442,17 @@ class Job(Struct, array_like=True, gc=False):
     charged_us: int = 0
     charged_suspended_us: int = 0
     start_priority: int = 0  # that was reckoned when it started, 0 if it waits
+    lost_runs: tuple[LostRun, ...] = ()
 
     @property
     def nodes_held(self) -> tuple[NodeAlloc, ...]:
         """What is in use for it while it runs, that of nodes it is leaving included."""
         return self.nodes + self.nodes_leaving if self.nodes_leaving else self.nodes
+
+    @property
+    def waits_for_proof(self) -> bool:
+        """Whether no run may begin, since an earlier one may still go on where it was lost."""
+        return any(run.blocks for run in self.lost_runs)
 
 
 def limit_end_us(job: Job) -> int:

@@ -20,6 +20,7 @@ _ONE_JOB = (
     ev.JobStarted,
     ev.JobSignalled,
     ev.JobRequeued,
+    ev.LostRunsChanged,
     ev.StepCreated,
     ev.StepEnded,
     ev.StepUpdated,

@@ -6,17 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec import Struct
 
+from pyslurm_ng.conf import node_loss
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
-from pyslurm_ng.ctld.rules import nodes as node_rules, reports
+from pyslurm_ng.ctld.rules import lost_runs, nodes as node_rules, reports
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
+from pyslurm_ng.d import lease
+from pyslurm_ng.d.lease import Lease
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import Duty, DutyKind
@@ -80,6 +84,7 @@ class SimNode:
     reports: list[nm.Report] = field(default_factory=list)
     epoch: int = 0
     registered_with: int = 0
+    lease: Lease = field(default_factory=lambda: Lease(is_kept=False, lease_s=0.0, now_s=0.0))
 
 
 def _is_configured(node: SimNode, cluster: Cluster) -> bool:
@@ -152,6 +157,8 @@ class Chaos:
         self._start_controller([])
         cluster = self._alive().cluster
         self.nodes = [SimNode(node.spec.name, node.node_id) for node in cluster.living_nodes()]
+        for node in self.nodes:
+            self._begin_lease(node)
 
     def run(self) -> None:
         """Let users, faults and time have their way; then calm, and everything must end well."""
@@ -213,7 +220,7 @@ class Chaos:
 
     def _tick(self) -> None:
         if self.controller is not None:
-            self.controller.tick()
+            self.controller.tick(_POLL_US)
             self._send_duties(self.controller)
         self.world.after(_POLL_US, self._tick)
 
@@ -245,23 +252,49 @@ class Chaos:
                 return
             node.seen.add(key)
             self.ledger.start(*key)
-            run_us = self.world.random.choice((0, 1, 20, 200)) * SECOND_US
+            self.ledger.begins(*key, node.name, self.world.now_us)
+            run_us = self.run_time_us()
             node.scripts[key] = _Script(duty.duty_id, self.world.now_us + run_us)
             self.world.after(run_us, lambda: self._script_ends(node, boot, key))
         elif duty.kind == DutyKind.TERMINATE:
-            node.seen.add(key)
-            node.scripts.pop(key, None)
-            report = nm.JobTerminated(*key, duty.duty_id)
-            if report not in node.reports:
-                node.reports.append(report)
-            self._report(node)
+            self._terminate(node, key, duty.duty_id)
         else:
             node.reports.append(nm.DutyDone(*key, duty.duty_id))
+
+    def run_time_us(self) -> int:
+        """Return how long a script runs."""
+        return self.world.random.choice((0, 1, 20, 200)) * SECOND_US
+
+    def _terminate(self, node: SimNode, key: tuple[int, int], duty_id: int) -> None:
+        node.seen.add(key)
+        if node.scripts.pop(key, None) is not None:
+            self.ledger.ends(*key, node.name, self.world.now_us)
+        report = nm.JobTerminated(*key, duty_id)
+        if report not in node.reports:
+            node.reports.append(report)
+        self._report(node)
+
+    def _end_strays(
+        self, node: SimNode, strays: Sequence[tuple[int, int]], controller: SimController
+    ) -> None:
+        """Have a node end what it should not have, once that is durable."""
+        boot = node.boot
+
+        def told(key: tuple[int, int]) -> None:
+            if node.boot == boot:
+                self._terminate(node, key, 0)
+
+        def send() -> None:
+            for key in strays:
+                self.network.send("ctl", node.name, partial(told, key))
+
+        controller.writer.when_durable(send)
 
     def _script_ends(self, node: SimNode, boot: int, key: tuple[int, int]) -> None:
         script = node.scripts.pop(key, None) if node.boot == boot else None
         if script is None:
             return
+        self.ledger.ends(*key, node.name, self.world.now_us)
         status = self.world.random.choice((0, 0, 0, 256, 9))
         now_us = self.world.now_us
         node.reports.append(
@@ -291,6 +324,7 @@ class Chaos:
 
         def acknowledged() -> None:
             if node.boot == boot:
+                node.lease.heard(self.world.now_us / 1e6)
                 node.reports = [report for report in node.reports if report not in batch]
 
         controller.writer.when_durable(lambda: self.network.send("ctl", node.name, acknowledged))
@@ -312,7 +346,51 @@ class Chaos:
         elif controller is not None:
             self.network.send(node.name, "ctl", lambda: self._heard(node, controller))
             self._report(node)
+        if node.lease.is_cut_off(self.world.now_us / 1e6) and node.name not in self.network.stopped:
+            self._ask_neighbour(node)
         self.world.after(_POLL_US, lambda: self._node_loop(node))
+
+    def _begin_lease(self, node: SimNode) -> None:
+        node.lease = Lease(
+            is_kept=node_loss.policy(self.conf) == node_loss.LEASE,
+            lease_s=node_loss.lease_s(self.conf),
+            now_s=self.world.now_us / 1e6,
+        )
+        node.lease.beat_s = _POLL_US / 1e6
+
+    def _ask_neighbour(self, node: SimNode) -> None:
+        """Send a node's word to the controller by way of another node, and the answer back."""
+        boot, said = node.boot, lease.word(node.reports)
+        other = self.world.random.choice([other for other in self.nodes if other is not node])
+
+        def answered(given_up: list[tuple[int, int]]) -> None:
+            if node.boot == boot:
+                for order in node.lease.orders(given_up, self.world.now_us / 1e6):
+                    self._terminate(node, (order.job_id, order.attempt), 0)
+
+        def heard(controller: SimController | None) -> None:
+            if controller is None or controller is not self.controller:
+                return
+            cluster, jobs = controller.cluster, controller.cluster.jobs
+            for job_id, attempt in said.over:
+                if job_id in jobs:
+                    controller.writer.record(
+                        lost_runs.over(
+                            jobs[job_id], node.name, "relayed", self.world.now_us, attempt=attempt
+                        )
+                    )
+            given_up = lost_runs.open_on(cluster, node.name)
+
+            def back() -> None:
+                self.network.send(other.name, node.name, lambda: answered(given_up))
+
+            controller.writer.when_durable(lambda: self.network.send("ctl", other.name, back))
+
+        def relayed() -> None:
+            controller = self.controller
+            self.network.send(other.name, "ctl", lambda: heard(controller))
+
+        self.network.send(node.name, other.name, relayed)
 
     def _owned(self, node: SimNode) -> list[tuple[int, int]]:
         """Return the attempts a node runs or still has to report about."""
@@ -331,6 +409,10 @@ class Chaos:
                 node.registered_with = 0
             elif record.flags & NodeFlag.NOT_RESPONDING:
                 controller.writer.record([ev.NodesSilent(now_us, (node.node_id,), False)])
+            lost = lost_runs.open_on(controller.cluster, node.name)
+            if lost and node.registered_with == id(controller):
+                self._end_strays(node, lost, controller)
+            self.network.send("ctl", node.name, lambda: self._answered(node))
 
     def _register(
         self, node: SimNode, boot: int, controller: SimController, running: list[nm.RunningJob]
@@ -346,8 +428,11 @@ class Chaos:
         controller.writer.record(
             node_rules.register(cluster, node.node_id, facts, running, self.conf, now_us)
         )
-        for job_id, attempt in node_rules.strays(cluster, node.node_id, running):
-            node.scripts.pop((job_id, attempt), None)
+        self._end_strays(node, node_rules.strays(cluster, node.node_id, running), controller)
+        self.network.send("ctl", node.name, lambda: self._answered(node))
+
+    def _answered(self, node: SimNode) -> None:
+        node.lease.heard(self.world.now_us / 1e6)
 
     # Users ------------------------------------------------------------------------------------
 
@@ -466,6 +551,8 @@ class Chaos:
 
     def _crash_node(self, node: SimNode) -> None:
         node.boot += 1
+        for key in node.scripts:
+            self.ledger.ends(*key, node.name, self.world.now_us)
         node.scripts.clear()
         node.reports.clear()
         node.seen.clear()
@@ -474,8 +561,10 @@ class Chaos:
     def _calm_down(self) -> None:
         self._calm = True
         self.network.faults = Faults()
-        for node in self.nodes:
-            self.network.heal(node.name)
+        self.network.broken.clear()
+        for name in ("ctl", *(node.name for node in self.nodes)):
+            self.network.heal(name)
+            self.network.go_on(name)
 
     def _all_over(self) -> bool:
         if self.controller is None or len(self.ledger.promised) < self._jobs:

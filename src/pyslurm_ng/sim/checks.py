@@ -19,12 +19,14 @@ class Ledger:
     """What clients were promised and what nodes really started.
 
     `promised` maps a client's own mark to the job id it was told; `started` counts the starts of
-    each (job id, attempt).
+    each (job id, attempt). `running` has for each job the (attempt, node) that run and since when;
+    `overlap_us` is how long, in all, a job ran in two places at once.
     """
 
     promised: dict[str, int] = field(default_factory=dict)
     started: dict[tuple[int, int], int] = field(default_factory=dict)
-    running: dict[int, tuple[int, int]] = field(default_factory=dict)  # job -> node, attempt
+    running: dict[int, dict[tuple[int, str], int]] = field(default_factory=dict)
+    overlap_us: int = 0
 
     def promise(self, mark: str, job_id: int) -> None:
         """A client was told that its job has this id."""
@@ -41,6 +43,19 @@ class Ledger:
         self.started[key] = self.started.get(key, 0) + 1
         if self.started[key] > 1:
             raise Violation(f"job {job_id} attempt {attempt} was started twice")
+
+    def begins(self, job_id: int, attempt: int, node: str, now_us: int) -> None:
+        """The script of an attempt runs on a node from now on."""
+        self.running.setdefault(job_id, {})[attempt, node] = now_us
+
+    def ends(self, job_id: int, attempt: int, node: str, now_us: int) -> None:
+        """The script of an attempt does not run on a node any more."""
+        runs = self.running.get(job_id, {})
+        begun_us = runs.pop((attempt, node), None)
+        if begun_us is None:
+            return
+        # With each that goes on, it was there at once since the later of the two began.
+        self.overlap_us += sum(now_us - max(begun_us, other_us) for other_us in runs.values())
 
 
 def check_cluster(cluster: Cluster) -> None:

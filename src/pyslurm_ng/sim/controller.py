@@ -149,9 +149,16 @@ class SimController:
     def _bug(self, text: str, error: BaseException) -> None:
         raise SimBug(text) from error
 
-    def tick(self) -> None:
-        """Do what the daemon's timer does about once a second."""
+    def tick(self, period_us: int = 0) -> None:
+        """Do what the daemon's timer does about once a second.
+
+        Args:
+            period_us: how often this is called where nodes may fall silent; 0: they never do.
+        """
         now_us = self.world.now_us
+        if period_us:
+            self.soft.expect(self.cluster, now_us)
+            self.soft.listened(now_us, period_us, self.conf.slurmd_timeout * 1_000_000)
         limited = self.limits.due(self.conf, now_us)
         run_out = self.usage.run_out(now_us) if self.scheduler.policy.stops_jobs else ()
         self.writer.record(self.usage.due(now_us, UTC))

@@ -47,12 +47,16 @@ class Network:
     Attributes:
         deaf: peers that no message reaches.
         dumb: peers whose messages reach nobody.
+        broken: pairs of peers of which the second does not hear the first.
+        stopped: peers that stand still, with what waits for them to go on.
     """
 
     def __init__(self, world: World, faults: Faults) -> None:
         self.faults = faults
         self.deaf: set[str] = set()
         self.dumb: set[str] = set()
+        self.broken: set[tuple[str, str]] = set()
+        self.stopped: dict[str, list[Callable[[], None]]] = {}
         self._world = world
 
     def cut(self, name: str) -> None:
@@ -68,14 +72,44 @@ class Network:
         self.deaf.discard(name)
         self.dumb.discard(name)
 
+    def part(self, one: str, other: str) -> None:
+        """Break the way between two peers, in one direction or in both."""
+        how = self._world.random.choice(("there", "back", "both"))
+        if how != "back":
+            self.broken.add((one, other))
+        if how != "there":
+            self.broken.add((other, one))
+
+    def join(self, one: str, other: str) -> None:
+        """Mend the way between two peers."""
+        self.broken -= {(one, other), (other, one)}
+
+    def stop(self, name: str) -> None:
+        """Let a peer stand still: it says nothing, and hears later what comes meanwhile."""
+        self.stopped.setdefault(name, [])
+
+    def go_on(self, name: str) -> None:
+        """Let a peer go on with what has waited for it."""
+        for deliver in self.stopped.pop(name, ()):
+            deliver()
+
     def send(self, one: str, other: str, deliver: Callable[[], None]) -> None:
         """Carry one message; it may come late, twice, or never."""
         chance, faults = self._world.random, self.faults
         if one in self.dumb or other in self.deaf or chance.random() < faults.drop:
+            return
+        if (one, other) in self.broken or one in self.stopped:
             return
         copies = 2 if chance.random() < faults.repeat else 1
         for _ in range(copies):
             delay_us = faults.delay_us
             if faults.jitter_us:
                 delay_us += chance.randrange(faults.jitter_us)
-            self._world.after(delay_us, deliver)
+            self._world.after(delay_us, lambda: self._arrive(other, deliver))
+
+    def _arrive(self, name: str, deliver: Callable[[], None]) -> None:
+        waiting = self.stopped.get(name)
+        if waiting is None:
+            deliver()
+        else:
+            waiting.append(deliver)

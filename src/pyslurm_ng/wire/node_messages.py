@@ -318,7 +318,10 @@ class StepEnded(_Report, tag=3, frozen=True, array_like=True, gc=False):
 
 
 class JobTerminated(_Report, tag=4, frozen=True, array_like=True, gc=False):
-    """Nothing of a job is left here and the epilog ran; settles the terminate duty."""
+    """Nothing of a job is left here and the epilog ran; settles the terminate duty.
+
+    Without a duty (0) it answers an order to end what the node should not have.
+    """
 
     duty_id: b.Amount
     epilog_status: b.WaitStatus = 0
@@ -342,7 +345,8 @@ class NodeTrouble(_Report, tag=6, frozen=True, array_like=True, gc=False):
     reason: _Text
 
 
-Report = DutyDone | BatchEnded | StepEnded | JobTerminated | LaunchFailed | NodeTrouble
+JobReport = DutyDone | BatchEnded | StepEnded | JobTerminated | LaunchFailed
+Report = JobReport | NodeTrouble
 
 
 @message(kind="NodeReports", roles="node", max_bytes=4 << 20)
@@ -390,11 +394,52 @@ class NodeRegistered(Struct, frozen=True):
 
 @message(kind="Heartbeat", roles="node", max_bytes=4096)
 class Heartbeat(Struct, array_like=True, frozen=True):
-    """The node lives; one-way."""
+    """The node lives; one-way, or answered with `Done` for a node that has to know who hears it."""
 
     load_hundredths: b.AmountOrNone = -1
     free_mem_mib: b.AmountOrNone = -1
     epoch: b.Amount = 0
+    wants_answer: bool = False
+
+
+# Nodes that are cut off (node_loss=lease) -----------------------------------------------------
+
+RUNS_AT_ONCE = 16_384
+_Runs = Annotated[list[tuple[b.JobIdField, b.Count]], Meta(max_length=RUNS_AT_ONCE)]
+
+
+@message(kind="NodeWord", roles="node", max_bytes=1 << 20)
+class NodeWord(Struct, array_like=True, frozen=True):
+    """What a node that cannot reach the controller has to say to it, by way of another node.
+
+    `over` are (job, attempt) of runs that it was asked about and has nothing left of.
+    """
+
+    over: _Runs = []
+
+
+@reply("NodeWordHeard")
+class NodeWordHeard(Struct, frozen=True):
+    """The controller's answer: (job, attempt) of runs that the node was lost with."""
+
+    epoch: int
+    given_up: list[tuple[int, int]]
+
+
+@message(kind="RelayWord", roles="node", max_bytes=(1 << 20) + (64 << 10))
+class RelayWord(Struct, array_like=True, frozen=True):
+    """A `NodeWord` with its sender's own credential for slurmctld: to a node, and on from there."""
+
+    credential: Annotated[bytes, Meta(max_length=32 << 10)]
+    body: Annotated[bytes, Meta(max_length=1 << 20)]
+
+
+@reply("WordRelayed", max_bytes=16 << 20)
+class WordRelayed(Struct, frozen=True):
+    """The controller's signed `NodeWordHeard`; empty from a node that does not reach it either."""
+
+    credential: bytes = b""
+    body: bytes = b""
 
 
 # srun and commands -> node --------------------------------------------------------------------

@@ -26,11 +26,13 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.snapshot import snapshot
-from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import Key, KeyCredentialSigner, Peer
+from pyslurm_ng.wire import node_messages as nm, table
+from pyslurm_ng.wire.auth import Key, KeyCredentialSigner, Peer, body_digest
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
+from pyslurm_ng.wire.messages import Done, ErrorReply
 from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.wire.wire_room import identity
 
 SCRIPT = b"#!/bin/sh\ntrue\n"
 SIGNER = KeyCredentialSigner(Key.from_secret(b"k" * 32))
@@ -105,6 +107,7 @@ class Room:
             self.writer,
             self.soft,
             self.sender,
+            identity=identity("slurmctld", "ctl"),
             conf=conf_of(),
             clock=self.clock,
             log=self.log,
@@ -322,3 +325,98 @@ def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: Room) ->
     room.sync()
     ((peer, order),) = room.orders()
     assert (peer, order) == (name, nm.TerminateJob(0, job_id, 0, SIGNAL_NODE_FAIL))
+
+
+def relayed(room: Room, by: str, name: str, *over: tuple[int, int], **forged: str) -> object:
+    """Let one node bring the word of another; return the controller's answer to that one."""
+    node = identity("node", name)
+    body = table.encode(nm.NodeWord(list(over)))
+    credential = identity(forged.get("role", "node"), name).authenticator.issue(
+        identity(forged.get("role", "node"), name).peer, "slurmctld", "NodeWord", body_digest(body)
+    )
+    body = forged.get("body", "").encode() or body
+    answers = room.say(by, nm.RelayWord(credential, body))
+    room.sync()
+    (answer,) = answers
+    if not isinstance(answer, nm.WordRelayed):
+        return answer
+    admission = node.authenticator.admit(answer.credential, "NodeWordHeard", f"slurmd:{name}")
+    assert admission.peer.role == "slurmctld"
+    return table.decode_reply("NodeWordHeard", answer.body)
+
+
+def lose_n3(room: Room) -> int:
+    """Start a job and lose its node, with a policy that wants a proof; return the job's id."""
+    for name in ("n1", "n2"):
+        room.register(name)
+    job_id = room.start_job()
+    room.sync()
+    lost = room.cluster.jobs[job_id].batch_node_id
+    assert room.cluster.node(lost).spec.name == "n3"
+    room.writer.record(nodes_down(room.cluster, (lost,), "x", START_US, policy="lease"))
+    room.sync()
+    return job_id
+
+
+def test_a_node_that_is_cut_off_is_told_what_was_given_up(tmp_path: Path) -> None:
+    """By way of another node; its word that the run is over is proof. It is not heard by that."""
+    room = Room(tmp_path)
+    job_id = lose_n3(room)
+    first = relayed(room, "n2", "n3")
+    assert isinstance(first, nm.NodeWordHeard)
+    assert first.given_up == [(job_id, 0)]
+    assert room.cluster.jobs[job_id].waits_for_proof
+    second = relayed(room, "n2", "n3", (job_id, 0))
+    assert isinstance(second, nm.NodeWordHeard)
+    assert second.given_up == []
+    (run,) = room.cluster.jobs[job_id].lost_runs
+    assert run.proof == "n3 said so through n2"
+    assert 2 not in room.soft.last_seen_us
+
+
+@pytest.mark.parametrize("forged", [{"role": "user"}, {"body": "\x91\x91\x92\x01\x00"}])
+def test_a_word_that_the_node_did_not_sign_is_refused(
+    tmp_path: Path, forged: dict[str, str]
+) -> None:
+    """Whoever brings it can leave it out, not make it up."""
+    room = Room(tmp_path)
+    job_id = lose_n3(room)
+    assert isinstance(relayed(room, "n2", "n3", (job_id, 0), **forged), ErrorReply)
+    assert room.cluster.jobs[job_id].waits_for_proof
+    own = relayed(room, "n2", "n2", (job_id, 0))
+    assert isinstance(own, nm.NodeWordHeard)
+    assert room.cluster.jobs[job_id].waits_for_proof
+
+
+def test_a_node_that_is_back_is_asked_until_it_has_answered(tmp_path: Path) -> None:
+    """Its registration alone may be old mail; an order that got lost is sent again."""
+    room = Room(tmp_path)
+    job_id = lose_n3(room)
+    room.register("n3")
+    room.sync()
+    asked = [order for peer, order in room.orders() if peer == "n3"]
+    assert [(order.job_id, order.attempt) for order in asked
+            if isinstance(order, nm.TerminateJob)] == [(job_id, 0)]  # fmt: skip
+    room.wire.sent.clear()
+    room.clock.at_us += RETRY_US + 1
+    for _ in range(3):
+        room.say("n3", nm.Heartbeat())
+        room.sync()
+    again = [order for peer, order in room.orders() if peer == "n3"]
+    assert len(again) == 1
+    room.say("n3", nm.NodeReports([nm.JobTerminated(job_id, 0, 0)]))
+    room.sync()
+    assert not room.cluster.jobs[job_id].waits_for_proof
+    room.clock.at_us += RETRY_US + 1
+    room.wire.sent.clear()
+    room.say("n3", nm.Heartbeat())
+    room.sync()
+    assert room.orders() == []
+
+
+def test_a_heartbeat_is_answered_where_the_node_has_to_know(tmp_path: Path) -> None:
+    """Under node_loss=lease; one-way in all others."""
+    room = Room(tmp_path)
+    room.register("n1")
+    assert room.say("n1", nm.Heartbeat()) == []
+    assert room.say("n1", nm.Heartbeat(wants_answer=True)) == [Done()]

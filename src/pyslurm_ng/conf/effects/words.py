@@ -73,8 +73,16 @@ _SCHEDULER = Words(
     },
 )
 
+_NODE_LOSS = "Slurm has no such word: what a lost node means for its jobs (ADR 0026)"
+
 _CONTROLLER = Words(
     same=named("zmq_port"),
+    differs={
+        "fence_program": _NODE_LOSS,
+        "fence_timeout": _NODE_LOSS,
+        "node_lease": _NODE_LOSS,
+        "node_loss": _NODE_LOSS,
+    },
     accepted={
         "allow_user_triggers": _NO_TRIGGERS,
         "cloud_dns": _NO_POWER,

@@ -97,6 +97,26 @@ def _requeued(cluster: Cluster, event: ev.JobRequeued) -> str:
     return f"Requeuing JobId={event.job_id}, restart {event.attempt}"
 
 
+def _lost_runs(cluster: Cluster, event: ev.LostRunsChanged) -> str:
+    lines = {
+        (run.attempt, run.proof): hostlist.fold(
+            [
+                one.node
+                for one in event.lost_runs
+                if (one.attempt, one.proof) == (run.attempt, run.proof)
+            ]
+        )
+        for run in event.lost_runs
+    }
+    parts = [
+        f"run {attempt} on {nodes} is over: {proof}"
+        if proof
+        else f"run {attempt} was lost with {nodes}, nobody knows whether it is over"
+        for (attempt, proof), nodes in lines.items()
+    ]
+    return f"JobId={event.job_id} {'; '.join(parts)}"
+
+
 def _down(cluster: Cluster, event: ev.NodesDown) -> str:
     return f"error: Nodes {_names(cluster, event.node_ids)} set DOWN: {event.reason}"
 
@@ -139,6 +159,7 @@ _LINES: dict[type, Callable[..., str]] = {
     ev.JobCompleting: _completing,
     ev.JobEnded: _ended,
     ev.JobRequeued: _requeued,
+    ev.LostRunsChanged: _lost_runs,
     ev.NodesDown: _down,
     ev.NodesSilent: _silent,
     ev.NodesReturned: _returned,

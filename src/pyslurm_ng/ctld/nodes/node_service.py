@@ -11,7 +11,8 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
-from pyslurm_ng.ctld.nodes.sender import Sender
+from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
+from pyslurm_ng.ctld.rules.lost_runs import open_on, over
 from pyslurm_ng.ctld.rules.nodes import register, strays
 from pyslurm_ng.ctld.rules.reports import judge
 from pyslurm_ng.ctld.rules.silence import heartbeat_ms
@@ -20,7 +21,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeFlag, NodeState
-from pyslurm_ng.wire.auth import Peer
+from pyslurm_ng.wire.auth import AuthError, Identity, Peer, body_digest, check_digest
 from pyslurm_ng.wire.endpoint import Answer
 from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
 from pyslurm_ng.wire.node_messages import (
@@ -28,8 +29,13 @@ from pyslurm_ng.wire.node_messages import (
     NodeRegisterAgain,
     NodeRegistered,
     NodeReports,
+    NodeWord,
+    NodeWordHeard,
     RegisterNode,
+    RelayWord,
+    WordRelayed,
 )
+from pyslurm_ng.wire.table import MessageError, decode_request, encode
 
 _facts_decoder = Decoder(NodeFacts)
 
@@ -57,12 +63,15 @@ class NodeService:
         soft: Soft,
         sender: Sender,
         *,
+        identity: Identity,
         conf: SlurmConf,
         clock: Clock,
         log: Log,
         faults: Faults,
     ) -> None:
         self.conf = conf
+        self._authenticator = identity.authenticator
+        self._own = identity.peer
         self._writer = writer
         self._soft = soft
         self._sender = sender
@@ -70,6 +79,7 @@ class NodeService:
         self._log = log
         self._faults = faults
         self._asked_again: dict[str, int] = {}
+        self._asked_of_runs: dict[str, int] = {}
 
     def handle(self, message: Struct, peer: Peer, answer: Answer) -> None:
         """Take one message of a node that proved its name."""
@@ -90,8 +100,12 @@ class NodeService:
     def _take(self, node_id: int, message: Struct, peer: Peer, answer: Answer) -> None:
         if isinstance(message, Heartbeat):
             self._heartbeat(node_id, peer.name, message)
+            if message.wants_answer:
+                answer(Done())
         elif isinstance(message, NodeReports):
             self._reports(node_id, peer.name, message, answer)
+        elif isinstance(message, RelayWord):
+            self._relayed(peer.name, message, answer)
         elif isinstance(message, RegisterNode):
             self._register(node_id, peer.name, message, answer)
         else:
@@ -147,6 +161,49 @@ class NodeService:
             self._ask_again(name, now_us, is_known=is_known)
         elif node.flags & NodeFlag.NOT_RESPONDING:
             self._writer.record([ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=False)])
+        if is_known and name in self._writer.cluster.lost_on:
+            self._ask_of_runs(node_id, name, now_us)
+
+    def _ask_of_runs(self, node_id: int, name: str, now_us: int) -> None:
+        """Have a node that is back end runs that were lost there, until it says that they are."""
+        if now_us - self._asked_of_runs.get(name, 0) < RETRY_US:
+            return
+        self._asked_of_runs[name] = now_us
+        self._sender.end_strays(node_id, open_on(self._writer.cluster, name))
+
+    def _relayed(self, by: str, message: RelayWord, answer: Answer) -> None:
+        """Take the word of a node that is cut off, and tell it what was given up with it.
+
+        It is signed by that node, so the one that brings it can only leave it out.
+        """
+        writer, cluster = self._writer, self._writer.cluster
+        try:
+            admission = self._authenticator.admit(message.credential, "NodeWord", "slurmctld")
+            check_digest(admission, "NodeWord", message.body)
+            word = decode_request("NodeWord", message.body)
+        except (AuthError, MessageError) as error:
+            self._log.error(f"a word that node {by} brought is refused: {error.text}")
+            answer(ErrorReply(Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, error.text))
+            return
+        name = admission.peer.name
+        if admission.peer.role != "node" or name not in cluster.node_by_name:
+            answer(ErrorReply(Errno.ESLURM_INVALID_NODE_NAME, "Invalid node name specified"))
+            return
+        assert isinstance(word, NodeWord)
+        now_us = self._clock.now_us()
+        for job_id, attempt in word.over:
+            job = cluster.jobs.get(job_id)
+            if job is not None:
+                proof = f"{name} said so through {by}"
+                writer.record(over(job, name, proof, now_us, attempt=attempt))
+        heard = NodeWordHeard(cluster.epoch, open_on(cluster, name))
+        body = encode(heard)
+        authenticator = self._authenticator
+        credential = authenticator.issue(
+            self._own, f"slurmd:{name}", kind_of(heard), body_digest(body)
+        )
+        # A run is given up when that is durable, and not before.
+        writer.when_durable(lambda: answer(WordRelayed(credential, body)))
 
     def _ask_again(self, name: str, now_us: int, *, is_known: bool) -> None:
         """Ask a node that we do not know, or that came back, to register; a known one rarely."""

@@ -125,6 +125,7 @@ def _sentences(
     found = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
     if job.state == JobState.SUSPENDED:
         found.append(_suspended(cluster, job, sees))
+    found += _lost_runs(job)
     is_said = bool(found) and reason in _SAID_ALREADY
     if reason == Reason.ReqNodeNotAvail:
         is_said = bool(is_pending and _nodes_away(cluster, job))
@@ -229,6 +230,22 @@ def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) 
     lines += _licenses(cluster, job, now_us, sees, is_short=is_short)
     lines += _reservations(cluster, job, now_us)
     lines += _nodes_away(cluster, job)
+    return lines
+
+
+def _lost_runs(job: Job) -> list[str]:
+    """Return where earlier runs of a job may go on, and what it waits for if it does."""
+    lines = []
+    for run in job.lost_runs[:_MOST_NAMES]:
+        where = f"its run {run.attempt} was lost with {run.node} and may go on there"
+        if run.blocks:
+            lines.append(
+                f"{where} (node_loss={run.policy}): it begins again when {run.node} has answered "
+                "or come back with a new boot id, fence_program has fenced it, or an administrator "
+                f"says so: scontrol update NodeName={run.node} State=DOWN Reason=fenced"
+            )
+        elif not run.proof and (job.attempt > run.attempt or job.state == JobState.PENDING):
+            lines.append(f"{where}: its end was never confirmed (node_loss={run.policy})")
     return lines
 
 

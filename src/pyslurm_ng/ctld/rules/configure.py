@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.node_lines import NodeConf
+from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.ctld.rules import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster, remote_licenses
@@ -40,7 +41,15 @@ def configure(
     named = {node.name for node in conf.nodes}
     gone = tuple(node.node_id for node in cluster.living_nodes() if node.spec.name not in named)
     if any(cluster.use[node_id].allocs for node_id in gone):
-        events += node_loss.nodes_down(cluster, gone, _NODE_REMOVED, now_us, rules=again(conf))
+        events += node_loss.nodes_down(
+            cluster,
+            gone,
+            _NODE_REMOVED,
+            now_us,
+            rules=again(conf),
+            policy=policy(conf),
+        )
+    events += lost_runs.configured(cluster, conf, gone, now_us)
     node_ids = _future_ids(cluster, conf)
     partitions = [_partition(item, node_ids, billing_rule(conf)) for item in conf.partitions]
     if keep_partitions and cluster.partitions:

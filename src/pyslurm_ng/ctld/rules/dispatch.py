@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules import dependency, lost_runs
 from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
 from pyslurm_ng.model import events as ev, gres_parts, task_ranges
 from pyslurm_ng.model.cluster import (
@@ -70,6 +70,7 @@ def dispatch(
         if task_ranges.count(job.array_pending) > 1:
             job_id = free_job_id(cluster)
         events.append(ev.ArrayTaskSplit(now_us, job.job_id, start.task_id, job_id))
+    events += lost_runs.begun_again(job, now_us)
     is_batch = bool(job.script_hash)
     waits = bool(cluster.programs & RUNS_PROLOG)
     duty = prepare.first_duty(is_batch=is_batch)
@@ -203,7 +204,7 @@ def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us
 
 def may_start_in(cluster: Cluster, job: Job, partition_name: str) -> bool:
     """Return whether a job still waits for nothing but room in a partition."""
-    if job.state != JobState.PENDING or not may_be_considered(job):
+    if job.state != JobState.PENDING or not may_be_considered(job) or job.waits_for_proof:
         return False
     partition = cluster.partitions.get(partition_name)
     if partition is None or partition.state not in ("UP", "DRAIN"):

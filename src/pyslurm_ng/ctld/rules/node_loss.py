@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.conf.node_loss import AS_SLURM
+from pyslurm_ng.ctld.rules import dependency, job_end, lost_runs
 from pyslurm_ng.ctld.rules.requeue import USUAL, Again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
@@ -20,11 +21,17 @@ def nodes_down(
     uid: int = 0,
     for_silence: bool = False,
     rules: Again = USUAL,
+    policy: str = AS_SLURM,
+    proof: str = "",
 ) -> list[ev.AnyEvent]:
     """Return the events that take nodes out of service and decide the fate of their jobs.
 
     A job cleaning up loses the node and goes on; a running one ends NODE_FAIL, or is requeued
     where it may be, or keeps its other nodes with --no-kill.
+
+    Args:
+        policy: `node_loss`: whether further runs of these jobs wait for the ends of these.
+        proof: how that is known already.
     """
     lost = frozenset(node_ids)
     events: list[ev.AnyEvent] = [
@@ -39,6 +46,8 @@ def nodes_down(
         hit.update(dict.fromkeys(cluster.use[node_id].allocs))
     for job_id in hit:
         job = cluster.jobs[job_id]
+        # First, so that a requeue knows that it has to wait.
+        events.append(lost_runs.lost(cluster, job, node_ids, now_us, node_loss=policy, proof=proof))
         if is_completing(job):
             if set(job.nodes_pending) <= lost and job_id not in cluster.epilogs:
                 state, code = JobState(job.state), job.exit_code

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import job_end, node_loss
+from pyslurm_ng.ctld.rules import job_end, lost_runs, node_loss
 from pyslurm_ng.ctld.rules.requeue import Again, again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
@@ -35,7 +35,8 @@ def register(
     """
     node = cluster.node(node_id)
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
-    events = _lost_jobs(cluster, node, running, rebooted, now_us, again(conf))
+    events = lost_runs.rebooted(cluster, node, facts.boot_id, now_us)
+    events += _lost_jobs(cluster, node, running, rebooted, now_us, again(conf))
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
     return events + _said_at_start(node, facts, now_us)
 
@@ -187,13 +188,20 @@ def _lost_jobs(
 def strays(
     cluster: Cluster, node_id: int, running: Sequence[nm.RunningJob]
 ) -> list[tuple[int, int]]:
-    """Return (job, attempt) of what a node has and must not have, after `register`."""
-    found = []
+    """Return (job, attempt) of what a node has to end, after `register`.
+
+    What it has and must not have, and runs that were lost there, which it may know nothing of: its
+    answer says that they are over.
+    """
+    found = lost_runs.open_on(cluster, cluster.node(node_id).spec.name)
+    asked = set(found)
     for item in running:
         job = cluster.jobs.get(item.job_id)
         here = job is not None and _runs_on(job, node_id)
-        if job is None or not here or job.attempt != item.attempt or _is_over(job):
-            found.append((item.job_id, item.attempt))
+        key = (item.job_id, item.attempt)
+        is_stray = job is None or not here or job.attempt != item.attempt or _is_over(job)
+        if is_stray and key not in asked:
+            found.append(key)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules import job_end, node_loss, programs
+from pyslurm_ng.ctld.rules import job_end, lost_runs, node_loss, programs
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
@@ -30,6 +30,28 @@ def judge(
     if isinstance(report, nm.NodeTrouble):
         return _drain(cluster, node_id, report.reason, now_us)
     job = cluster.jobs.get(report.job_id)
+    known: list[ev.AnyEvent] = []
+    if job is not None and job.lost_runs and _is_clean(report):
+        name = cluster.node(node_id).spec.name
+        known = lost_runs.over(job, name, f"{name} answered", now_us, attempt=report.attempt)
+    return known + _judge(cluster, node_id, job, report, conf, now_us)
+
+
+def _is_clean(report: nm.Report) -> bool:
+    """Return whether a node says that nothing of an attempt is left there."""
+    if isinstance(report, nm.BatchEnded):
+        return bool(report.flags & nm.END_CLEAN)
+    return isinstance(report, nm.JobTerminated)
+
+
+def _judge(
+    cluster: Cluster,
+    node_id: int,
+    job: Job | None,
+    report: nm.JobReport,
+    conf: SlurmConf,
+    now_us: int,
+) -> list[ev.AnyEvent]:
     is_current = job is not None and job.attempt == report.attempt
     if job is None or not is_current or report.job_id not in cluster.active:
         return _settle(cluster, node_id, getattr(report, "duty_id", 0), now_us)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.requeue import again
@@ -72,6 +73,12 @@ def silent_nodes(
         if fresh:
             events.append(ev.NodesSilent(time_us=now_us, node_ids=fresh, silent=True))
         events += node_loss.nodes_down(
-            cluster, tuple(lost), "Not responding", now_us, for_silence=True, rules=again(conf)
+            cluster,
+            tuple(lost),
+            "Not responding",
+            now_us,
+            for_silence=True,
+            rules=again(conf),
+            policy=policy(conf),
         )
     return events

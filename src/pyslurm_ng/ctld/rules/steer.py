@@ -190,7 +190,8 @@ def release_fields(
         "launch_failures": 0,
         "flags": job.flags & ~int(SPECIAL_EXIT_FLAGS | JobFlag.RESV_DEL_HOLD),
     }
-    if not job.eligible_us and not job.dependencies and job.begin_us <= context.now_us:
+    is_due = job.begin_us <= context.now_us and not job.waits_for_proof
+    if not job.eligible_us and not job.dependencies and is_due:
         fields |= {"eligible_us": context.now_us, "accrue_us": context.now_us}
     return fields
 
@@ -208,7 +209,7 @@ def waiting_reason(job: Job, now_us: int) -> Reason:
         return Reason.Dependency
     if job.begin_us > now_us:
         return Reason.BeginTime
-    return Reason.NONE
+    return Reason.Cleaning if job.waits_for_proof else Reason.NONE
 
 
 def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> Decision | Reject:

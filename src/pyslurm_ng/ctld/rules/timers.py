@@ -93,13 +93,20 @@ def due(
 
 
 def begin_times(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
-    """Return JobEligible for jobs whose begin time has come and whose dependencies are met."""
+    """Return JobEligible for jobs whose begin time has come and whose dependencies are met.
+
+    Those of which an earlier run may go on somewhere wait on.
+    """
     events: list[ev.AnyEvent] = []
     for job_id in job_ids:
         job = cluster.jobs[job_id]
         is_held = job.priority == 0
-        if job.begin_us <= now_us and not job.dependencies and not is_held:
+        if job.begin_us > now_us or job.dependencies or is_held:
+            continue
+        if not job.waits_for_proof:
             events.append(ev.JobEligible(time_us=now_us, job_id=job_id))
+        elif job.reason != Reason.Cleaning:
+            events.append(ev.JobUpdated(now_us, job_id, {"reason": int(Reason.Cleaning)}))
     return events
 
 

@@ -169,6 +169,8 @@ class _Reader:
             return "its nodes are clean" if self._has_ended() else _end_text(event, has_run=False)
         if isinstance(event, ev.JobRequeued):
             return "put back into the queue" + (", held" if event.priority == 0 else "")
+        if isinstance(event, ev.LostRunsChanged):
+            return _lost_runs_text(event)
         return _PLAIN.get(type(event), "")
 
     def _has_ended(self) -> bool:
@@ -206,6 +208,15 @@ class _Reader:
         before, self._request = self._request, event.request or self._request
         changes = _changes(before, event.request) if before and event.request else []
         return _update_text(event, changes)
+
+
+def _lost_runs_text(event: ev.LostRunsChanged) -> str:
+    runs = event.lost_runs
+    nodes = fold(sorted({run.node for run in runs}))
+    proofs = {run.proof for run in runs}
+    if proofs == {""}:
+        return f"its run is lost with {nodes}, and may go on there"
+    return f"its lost run is over on {nodes}: {', '.join(sorted(proofs - {''}))}"
 
 
 def _make_room(name: str) -> str:

@@ -82,7 +82,7 @@ def begin(change: Change, value: str) -> int:
         return 0
     if waits:
         change.fields.update(eligible_us=0, accrue_us=0, reason=int(Reason.BeginTime))
-    else:
+    elif not change.job.waits_for_proof:
         change.fields.update(eligible_us=change.context.now_us, accrue_us=change.context.now_us)
         if change.job.reason == Reason.BeginTime:
             change.fields["reason"] = int(Reason.NONE)

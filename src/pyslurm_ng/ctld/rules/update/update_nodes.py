@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.units import whole_number
-from pyslurm_ng.ctld.rules import node_loss
+from pyslurm_ng.conf.node_loss import policy
+from pyslurm_ng.ctld.rules import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
@@ -149,6 +150,7 @@ def _state_events(
 
 def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) -> list[ev.AnyEvent]:
     events: list[ev.AnyEvent] = []
+    proof = lost_runs.administrators_word(reason, context.caller.user_name)
     already = tuple(node.node_id for node in nodes if node.state == NodeState.DOWN)
     fresh = tuple(node.node_id for node in nodes if node.state != NodeState.DOWN)
     if already and reason:
@@ -161,7 +163,12 @@ def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) ->
             context.now_us,
             uid=context.caller.uid,
             rules=again(context.conf),
+            policy=policy(context.conf),
+            proof=proof,
         )
+    if proof:
+        for node in nodes:
+            events += lost_runs.over_on(cluster, node.spec.name, proof, context.now_us)
     return events
 
 

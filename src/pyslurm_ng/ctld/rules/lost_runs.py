@@ -1,0 +1,150 @@
+"""Whether a run that was lost with its node is over: who says so, and what waits for it.
+
+A node that falls silent may go on running what it has. `node_loss` of SlurmctldParameters says what
+that means for the next run of a job (ADR 0026): nothing, as in Slurm, but for a word in its record;
+or that it waits until somebody has said that the lost run is over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pyslurm_ng.base import hostlist
+from pyslurm_ng.conf.node_loss import policy
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, LostRun
+from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.states import NodeState
+
+_FENCED = re.compile(r"fenced\b", re.IGNORECASE)
+_OURS = re.compile(r"run \d+ began ")
+
+
+def lost(
+    cluster: Cluster,
+    job: Job,
+    node_ids: Iterable[int],
+    now_us: int,
+    *,
+    node_loss: str,
+    proof: str = "",
+) -> ev.LostRunsChanged:
+    """Return that those of `node_ids` which a job is on were lost with its run."""
+    return ev.LostRunsChanged(
+        now_us,
+        job.job_id,
+        tuple(
+            LostRun(
+                job.attempt,
+                node.node_id,
+                node.spec.name,
+                boot_id=node.facts.boot_id,
+                policy=node_loss,
+                proof=proof,
+            )
+            for node in cluster.nodes_of(node_ids)
+            if job.job_id in cluster.use[node.node_id].allocs
+        ),
+    )
+
+
+def over(
+    job: Job, node: str, proof: str, now_us: int, *, attempt: int = -1, not_boot: str = ""
+) -> list[ev.AnyEvent]:
+    """Return that a job's runs are over on a node, and how that is known.
+
+    Args:
+        attempt: this run only; -1 for all.
+        not_boot: only runs of other boots of the node than this one.
+    """
+    runs = tuple(
+        msgspec.structs.replace(run, proof=proof)
+        for run in job.lost_runs
+        if run.node == node
+        and not run.proof
+        and attempt in (-1, run.attempt)
+        and (not not_boot or run.boot_id not in ("", not_boot))
+    )
+    return [ev.LostRunsChanged(now_us, job.job_id, runs)] if runs else []
+
+
+def over_on(cluster: Cluster, node: str, proof: str, now_us: int) -> list[ev.AnyEvent]:
+    """Return that all runs that were lost on a node are over there."""
+    events: list[ev.AnyEvent] = []
+    for job_id in cluster.lost_on.get(node, ()):
+        events += over(cluster.jobs[job_id], node, proof, now_us)
+    return events
+
+
+def rebooted(cluster: Cluster, node: Node, boot_id: str, now_us: int) -> list[ev.AnyEvent]:
+    """Return that nothing is left on a node of what ran before it booted."""
+    name, events = node.spec.name, list[ev.AnyEvent]()
+    for job_id in cluster.lost_on.get(name, ()) if boot_id else ():
+        job = cluster.jobs[job_id]
+        events += over(job, name, f"{name} came back with a new boot id", now_us, not_boot=boot_id)
+    return events
+
+
+def open_on(cluster: Cluster, node: str) -> list[tuple[int, int]]:
+    """Return (job, attempt) of runs that were lost on a node and may go on there."""
+    return [
+        (job_id, run.attempt)
+        for job_id in cluster.lost_on.get(node, ())
+        for run in cluster.jobs[job_id].lost_runs
+        if run.node == node and not run.proof
+    ]
+
+
+def administrators_word(reason: str, user: str) -> str:
+    """Return the proof in `scontrol update node State=DOWN Reason="fenced ..."`, "" in others."""
+    return f"{user} said that the node is fenced" if _FENCED.match(reason) else ""
+
+
+def configured(
+    cluster: Cluster, conf: SlurmConf, gone: Sequence[int], now_us: int
+) -> list[ev.AnyEvent]:
+    """Return what a new configuration means for runs that were lost before.
+
+    Another `node_loss` holds for all jobs that do not run now. A node that is taken out of the
+    configuration while it is DOWN is gone for good.
+    """
+    events: list[ev.AnyEvent] = []
+    wanted = policy(conf)
+    for job_id in dict.fromkeys(job_id for jobs in cluster.lost_on.values() for job_id in jobs):
+        job = cluster.jobs[job_id]
+        runs = tuple(
+            msgspec.structs.replace(run, policy=wanted)
+            for run in job.lost_runs
+            if run.policy != wanted and not run.proof
+        )
+        if runs and job_id not in cluster.active:
+            events.append(ev.LostRunsChanged(now_us, job_id, runs))
+    for node in cluster.nodes_of(gone):
+        if node.state == NodeState.DOWN:
+            proof = f"{node.spec.name} was taken out of the configuration"
+            events += over_on(cluster, node.spec.name, proof, now_us)
+    return events
+
+
+def begun_again(job: Job, now_us: int) -> list[ev.AnyEvent]:
+    """Return what a job's record says of its lost runs when it begins again: SystemComment."""
+    if not job.lost_runs:
+        return []
+    unproven = [run for run in job.lost_runs if not run.proof]
+    told = unproven or list(job.lost_runs)
+    attempts = ", ".join(map(str, sorted({run.attempt for run in told})))
+    nodes = hostlist.fold(sorted({run.node for run in told}))
+    which = f"run{'s' * (',' in attempts)} {attempts} on {nodes}"
+    text = f"run {job.attempt} began after the end of {which} was confirmed: {told[0].proof}"
+    if unproven:
+        text = f"run {job.attempt} began, the end of {which} was never confirmed"
+    text += f" (node_loss={told[0].policy})"
+    before = job.system_comment
+    if before and not _OURS.match(before):
+        text = f"{before}; {text}"
+    return [ev.JobUpdated(now_us, job.job_id, {"system_comment": text})]

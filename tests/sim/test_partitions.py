@@ -1,0 +1,47 @@
+"""No job runs twice at once, and none ends of an outage: RELIABILITY 24, 25, invariant I3."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pyslurm_ng.sched.first_fit import plan
+from tests.sim.partitions import PARTITIONS, Outage, Partitions
+
+SEEDS = int(os.environ.get("PYSLURM_PARTITION_SEEDS", "20"))  # with ten partitions each
+
+
+def lives(policy: str, *, fences: bool = False) -> list[Partitions]:
+    """Return the lives of all seeds under one policy."""
+    found = []
+    for seed in range(SEEDS):
+        life = Partitions(seed, plan, policy, fences=fences)
+        try:
+            life.run()
+        except AssertionError as violation:
+            raise AssertionError(f"seed {seed}: {violation}") from violation
+        assert life.partitions == PARTITIONS
+        found.append(life)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("policy", "fences"), [("confirmed", False), ("confirmed", True), ("lease", False)]
+)
+def test_no_job_runs_in_two_places(policy: str, fences: bool) -> None:
+    """200 partitions, whole, one-way and between nodes, of stopped and rebooted nodes: 0 s."""
+    overlaps = [life.overlap_s() for life in lives(policy, fences=fences)]
+    assert overlaps == [0.0] * SEEDS
+
+
+def test_under_slurms_own_behaviour_jobs_do_overlap() -> None:
+    """The same 200 partitions show what the other policies are good for."""
+    assert sum(life.overlap_s() for life in lives("slurm")) > 0
+
+
+@pytest.mark.parametrize("policy", ["slurm", "confirmed", "lease"])
+@pytest.mark.parametrize("seed", range(4))
+def test_an_outage_of_an_hour_ends_no_job(policy: str, seed: int) -> None:
+    """Killed and started again, or stopped and let go on: all runs go on, by the books as well."""
+    Outage(seed, plan, policy).run()
