@@ -1,8 +1,10 @@
 # cython: language_level=3
 """Start processes natively: the supervisor's one need that Python is too slow and too big for.
 
-Everything between vfork and exec runs in C and touches no Python object, so a task starts in some
-0.1 ms whatever the supervisor's size, and no interpreter state leaks into user code.
+Everything between clone and exec runs in C and touches no Python object, so a task starts in some
+0.1 ms whatever the supervisor's size, and no interpreter state leaks into user code. The caller
+stands still until then, as after vfork: whoever must never wait for a file system of a user's has
+a process of its own call this.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -56,18 +58,25 @@ cdef extern from *:
         int cgroup_count;
         int *cgroup_fds;
         int terminal, nice, die_with_parent;
+        int is_sibling;              /* becomes a child of our parent instead of ours */
+        int in_place;                /* no new process: this one becomes the program */
+        pid_t parent;
         char *pid_entry;             /* SLURM_TASK_PID= with room for the digits, in env */
         volatile int stage, error;
     };
 
-    static void psng_fail(struct psng_start *s, int stage)
+    /* Returns in place only, so every caller returns at once after it. */
+    static int psng_fail(struct psng_start *s, int stage)
     {
         s->stage = stage;
         s->error = errno;
-        _exit(127);
+        if (!s->in_place)
+            _exit(127);
+        return -1;
     }
 
-    static void psng_limits(struct psng_start *s)
+    /* After the identity: the user may lower what the node has, and nobody may raise it. */
+    static int psng_limits(struct psng_start *s)
     {
         for (int i = 0; i < s->limit_count; i++) {
             struct rlimit now, want;
@@ -75,38 +84,39 @@ cdef extern from *:
             want.rlim_cur = soft < 0 ? RLIM_INFINITY : (rlim_t)soft;
             want.rlim_max = hard < 0 ? RLIM_INFINITY : (rlim_t)hard;
             if (getrlimit(s->limit_names[i], &now))
-                psng_fail(s, PSNG_LIMITS);
-            if (setrlimit(s->limit_names[i], &want) == 0)
-                continue;
-            /* Without CAP_SYS_RESOURCE what the node itself has is the most there is. */
-            want.rlim_max = now.rlim_max;
+                return psng_fail(s, PSNG_LIMITS);
+            if (want.rlim_max > now.rlim_max)
+                want.rlim_max = now.rlim_max;
             if (want.rlim_cur > want.rlim_max)
                 want.rlim_cur = want.rlim_max;
             if (setrlimit(s->limit_names[i], &want))
-                psng_fail(s, PSNG_LIMITS);
+                return psng_fail(s, PSNG_LIMITS);
         }
+        return 0;
     }
 
-    static void psng_identity(struct psng_start *s)
+    static int psng_identity(struct psng_start *s)
     {
         uid_t r, e, v;
         if (s->uid < 0)
-            return;
-        /* The raw calls: a vfork child must not meet glibc's signalling of other threads. */
+            return 0;
+        /* The raw calls: a child that shares our memory must not meet glibc's signalling of other
+           threads. */
         if (syscall(SYS_setgroups, s->group_count, s->groups))
-            psng_fail(s, PSNG_GROUPS);
+            return psng_fail(s, PSNG_GROUPS);
         if (syscall(SYS_setresgid, s->gid, s->gid, s->gid))
-            psng_fail(s, PSNG_GID);
+            return psng_fail(s, PSNG_GID);
         if (syscall(SYS_setresuid, s->uid, s->uid, s->uid))
-            psng_fail(s, PSNG_UID);
+            return psng_fail(s, PSNG_UID);
         if (getresuid(&r, &e, &v) || r != s->uid || e != s->uid || v != s->uid) {
             errno = EPERM;
-            psng_fail(s, PSNG_UID);
+            return psng_fail(s, PSNG_UID);
         }
         if (s->uid != 0 && syscall(SYS_setresuid, 0, 0, 0) == 0) {
             errno = EPERM;
-            psng_fail(s, PSNG_UID);
+            return psng_fail(s, PSNG_UID);
         }
+        return 0;
     }
 
     static void psng_own_pid(char *entry)
@@ -141,19 +151,19 @@ cdef extern from *:
             return;
     }
 
-    static void psng_child(struct psng_start *s, pid_t parent)
+    static int psng_child(struct psng_start *s)
     {
         /* The kernel's own record, all zero: SIG_DFL. glibc would not touch signals 32 and 33. */
         static const char plain[64];
         for (int i = 0; i < s->cgroup_count; i++)
             if (write(s->cgroup_fds[i], "0", 1) < 0)
-                psng_fail(s, PSNG_CGROUP);
+                return psng_fail(s, PSNG_CGROUP);
         if (s->cpu_bytes && syscall(SYS_sched_setaffinity, 0, s->cpu_bytes, s->cpus) < 0)
-            psng_fail(s, PSNG_AFFINITY);
+            return psng_fail(s, PSNG_AFFINITY);
         if (s->memory_mode >= 0 &&
             syscall(SYS_set_mempolicy, s->memory_mode, s->memory_bytes ? s->memory_nodes : NULL,
                     s->memory_bytes * 8 + 1))
-            psng_fail(s, PSNG_MEMORY);
+            return psng_fail(s, PSNG_MEMORY);
         if (s->nice <= 19)
             setpriority(PRIO_PROCESS, 0, s->nice);
         setsid();
@@ -161,24 +171,25 @@ cdef extern from *:
         int high[3];
         for (int i = 0; i < 3; i++)
             if ((high[i] = fcntl(s->stdio[i], F_DUPFD_CLOEXEC, 64)) < 0)
-                psng_fail(s, PSNG_FILES);
+                return psng_fail(s, PSNG_FILES);
         for (int i = 0; i < 3; i++)
             if (dup2(high[i], i) < 0)
-                psng_fail(s, PSNG_FILES);
-        if (syscall(SYS_close_range, 3, ~0U, 0))
+                return psng_fail(s, PSNG_FILES);
+        /* In place the caller still has to say how it failed, and all it opened is O_CLOEXEC. */
+        if (!s->in_place && syscall(SYS_close_range, 3, ~0U, 0))
             for (int fd = 3; fd < 4096; fd++)
                 close(fd);
         if (s->terminal)
             ioctl(0, TIOCSCTTY, 0);
-        psng_limits(s);
-        psng_identity(s);
+        if (psng_identity(s) || psng_limits(s))
+            return -1;
         if (s->umask >= 0)
             umask(s->umask);
         if (s->cwd[0] && chdir(s->cwd))
-            psng_fail(s, PSNG_CHDIR);
+            return psng_fail(s, PSNG_CHDIR);
         if (s->die_with_parent) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent)
+            if (getppid() != s->parent)
                 _exit(127);
         }
         for (int number = 1; number <= 64; number++)
@@ -197,21 +208,36 @@ cdef extern from *:
                 problem = errno;
         }
         errno = problem;
-        psng_fail(s, PSNG_EXEC);
+        return psng_fail(s, PSNG_EXEC);
     }
+
+    static int psng_entry(void *start)
+    {
+        return psng_child((struct psng_start *)start);
+    }
+
+    #define PSNG_STACK (128 << 10)
 
     static pid_t psng_spawn(struct psng_start *s)
     {
         sigset_t all, old;
-        pid_t parent = getpid();
+        pid_t pid = -1;
+        if (s->in_place) {
+            s->parent = getppid();
+            return psng_child(s);
+        }
+        s->parent = s->is_sibling ? getppid() : getpid();
+        char *stack = (char *)malloc(PSNG_STACK);
         /* A handler must not run in the child, which shares our memory until exec. */
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, &old);
-        pid_t pid = vfork();
-        if (pid == 0)
-            psng_child(s, parent);
+        errno = ENOMEM;
+        if (stack)
+            pid = clone(psng_entry, stack + PSNG_STACK,
+                        CLONE_VM | CLONE_VFORK | SIGCHLD | (s->is_sibling ? CLONE_PARENT : 0), s);
         int error = errno;
         sigprocmask(SIG_SETMASK, &old, NULL);
+        free(stack);
         if (pid < 0) {
             s->stage = PSNG_FORK;
             s->error = error;
@@ -251,6 +277,8 @@ cdef extern from *:
         int terminal
         int nice
         int die_with_parent
+        int is_sibling
+        int in_place
         char *pid_entry
         int stage
         int error
@@ -281,7 +309,8 @@ def spawn(
     paths, argv, env, *, int stdin, int stdout, int stderr, bytes cwd=b"", long uid=-1,
     long gid=-1, groups=(), int umask=-1, rlimits=(), bytes cpus=b"", cgroup_fds=(),
     bint terminal=False, int nice=100, bint die_with_parent=True, bytes pid_name=b"",
-    int memory_mode=-1, bytes memory_nodes=b"", bytes report=b"",
+    int memory_mode=-1, bytes memory_nodes=b"", bytes report=b"", bint is_sibling=False,
+    bint in_place=False,
 ):
     """Start a program in a session of its own and return its process id; see the stub."""
     cdef psng_start start
@@ -312,6 +341,7 @@ def spawn(
     start.memory_bytes = len(memory_nodes)
     start.report = PyBytes_AS_STRING(report)
     start.terminal, start.nice, start.die_with_parent = terminal, nice, die_with_parent
+    start.is_sibling, start.in_place = is_sibling, in_place
     start.group_count, start.limit_count = len(groups), len(rlimits)
     start.cgroup_count = len(cgroup_fds)
     try:
@@ -335,7 +365,7 @@ def spawn(
             start.cgroup_fds[index] = descriptor
         pid = psng_spawn(&start)
         if start.stage:
-            if pid > 0:
+            if pid > 0 and not is_sibling:
                 waitpid(pid, &status, 0)
             raise OSError(start.error, _error_text(start.error), _STAGES[start.stage])
         return pid

@@ -32,6 +32,7 @@ _NULL = "/dev/null"
 _UNLIMITED = 1 << 62
 _SAME_NICE = 100  # tells `spawn` to leave it as it is
 _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(RlimitName)}
+"""The limits that Slurm propagates; others (RTPRIO, NICE) are the node's business."""
 
 
 class SpecError(ValueError):
@@ -216,12 +217,18 @@ def _nice(conf: SlurmConf, sent: Mapping[str, str], uid: int) -> int:
 
 
 def _rlimits(limits: Sequence[tuple[str, int, int]]) -> list[tuple[int, int, int]]:
+    """Return (resource, soft, hard) of those that are propagated; `spawn` keeps to the node's."""
     found = []
     for name, soft, hard in limits:
         number = _LIMITS.get(name.upper().removeprefix("RLIMIT_"))
         if number is not None:
             found.append((number, _bounded(soft), _bounded(hard)))
     return found
+
+
+def _umask(value: int) -> int:
+    """Return a umask that is one, whatever a message says."""
+    return value & 0o777 if value >= 0 else 0o22
 
 
 def _bounded(value: int) -> int:
@@ -309,7 +316,7 @@ def batch_spec(
         "duty": order.duty_id,
         "env": environment.entries(variables),
         "cwd": directory,
-        "umask": request.umask,
+        "umask": _umask(request.umask),
         "rlimits": _rlimits(request.rlimits),
         "nice": _nice(setup.conf, sent, credential.uid),
         "script": order.script,
@@ -415,7 +422,7 @@ def step_spec(
         "duty": 0,
         "env": environment.entries(variables),
         "cwd": request.cwd,
-        "umask": request.umask,
+        "umask": _umask(request.umask),
         "rlimits": _rlimits(request.rlimits),
         "append": request.append,
         "route": {"host": route.host, "port": route.port, "key": route.key} if route else None,
