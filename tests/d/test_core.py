@@ -224,9 +224,11 @@ def test_signals_reach_whom_they_are_for() -> None:
 def test_what_cannot_be_killed_drains_the_node() -> None:
     node = core()
     started(node)
-    actions = node.step_ended(1, 0, STEP_BATCH, StepEnd(9, 0, 1, 2, is_unkillable=True))
-    assert TellUnkillable(1, STEP_BATCH) in actions
-    assert nm.NodeTrouble(0, 0, "Kill task failed") in node.reports
+    assert node.step_unkillable(1, 0, STEP_BATCH) == [TellUnkillable(1, STEP_BATCH)]
+    assert node.reports == [nm.NodeTrouble(0, 0, "Kill task failed")]
+    # The job is not over, and what it holds is not free; and nobody is told twice.
+    assert node.step_unkillable(1, 0, STEP_BATCH) == []
+    assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH])]
 
 
 def test_registration_names_scripts_whose_end_is_not_acknowledged() -> None:

@@ -6,10 +6,11 @@ import asyncio
 import glob
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.base.process_tree import descendants, signal_all
+from pyslurm_ng.base.process_tree import descendants, signal_below
 
 _NO_LIMIT = 65_534  # Slurm's way to say that a timeout is not set
 _KEPT_BYTES = 4_096
@@ -51,10 +52,10 @@ async def run_hook(
 async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> HookResult:
     said = _Said()
     try:
-        process = await asyncio.create_subprocess_exec(
-            program,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
+        process = subprocess.Popen(
+            [program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=said.theirs,
             env=dict(environment),
             cwd="/",
@@ -66,7 +67,7 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
     said.begin()
     timeout = None if limit_s >= _NO_LIMIT or limit_s <= 0 else float(limit_s)
     try:
-        code = await asyncio.wait_for(process.wait(), timeout)
+        await asyncio.wait_for(_dead(process.pid), timeout)
     except asyncio.TimeoutError:
         await _kill(process)
         said.end()
@@ -75,8 +76,10 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
         await _kill(process)
         said.end()
         raise
-    # What it left in its session must not outlive it; a daemon that it started may.
+    # What it left in its session must not outlive it; a daemon that it started may. Only then is
+    # it reaped: until it is, nothing else can have its number.
     _kill_group(process.pid)
+    code = process.wait()
     text = said.end().decode("utf-8", "replace").strip().splitlines()
     if not code:
         return HookResult(0, "")
@@ -86,12 +89,27 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
     return HookResult(status, f"{program}: {how}{last}")
 
 
-async def _kill(process: asyncio.subprocess.Process) -> None:
+async def _dead(pid: int) -> None:
+    """Wait until a child has ended, and leave it to be reaped."""
+    loop = asyncio.get_running_loop()
+    held = os.pidfd_open(pid)
+    ended = loop.create_future()
+    loop.add_reader(held, ended.cancel)
+    try:
+        await asyncio.wait({ended})
+    finally:
+        loop.remove_reader(held)
+        os.close(held)
+
+
+async def _kill(process: subprocess.Popen[bytes]) -> None:
     """End a program; whom it waits for may have made a session of its own: the whole tree goes."""
-    tree = descendants(process.pid)
+    # Children before their parents: whose parent is gone is not known to be of the tree any more.
+    tree = descendants(process.pid)[::-1]
+    signal_below(process.pid, tree, signal.SIGKILL)
     _kill_group(process.pid)
-    signal_all(tree, signal.SIGKILL)
-    await process.wait()
+    await _dead(process.pid)
+    process.wait()
 
 
 class _Said:

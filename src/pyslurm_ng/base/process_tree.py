@@ -7,7 +7,15 @@ control group.
 
 import os
 import time
+from _signal import pidfd_send_signal  # type: ignore[import-not-found]
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENOSYS = 38
+_TRIES = 3
+_DEEPEST = 100_000
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
@@ -42,18 +50,60 @@ def descendants(pid: int) -> "list[int]":
     return found
 
 
-def signal_all(pids: "list[int]", number: int) -> int:
-    """Signal processes; return how many there were."""
+def is_below(pid: int, root: int) -> bool:
+    """Return whether a process descends from another at this moment."""
+    for _ in range(_TRIES):
+        at = pid
+        for _ in range(_DEEPEST):
+            at = parent(at)
+            if at == root:
+                return True
+            if at <= 1:
+                break
+        if at:  # 0: one on the way was gone, and its children have another parent by now
+            return False
+    return False
+
+
+def parent(pid: int) -> int:
+    """Return a process's parent, 0 if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            stat = file.read()
+    except OSError:
+        return 0
+    return int(stat[stat.rindex(b")") + 2 :].split()[1])
+
+
+def signal_below(
+    root: int, pids: "list[int]", number: int, belongs: "Callable[[int], bool] | None" = None
+) -> int:
+    """Signal processes that descend from `root`, or that `belongs` is true of; return how many.
+
+    A process id is worth nothing a moment after it was listed: another process may have it. So it
+    is held first (pidfd), and looked at then.
+    """
     reached = 0
     for pid in pids:
         try:
-            os.kill(pid, number)
-            reached += 1
-        except ProcessLookupError:
+            held = os.pidfd_open(pid)
+        except OSError as error:
+            if error.errno != _ENOSYS:
+                continue
+            held = -1  # an old kernel: what is left of the time between look and signal is short
+        try:
+            if is_below(pid, root) or (belongs is not None and belongs(pid)):
+                if held >= 0:
+                    pidfd_send_signal(held, number)
+                else:
+                    os.kill(pid, number)
+                reached += 1
+        except (ProcessLookupError, PermissionError):
+            # Gone; or a set-user-id program of another user below an unprivileged supervisor.
             continue
-        except PermissionError:
-            # A set-user-id program of another user below an unprivileged supervisor.
-            continue
+        finally:
+            if held >= 0:
+                os.close(held)
     return reached
 
 

@@ -44,7 +44,6 @@ class StepEnd:
     end_us: int
     usage: Usage | None = None
     error: str = ""
-    is_unkillable: bool = False
 
 
 # Actions --------------------------------------------------------------------------------------
@@ -138,6 +137,7 @@ class JobHere:
     prepares: list[int] = field(default_factory=list)  # duties to settle after the prolog
     terminate_duty: int = -1  # 0: without a duty; -1: not ordered
     epilog: str = "none"
+    stuck: set[int] = field(default_factory=set)  # steps that outlive SIGKILL, as reported
 
     @property
     def is_ending(self) -> bool:
@@ -352,9 +352,6 @@ class NodeCore:
             return []
         duty_id = job.steps.pop(step_id)
         actions: list[Action] = []
-        if end.is_unkillable:
-            self.drain(KILL_TASK_FAILED)
-            actions.append(TellUnkillable(job_id, step_id))
         if step_id != STEP_BATCH:
             if step_id != STEP_EXTERN:
                 self.reports.append(
@@ -386,6 +383,20 @@ class NodeCore:
             del self.jobs[job_id]
             return actions
         return actions + self._maybe_clean(job)
+
+    def step_unkillable(self, job_id: int, attempt: int, step_id: int) -> list[Action]:
+        """Something of a step outlives SIGKILL: the node is no good until somebody looks at it.
+
+        The step, and with it the job, ends when that is gone.
+        """
+        job = self.jobs.get(job_id)
+        if job is None or job.attempt != attempt or step_id not in job.steps:
+            return []
+        if step_id in job.stuck:
+            return []
+        job.stuck.add(step_id)
+        self.drain(KILL_TASK_FAILED)
+        return [TellUnkillable(job_id, step_id)]
 
     def _remember(self, key: tuple[int, int], report: nm.BatchEnded | None) -> None:
         self._ended[key] = report if report is not None else self._ended.get(key)

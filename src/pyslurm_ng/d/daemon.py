@@ -25,6 +25,7 @@ from pyslurm_ng.conf import node_loss
 from pyslurm_ng.d import core as co, environment, step_record
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controllers import Controllers
+from pyslurm_ng.d.end_watch import EndWatch
 from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.host.own_cores import own_cpus
@@ -37,12 +38,11 @@ from pyslurm_ng.d.job_spec import (
     step_spec,
 )
 from pyslurm_ng.d.lease import Lease
-from pyslurm_ng.d.leftovers import kill_leftovers
+from pyslurm_ng.d.leftovers import Leftovers
 from pyslurm_ng.d.neighbours import Neighbours
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.d.spool import SPOOL_FULL, Spool, SpoolFull
 from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
-from pyslurm_ng.d.stepd.step_files import remove_script
 from pyslurm_ng.d.usage import usage_of
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.node import NodeFacts
@@ -81,6 +81,10 @@ def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[str, str]:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
         return f"spool: {error.strerror}", SPOOL_FULL if is_full else ""
     return str(error), SPOOL_FULL if isinstance(error, SpoolFull) else ""
+
+
+def _step_name(key: StepKey) -> str:
+    return f"StepId={key[0]}.{step_text(key[1])}"
 
 
 class Streams(Protocol):
@@ -187,7 +191,16 @@ class Daemon:
         self._accounts = Accounts()
         self.core = self._new_core()
         self.runner = StepRunner(
-            self.setup.spool, on_started=self._step_started, on_ended=self._step_ended
+            self.setup.spool, on_started=self._step_started, on_ended=self._step_ended,
+            on_told=self._step_told,
+        )  # fmt: skip
+        self._ends = EndWatch(
+            self.runner,
+            lambda: float(self.node.conf.unkillable_step_timeout),
+            lambda key: self.act(self.core.step_unkillable(key[0], key[2], key[1])),
+            lambda key: self.log.error(
+                f"{_step_name(key)}: slurmstepd does not answer, killing it"
+            ),
         )
         try:
             await self.runner.begin()
@@ -275,6 +288,7 @@ class Daemon:
         if self.node.tree is not None:
             self.node.tree.remove_empty()
         self._health.stop()
+        self._ends.close()
         self.runner.close()
         self._neighbours.close()
         await self._streams.close()
@@ -488,6 +502,8 @@ class Daemon:
                 self.with_account(action.credential, partial(self._start_step, action))
             elif isinstance(action, co.Command):
                 key = (action.job_id, action.step_id, action.attempt)
+                if action.words["do"] == "terminate":
+                    self._ends.expect(key, float(str(action.words["wait_s"])))
                 if not self.runner.command(key, action.words) and self.runner.has(key):
                     # Its channel is not there yet (just adopted, just queued): try once more.
                     self._loop.call_later(0.2, self.runner.command, key, action.words)
@@ -584,14 +600,41 @@ class Daemon:
         job_id, step_id, attempt = key
         end = records.get("end")
         if end is None:
-            name = f"StepId={job_id}.{step_text(step_id)}"
-            self.log.error(f"{name}: its supervisor was lost")
-            kill_leftovers(job_id, step_id, records)
-            if step_id == STEP_BATCH and "spec" in records:
-                remove_script(records["spec"]["spool"])
-            end = {"status": _LOST_STATUS, "flags": nm.END_LOST, "error": "slurmstepd was lost",
-                   "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
+            self._loop.create_task(self._end_lost(key, records))
+            return
         self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
+
+    async def _end_lost(self, key: StepKey, records: Mapping[str, Any]) -> None:
+        """End what a supervisor that died has left; the step is over when nothing is left."""
+        job_id, step_id, attempt = key
+        self.log.error(f"{_step_name(key)}: its supervisor was lost")
+        path = self.spool.step_path(job_id, step_id, attempt)
+        for line in self.spool.take_trace(path):
+            self.log.error(f"  {line}")
+        limit_s = float(self.node.conf.unkillable_step_timeout)
+        left = Leftovers(job_id, step_id, path, records)
+        try:
+            await left.end(
+                limit_s, lambda: self.act(self.core.step_unkillable(job_id, attempt, step_id))
+            )
+        except Exception as error:  # noqa: BLE001 - the job's end is reported all the same
+            self.faults.note("leftovers", f"{_step_name(key)} may have left processes", error)
+        end = {"status": _LOST_STATUS, "flags": nm.END_LOST, "error": "slurmstepd was lost",
+               "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
+        self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
+
+    def _step_told(self, key: StepKey, words: Mapping[str, Any]) -> None:
+        """A supervisor says something that nobody asked for."""
+        if words["did"] == "unkillable":
+            self.act(self.core.step_unkillable(key[0], key[2], key[1]))
+            return
+        text = f"{_step_name(key)}: {words['text']}"
+        if words["did"] == "slow":
+            self.log.error(text)
+            return
+        self.faults.note("supervisor", text)
+        for line in words["trace"].splitlines():
+            self.log.error(f"  {line}")
 
     def _end_of(self, end: Mapping[str, Any]) -> co.StepEnd:
         flags = end["flags"]
@@ -604,7 +647,6 @@ class Daemon:
             end_us=end["end_us"],
             usage=usage_of(end, self.node.node_name),
             error=end["error"][:4096],
-            is_unkillable=bool(flags & 1 << 16),
         )
 
     # Hooks --------------------------------------------------------------------------------------

@@ -1,40 +1,139 @@
-"""Processes of a step whose supervisor was killed: found by group, by descent, by environment.
+"""Ending what is left of a step whose supervisor died, until nothing is.
 
-Tasks themselves die with their supervisor (parent-death signal). What they had started is adopted
-by another reaper; it is found in the step's control groups, and by SLURM_JOB_ID and SLURM_STEP_ID
-in the environment, which daemons inherit unless they clear it.
+Three ways, each enough by itself. A step's control group holds all its processes. Without one the
+supervisor's template is the reaper of all that it leaves (see `stepd.template`), and says `swept`
+in the step's file. If that is dead, too, processes are known by SLURM_JOB_ID and SLURM_STEP_ID in
+their environment, which daemons inherit unless they clear it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyslurm_ng.base.process_tree import descendants, signal_all
+from pyslurm_ng.base.process_tree import descendants, is_zombie, signal_below
+from pyslurm_ng.d import step_record
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
+from pyslurm_ng.d.stepd.step_files import remove_script
 from pyslurm_ng.model.ids import STEP_BATCH
 
-_ROUNDS = 10
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 2.0
+_NO_PROCESS = -1
 
 
-def kill_leftovers(job_id: int, step_id: int, records: Mapping[str, Any]) -> int:
-    """End what is left of a step; return how many processes were found."""
-    found = 0
-    spec = records.get("spec")
-    group = StepCgroup(spec["cgroup"]) if spec is not None and spec["cgroup"] else None
-    for _ in range(_ROUNDS):
-        pids = marked(job_id, step_id, spec) if spec is not None else []
-        if group is not None:
-            pids += [pid for pid in group.pids() if pid not in pids]
-        pids += [below for pid in pids for below in descendants(pid)]
-        if not pids:
-            break
-        found += signal_all(list(dict.fromkeys(pids)), signal.SIGKILL)
-    if group is not None:
-        group.leave()
-    return found
+class Leftovers:
+    """What may be left of one step.
+
+    Args:
+        path: of the step's file.
+        records: what it says.
+    """
+
+    def __init__(self, job_id: int, step_id: int, path: str, records: Mapping[str, Any]) -> None:
+        self._job_id, self._step_id = job_id, step_id
+        self._path = path
+        self._records = records
+        self._spec: Mapping[str, Any] = records.get("spec") or {}
+        plan = self._spec.get("cgroup")
+        self._group = StepCgroup(plan) if plan else None
+
+    async def end(self, limit_s: float, on_stuck: Callable[[], None]) -> None:
+        """Kill until nothing is left; `on_stuck` is called once if that takes longer than limited.
+
+        Raises what nobody foresaw.
+
+        The work is done in threads of its own: reading of a process may take as long as a file
+        system of the user's likes.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + limit_s
+        is_told = False
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            turn = _in_thread(loop, self.kill)
+            while not turn.done():
+                await asyncio.wait({turn}, timeout=_LONGEST_PAUSE_S)
+                if loop.time() > give_up and not is_told:
+                    is_told = True
+                    on_stuck()
+            if not turn.result():
+                break
+            if loop.time() > give_up and not is_told:
+                is_told = True
+                on_stuck()
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        await _in_thread(loop, self.clear)
+
+    def kill(self) -> int:
+        """Kill what is there now; return how many were."""
+        found = 0
+        if self._group is not None:
+            found = sum(not is_zombie(pid) for pid in self._group.pids())
+            if found:
+                self._group.kill()
+        if self._has_reaper():
+            return found + ("swept" not in self._read())
+        if self._group is None and self._spec:
+            pids = marked(self._job_id, self._step_id, self._spec)
+            pids += [below for pid in pids for below in descendants(pid) if below not in pids]
+            found += signal_below(_NO_PROCESS, pids, signal.SIGKILL, self._belongs)
+        return found
+
+    def _read(self) -> Mapping[str, Any]:
+        try:
+            return step_record.read(self._path)
+        except (OSError, step_record.StepRecordError):
+            return {"swept": {}}  # nobody will ever say it
+
+    def _has_reaper(self) -> bool:
+        """Return whether the template that forked the supervisor still ends what is left."""
+        record = self._records.get("pid") or {}
+        start = record.get("reaper_start", 0)
+        if not start or record["boot"] != step_record.boot_id():
+            return False
+        return bool(step_record.start_ticks(record["reaper"]) == start)
+
+    def _belongs(self, pid: int) -> bool:
+        try:
+            return not is_zombie(pid) and os.stat(f"/proc/{pid}").st_uid == self._spec["uid"]
+        except OSError:
+            return False
+
+    def clear(self) -> None:
+        """Remove what is not processes."""
+        if self._group is not None:
+            self._group.leave()
+        if self._spec.get("script"):
+            remove_script(self._spec["spool"])
+
+
+def _in_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Return what becomes of work in a thread that nobody waits for when slurmd ends."""
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: Exception | None) -> None:
+        if not future.done():
+            future.set_exception(error) if error is not None else future.set_result(result)
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, result, failure)
+        except RuntimeError:
+            return  # the loop has ended
+
+    threading.Thread(target=run, daemon=True, name="leftovers").start()
+    return future
 
 
 def marked(job_id: int, step_id: int, spec: Mapping[str, Any]) -> list[int]:

@@ -30,6 +30,9 @@ class SpoolFull(Exception):
     """Something larger than what is free was to be put into the spool; one line."""
 
 
+_MOST_TRACE = 16_384
+
+
 class Spool:
     """The directory of one node daemon.
 
@@ -159,6 +162,16 @@ class Spool:
                 found.append((key, f"{self.steps}/{name}"))
         for key, path in sorted(found):
             yield path, key
+
+    def take_trace(self, path: str) -> list[str]:
+        """Return what a supervisor wrote down about a bug of its own, and forget it."""
+        try:
+            with open(path + ".bug", encoding="utf-8", errors="replace") as file:
+                lines = file.read(_MOST_TRACE).splitlines()
+            os.unlink(path + ".bug")
+        except OSError:
+            return []
+        return lines
 
     def remove_step(self, path: str) -> None:
         """Forget a step."""

@@ -5,9 +5,12 @@ template, the supervisor) need no agreement but their order. The file outlives a
 restarted slurmd finds every step by it. It does not have to outlive the machine, hence no fsync.
 
 1. `spec`, by slurmd, which creates the file exclusively: nobody starts the same attempt twice.
-2. `pid`, by the template right after fork: pid, start time in ticks since boot, boot id.
+2. `pid`, by the template right after fork: pid, start time in ticks since boot, boot id; reaper
+   and reaper_start are the template's own.
 3. `tasks`, by the supervisor: pids by global task id.
 4. `end`, by the supervisor, its last word.
+5. `swept`, by the template, if the supervisor died without it: none of its processes is left.
+6. `reported`, by slurmd: the controller knows the end.
 
 A file system that is full must not turn a job that ended into one that was lost, so the file is
 created with some unused room, a length with its highest bit set. A record that cannot be appended

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,8 @@ class StepRunner:
         spool: directory of the node daemon.
         on_started: called with the key when a step's tasks run.
         on_ended: called with the key and the file's records when a supervisor has gone.
+        on_told: called with the key and a map when a supervisor says something unasked: `did` is
+            slow, unkillable or fault; see d.stepd.supervisor.
     """
 
     def __init__(
@@ -48,11 +51,13 @@ class StepRunner:
         *,
         on_started: Callable[[StepKey, Mapping[int, int]], None],
         on_ended: Callable[[StepKey, Mapping[str, Any]], None],
+        on_told: Callable[[StepKey, Mapping[str, Any]], None] = lambda key, words: None,
     ) -> None:
         self._spool = spool
         self._cpus = os.sched_getaffinity(0)  # before slurmd keeps to some of them
         self._on_started = on_started
         self._on_ended = on_ended
+        self._on_told = on_told
         self._loop = asyncio.get_running_loop()
         self._control: socket.socket | None = None
         self._template: subprocess.Popen[bytes] | None = None
@@ -120,13 +125,13 @@ class StepRunner:
             self._template.poll()
 
     def close(self) -> None:
-        """Let the template end; supervisors go on by themselves."""
+        """Let the template end, with its last supervisor; supervisors go on by themselves."""
         self._drop_template()
         if self._template is not None:
             try:
-                self._template.wait(5)
+                self._template.wait(0 if self._paths else 5)
             except subprocess.TimeoutExpired:
-                self._template.kill()
+                self._template.returncode = 0  # it is nobody's business of this process any more
         for channel in self._channels.values():
             self._loop.remove_reader(channel.fileno())
             channel.close()
@@ -232,6 +237,9 @@ class StepRunner:
         if answer.get("did") in ("start", "attach"):
             self._on_started(key, answer["pids"])
             return
+        if answer.get("did") in ("slow", "unkillable", "fault"):
+            self._on_told(key, answer)
+            return
         future = self._asked.pop(answer.get("tag", 0), None)
         if future is not None and not future.done():
             future.set_result(answer)
@@ -245,6 +253,32 @@ class StepRunner:
         except (OSError, step_record.StepRecordError):
             records = {}
         self._on_ended(key, records)
+
+    def kill(self, key: StepKey) -> None:
+        """Kill a supervisor that does not answer; `on_ended` is called when it has gone."""
+        path = self._paths.get(key, "")
+        try:
+            record = step_record.read(path).get("pid")
+            held = os.pidfd_open(record["pid"]) if record else -1
+        except (OSError, step_record.StepRecordError):
+            return
+        if held < 0:
+            return
+        try:
+            if step_record.is_alive(record):
+                signal.pidfd_send_signal(held, signal.SIGKILL)
+        except OSError:
+            return
+        finally:
+            os.close(held)
+
+    def abandon(self, key: StepKey) -> None:
+        """Take a supervisor for gone that outlives SIGKILL."""
+        channel = self._channels.pop(key, None)
+        if channel is not None:
+            self._loop.remove_reader(channel.fileno())
+            channel.close()
+        self._ended(key)
 
     def has(self, key: StepKey) -> bool:
         """Return whether a step's supervisor is known to run."""

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyslurm_ng.d import step_record
 from pyslurm_ng.d.step_runner import stepd_command
 from pyslurm_ng.d.stepd.template import READY
 from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.wire import step_io
 
 LIMIT_S = 30.0
 PLAIN = {
@@ -99,3 +101,84 @@ class Template:
         end = self.start(spec).end()
         out = Path(spec["tasks"][0]["out"])
         return end, out.read_text() if out.exists() else ""
+
+
+class Srun:
+    """The other end of a step's connection."""
+
+    def __init__(self, template: Template, argv: list[str], count: int = 2, **more: object) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(30)
+        route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": b"k" * 16}
+        tasks = [
+            {**PLAIN, "in": None, "task": task, "local": task, "argv": argv, "out": None,
+             "err": None, "env": [f"SLURM_PROCID={task}"]}
+            for task in range(count)
+        ]  # fmt: skip
+        spec = template.spec("", route=route, tasks=tasks, is_batch=False, step=0, **more)
+        spec["name"] = f"{spec['job']}.0"
+        self.step = template.start(spec)
+        self.connection, _ = self.listener.accept()
+        self.connection.settimeout(30)
+        self.frames = step_io.Frames()
+        self.out: dict[tuple[int, int], bytearray] = {}
+        self.exits: dict[int, int] = {}
+        self.notices = b""
+        self.credit = step_io.STDIN_WINDOW
+        self.hello: dict[str, object] = {}
+        self.done = False
+
+    def pump(self) -> bool:
+        """Take one portion; return whether the connection goes on."""
+        data = self.connection.recv(65536)
+        for kind, task, body in self.frames.feed(data):
+            if kind in (step_io.STDOUT, step_io.STDERR):
+                self.out.setdefault((task, kind), bytearray()).extend(body)
+            elif kind == step_io.EXIT:
+                self.exits[task] = step_io.numbers(body)[0]
+            elif kind == step_io.CREDIT:
+                self.credit += step_io.numbers(body)[0]
+            elif kind == step_io.NOTICE:
+                self.notices += body
+            elif kind == step_io.HELLO:
+                self.hello = unpack(body)
+            elif kind == step_io.DONE:
+                self.done = True
+        return bool(data)
+
+    def finish(self) -> None:
+        while self.pump():
+            pass
+        self.connection.close()
+        self.listener.close()
+        self.step.end()
+
+    def send(self, kind: int, task: int = step_io.ALL, body: bytes = b"") -> None:
+        self.connection.sendall(step_io.pack(kind, task, body))
+
+
+def is_running(marker: str) -> bool:
+    """Return whether any living process has a word in its command line."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                command = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if marker.encode() in command:
+                return True
+    return False
+
+
+def until_written(path: str, text: str) -> None:
+    until(lambda: os.path.exists(path) and text in Path(path).read_text())
+
+
+def until(condition: object) -> None:
+    """Wait for a fact of another process; a test that never sees it fails by its time limit."""
+    event = threading.Event()
+    for _ in range(3000):
+        if condition():  # type: ignore[operator]
+            return
+        event.wait(0.01)
+    raise AssertionError("it did not happen within 30 s")

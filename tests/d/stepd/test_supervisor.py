@@ -14,13 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng._records import unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.host.binding import cpu_mask
 from pyslurm_ng.d.stepd.step_files import remove_script, write_script
 from pyslurm_ng.wire import step_io
 from pyslurm_ng.wire.node_messages import END_OVER_MEMORY
-from tests.d.stepd.supervised import PLAIN, Supervised, Template
+from tests.d.stepd.supervised import (
+    Srun,
+    Supervised,
+    Template,
+    is_running,
+    until,
+    until_written,
+)
 
 ROOT_ONLY = [
     pytest.mark.root,
@@ -37,19 +43,6 @@ def template() -> Iterator[Template]:
         made = Template(Path(name))
         yield made
         made.close()
-
-
-def is_running(marker: str) -> bool:
-    """Return whether any living process has a word in its command line."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                command = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if marker.encode() in command:
-                return True
-    return False
 
 
 # Scripts ----------------------------------------------------------------------------------------
@@ -216,7 +209,7 @@ def test_what_a_script_leaves_behind_has_the_time_to_end_too(template: Template)
     )
     spec["kill_wait"] = 60
     step = template.start(spec)
-    _until_written(spec["tasks"][0]["out"], "ready")
+    until_written(spec["tasks"][0]["out"], "ready")
     step.tell(do="terminate", why="", wait_s=60)
     end = step.end()
     assert end["status"] == 15
@@ -230,7 +223,7 @@ def test_terminate_says_why_and_kills_the_deaf(template: Template) -> None:
     )
     spec = template.spec(script)
     step = template.start(spec)
-    _until_written(spec["tasks"][0]["out"], "ready")
+    until_written(spec["tasks"][0]["out"], "ready")
     step.tell(do="terminate", why="DUE TO TIME LIMIT", wait_s=0.5)
     end = step.end()
     said = Path(spec["tasks"][0]["out"]).read_text()
@@ -251,7 +244,7 @@ def test_signal_reaches_script_or_all(template: Template, scope: str, expected: 
     )
     spec = template.spec(script)
     step = template.start(spec)
-    _until_written(spec["tasks"][0]["out"], "ready")
+    until_written(spec["tasks"][0]["out"], "ready")
     step.tell(do="signal", number=10, scope=scope)
     assert step.end()["status"] == 3 << 8
     said = Path(spec["tasks"][0]["out"]).read_text()
@@ -268,7 +261,7 @@ def test_supervisor_waits_for_the_next_slurmd(template: Template) -> None:
     assert step.hear()["did"] == "start"
     step.channel.close()
     again = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    _until(lambda: Path(step.path + ".sock").exists())
+    until(lambda: Path(step.path + ".sock").exists())
     folder = os.open(template.directory, os.O_PATH)
     again.connect(f"/proc/self/fd/{folder}/{os.path.basename(step.path)}.sock")
     os.close(folder)
@@ -284,12 +277,12 @@ def test_killed_supervisor_takes_its_task_with_it(template: Template) -> None:
     marker = f"78{os.getpid()}"
     step = template.start(template.spec(f"#!/bin/sh\nexec sleep {marker}\n"))
     assert step.hear()["did"] == "start"
-    _until(lambda: is_running(marker))
-    _until(lambda: "pid" in step_record.read(step.path))
+    until(lambda: is_running(marker))
+    until(lambda: "pid" in step_record.read(step.path))
     os.kill(step_record.read(step.path)["pid"]["pid"], 9)
     assert step.hear() == {}
     step.channel.close()
-    _until(lambda: not is_running(marker))
+    until(lambda: not is_running(marker))
     assert "end" not in step_record.read(step.path)
 
 
@@ -414,60 +407,6 @@ class TestAsAnotherUser:
 # Steps of srun ----------------------------------------------------------------------------------
 
 
-class Srun:
-    """The other end of a step's connection."""
-
-    def __init__(self, template: Template, argv: list[str], count: int = 2, **more: object) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(30)
-        route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": b"k" * 16}
-        tasks = [
-            {**PLAIN, "in": None, "task": task, "local": task, "argv": argv, "out": None,
-             "err": None, "env": [f"SLURM_PROCID={task}"]}
-            for task in range(count)
-        ]  # fmt: skip
-        spec = template.spec("", route=route, tasks=tasks, is_batch=False, step=0, **more)
-        spec["name"] = f"{spec['job']}.0"
-        self.step = template.start(spec)
-        self.connection, _ = self.listener.accept()
-        self.connection.settimeout(30)
-        self.frames = step_io.Frames()
-        self.out: dict[tuple[int, int], bytearray] = {}
-        self.exits: dict[int, int] = {}
-        self.notices = b""
-        self.credit = step_io.STDIN_WINDOW
-        self.hello: dict[str, object] = {}
-        self.done = False
-
-    def pump(self) -> bool:
-        """Take one portion; return whether the connection goes on."""
-        data = self.connection.recv(65536)
-        for kind, task, body in self.frames.feed(data):
-            if kind in (step_io.STDOUT, step_io.STDERR):
-                self.out.setdefault((task, kind), bytearray()).extend(body)
-            elif kind == step_io.EXIT:
-                self.exits[task] = step_io.numbers(body)[0]
-            elif kind == step_io.CREDIT:
-                self.credit += step_io.numbers(body)[0]
-            elif kind == step_io.NOTICE:
-                self.notices += body
-            elif kind == step_io.HELLO:
-                self.hello = unpack(body)
-            elif kind == step_io.DONE:
-                self.done = True
-        return bool(data)
-
-    def finish(self) -> None:
-        while self.pump():
-            pass
-        self.connection.close()
-        self.listener.close()
-        self.step.end()
-
-    def send(self, kind: int, task: int = step_io.ALL, body: bytes = b"") -> None:
-        self.connection.sendall(step_io.pack(kind, task, body))
-
-
 def test_streams_of_each_task(template: Template) -> None:
     srun = Srun(
         template, ["sh", "-c", "echo o$SLURM_PROCID; echo e$SLURM_PROCID >&2; exit $SLURM_PROCID"]
@@ -509,7 +448,7 @@ def test_input_goes_to_all_unharmed(template: Template) -> None:
 def test_slow_reader_loses_nothing(template: Template) -> None:
     """While srun does not read, tasks wait; then every byte comes."""
     srun = Srun(template, ["head", "-c", "20000000", "/dev/zero"], count=1)
-    _until(lambda: bool(srun.connection.recv(1, socket.MSG_PEEK)))
+    until(lambda: bool(srun.connection.recv(1, socket.MSG_PEEK)))
     srun.finish()
     assert srun.out[0, step_io.STDOUT] == bytes(20_000_000)
 
@@ -524,7 +463,7 @@ def test_missing_program(template: Template) -> None:
 def test_step_dies_with_srun(template: Template) -> None:
     marker = f"79{os.getpid()}"
     srun = Srun(template, ["sleep", marker])
-    _until(lambda: is_running(marker))
+    until(lambda: is_running(marker))
     srun.connection.close()
     srun.listener.close()
     end = srun.step.end()
@@ -663,17 +602,3 @@ def test_a_shell_that_gives_nothing_is_said_and_the_job_runs(
     _, out = template.run("echo $PATH", env=base, login=login)
     assert "/usr/bin:/bin\n" in out
     assert "Failed to load the user's login environment" in out
-
-
-def _until_written(path: str, text: str) -> None:
-    _until(lambda: os.path.exists(path) and text in Path(path).read_text())
-
-
-def _until(condition: object) -> None:
-    """Wait for a fact of another process; a test that never sees it fails by its time limit."""
-    event = threading.Event()
-    for _ in range(3000):
-        if condition():  # type: ignore[operator]
-            return
-        event.wait(0.01)
-    raise AssertionError("it did not happen within 30 s")

@@ -134,13 +134,13 @@ class Group(ABC):
     def kill(self) -> bool:
         """Kill every process; return whether none is left."""
         for _ in range(_KILL_ROUNDS):
-            if not self._kill_once():
+            if not self.kill_once():
                 return True
             time.sleep(_KILL_PAUSE_S)
         return not self.pids()
 
-    def _kill_once(self) -> int:
-        """Kill what is there; return how many there were.
+    def kill_once(self) -> int:
+        """Kill what is there now; return how many there were.
 
         A frozen process of v1 dies only when thawed, so freeze, kill, thaw: nothing can fork away.
         """
@@ -334,7 +334,8 @@ class GroupV2(Group):
     def set_frozen(self, frozen: bool) -> None:
         _write(f"{self._directory}/cgroup.freeze", "1" if frozen else "0", optional=True)
 
-    def _kill_once(self) -> int:
+    def kill_once(self) -> int:
+        """Kill what is there now; return how many there were."""
         count = len(self.pids())
         if count:
             path = f"{self._directory}/cgroup.kill"

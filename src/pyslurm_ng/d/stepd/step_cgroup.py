@@ -78,8 +78,8 @@ class StepCgroup:
         self._step.set_frozen(frozen)
 
     def kill(self) -> None:
-        """End everything inside."""
-        self._step.kill()
+        """Kill what is inside now; whoever wants all ended calls again."""
+        self._step.kill_once()
 
     def leave(self) -> None:
         """Remove the step's groups, and the job's if no other step is in them."""

@@ -1,8 +1,8 @@
-"""Opening a user's files: as the user, from the supervisor, whose thread borrows the identity.
+"""Opening a user's files: as the user, from a process of one thread that borrows the identity.
 
-The supervisor has one thread, so changing the effective ids for the time of some system calls
-affects nothing else; the real user's rights decide, on networked file systems too, and the
-supervisor can say in words what failed.
+That thread is the only one, so changing the effective ids for the time of some system calls
+affects nothing else; the real user's rights decide, on networked file systems too, and what failed
+can be said in words. It may take for ever, hence `launcher`.
 """
 
 import errno
@@ -23,14 +23,16 @@ _ACL_NO_ID = 0xFFFFFFFF
 
 
 class AsUser:
-    """A context in which system calls have a user's rights; nothing when we are that user."""
+    """A context in which system calls have a user's rights and umask."""
 
-    def __init__(self, uid: int, gid: int, groups: "Sequence[int]") -> None:
+    def __init__(self, uid: int, gid: int, groups: "Sequence[int]", umask: int) -> None:
         self._uid, self._gid, self._groups = uid, gid, list(groups)
+        self._umask, self._own_umask = umask, 0o22
         self._own_groups: list[int] = []
         self._is_root = os.geteuid() == 0
 
     def __enter__(self) -> None:
+        self._own_umask = os.umask(self._umask)
         if self._is_root:
             self._own_groups = os.getgroups()
             os.setgroups(self._groups)
@@ -38,6 +40,7 @@ class AsUser:
             os.seteuid(self._uid)
 
     def __exit__(self, *problem: object) -> None:
+        os.umask(self._own_umask)
         if self._is_root:
             os.seteuid(0)
             os.setegid(0)
@@ -80,12 +83,20 @@ class OutputFiles:
     def __init__(self, *, append: bool) -> None:
         self._append = append
         self._open: dict[str, int] = {}
+        self._passed: list[str] = []
 
     def get(self, path: str) -> int:
         """Return the descriptor of a file, opened now or before. Raises OSError."""
         if path not in self._open:
             self._open[path] = open_output(path, append=self._append or path == _NULL)
         return self._open[path]
+
+    def number(self, path: str) -> "tuple[int, bool]":
+        """Return a file's number among those that somebody else writes, and whether it is new."""
+        is_new = path not in self._passed
+        if is_new:
+            self._passed.append(path)
+        return self._passed.index(path), is_new
 
     def close(self) -> None:
         """Close ours; the tasks have their own."""

@@ -1,5 +1,6 @@
 """A step's standard streams: pipes of tasks on one side, srun's connection or files on the other.
 
+srun is a program of the user's: what it sends is checked, and what is kept for it is bounded.
 Nothing here waits: the supervisor's poll loop calls `on_ready`. A task's output is read only while
 little is unsent, so a slow reader makes the task wait and no byte is lost; a task's input is
 written as it takes it, and srun gets credit for what was taken.
@@ -9,8 +10,10 @@ import os
 import select
 from _socket import (
     AF_UNSPEC,
+    AI_NUMERICHOST,
     IPPROTO_TCP,
     SHUT_WR,
+    SO_ERROR,
     SO_KEEPALIVE,
     SOCK_CLOEXEC,
     SOCK_STREAM,
@@ -28,72 +31,68 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.stepd.poller import Poller
+    from pyslurm_ng.d.stepd.step_writer import StepWriter
+
+_EINPROGRESS = 115
 _UNSENT_LIMIT = 1 << 20
-_CONNECT_S = 30.0
-
-
-class Poller:
-    """`select.poll` with a callback for each descriptor."""
-
-    def __init__(self) -> None:
-        self._poll = select.poll()
-        self._callbacks: dict[int, Callable[[int], None]] = {}
-
-    def watch(self, descriptor: int, events: int, callback: "Callable[[int], None]") -> None:
-        """Call back when one of `events` is there; again to change events."""
-        self._callbacks[descriptor] = callback
-        self._poll.register(descriptor, events)
-
-    def drop(self, descriptor: int) -> None:
-        """Forget a descriptor; nothing if it is not watched."""
-        if self._callbacks.pop(descriptor, None) is not None:
-            self._poll.unregister(descriptor)
-
-    def run(self, timeout_ms: int) -> None:
-        """Wait at most so long (-1: for ever) and call back for what is ready."""
-        for descriptor, events in self._poll.poll(timeout_ms):
-            callback = self._callbacks.get(descriptor)
-            if callback is not None:
-                callback(events)
+_MOST_UNSENT = 8 << 20
+_MOST_UNREAD = 4 * step_io.STDIN_WINDOW
+_MOST_DRAINED = 4 << 20
 
 
 class SrunLink:
-    """The connection to srun: frames out with a bounded buffer, frames in."""
+    """The connection to srun: frames out with a bounded buffer, frames in.
+
+    It begins without waiting: `is_connecting` is true until it is known whether somebody listens.
+
+    Args:
+        route: `host`, an address in numbers, and `port`.
+        on_frame: called with each frame; BadStepFrame ends the connection.
+        on_bad: called with what was wrong with a frame, before the connection ends.
+    """
 
     def __init__(
         self,
-        poller: Poller,
+        poller: "Poller",
         route: "dict[str, Any]",
         on_frame: "Callable[[int, int, bytes], None]",
+        on_bad: "Callable[[str], None]",
         on_lost: "Callable[[], None]",
     ) -> None:
-        """Connect; raises OSError when nobody listens there."""
+        """Begin to connect. Raises OSError."""
         self._poller = poller
         self._on_frame = on_frame
+        self._on_bad = on_bad
         self._on_lost = on_lost
         self._frames = step_io.Frames(step_io.SRUN)
         self._unsent = bytearray()
         self._waiting: list[Callable[[], None]] = []
-        self._socket: socket | None = self._connect(route["host"], route["port"])
-        self._watch()
+        self.problem = ""
+        """Why there is no connection, for the user."""
+        self.is_connecting = True
+        where = getaddrinfo(route["host"], route["port"], AF_UNSPEC, SOCK_STREAM, 0, AI_NUMERICHOST)
+        family, kind, protocol, _, address = where[0]
+        connection = socket(family, kind | SOCK_CLOEXEC, protocol)
+        self._socket: socket | None = connection
+        connection.setblocking(False)
+        connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        connection.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+        number = connection.connect_ex(address)
+        if number not in (0, _EINPROGRESS):
+            connection.close()
+            raise OSError(number, os.strerror(number))
+        poller.watch(connection.fileno(), select.POLLOUT, self._connected)
 
-    @staticmethod
-    def _connect(host: str, port: int) -> socket:
-        failure: OSError | None = None
-        for family, kind, protocol, _, where in getaddrinfo(host, port, AF_UNSPEC, SOCK_STREAM):
-            connection = socket(family, kind | SOCK_CLOEXEC, protocol)
-            try:
-                connection.settimeout(_CONNECT_S)
-                connection.connect(where)
-                connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-                connection.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
-                connection.setblocking(False)
-            except OSError as error:
-                failure = error
-                connection.close()
-                continue
-            return connection
-        raise failure or OSError(113, "No address found")
+    def _connected(self, events: int) -> None:
+        assert self._socket is not None
+        number = self._socket.getsockopt(SOL_SOCKET, SO_ERROR)
+        self.is_connecting = False
+        if number:
+            self.problem = os.strerror(number)
+            self.close()
+            return
+        self._write()
 
     @property
     def is_open(self) -> bool:
@@ -123,7 +122,8 @@ class SrunLink:
         if self._socket is None:
             return
         self._unsent += frame
-        self._write()
+        if not self.is_connecting:
+            self._write()
 
     def when_room(self, callback: "Callable[[], None]") -> None:
         """Call back once when `has_room` is true again."""
@@ -164,14 +164,23 @@ class SrunLink:
             return
         try:
             data = self._socket.recv(step_io.CHUNK_BYTES)
-            frames = self._frames.feed(data)
         except (BlockingIOError, InterruptedError):
             return
-        except (OSError, step_io.BadStepFrame):
-            data, frames = b"", []
-        for kind, task, body in frames:
-            self._on_frame(kind, task, body)
-        if not data:
+        except OSError:
+            data = b""
+        is_good = False
+        try:
+            for kind, task, body in self._frames.feed(data):
+                self._on_frame(kind, task, body)
+            is_good = bool(data)
+        except step_io.BadStepFrame as error:
+            self._on_bad(str(error))
+        finally:
+            if not is_good:
+                self._lose()
+
+    def _lose(self) -> None:
+        if self._socket is not None:
             self.close()
             self._on_lost()
 
@@ -187,8 +196,10 @@ class SrunLink:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
-            self.close()
-            self._on_lost()
+            self._lose()
+            return
+        if len(self._unsent) > _MOST_UNSENT:
+            self._lose()  # it asks and asks, and reads no answer
             return
         self._watch()
         if self._waiting and self.has_room:
@@ -202,22 +213,24 @@ class Outlet:
 
     def __init__(
         self,
-        poller: Poller,
+        poller: "Poller",
         descriptor: int,
         *,
         task: int,
         kind: int,
         link: "SrunLink | None",
+        writer: "StepWriter | None" = None,
         file: int = -1,
         label: bytes = b"",
     ) -> None:
-        """Pump from `descriptor` (ours from now on) to `link` or `file`."""
+        """Pump from `descriptor` (ours from now on) to `link`, or to `writer` for a file."""
         os.set_blocking(descriptor, False)
         self._poller = poller
         self._descriptor = descriptor
         self._task = task
         self._kind = kind
         self._link = link
+        self._writer = writer
         self._file = file
         self._label = label
         self._at_line_start = True
@@ -225,10 +238,10 @@ class Outlet:
         poller.watch(descriptor, select.POLLIN, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
-        link = self._link
-        if link is not None and not link.has_room:
+        sink = self._link or self._writer
+        if sink is not None and not sink.has_room:
             self._poller.drop(self._descriptor)
-            link.when_room(self._resume)
+            sink.when_room(self._resume)
             return
         try:
             data = os.read(self._descriptor, step_io.CHUNK_BYTES)
@@ -248,15 +261,8 @@ class Outlet:
     def _put(self, data: bytes) -> None:
         if self._link is not None:
             self._link.send(step_io.pack(self._kind, self._task, data))
-        if self._file >= 0:
-            data = self._labelled(data) if self._label else data
-            rest = memoryview(data)
-            try:
-                while rest:
-                    rest = rest[os.write(self._file, rest) :]
-            except OSError:
-                # The file system is full: what a program would see too; it goes on without us.
-                self._file = -1
+        elif self._writer is not None:
+            self._writer.put(self._file, self._labelled(data) if self._label else data)
 
     def _labelled(self, data: bytes) -> bytes:
         out = bytearray()
@@ -268,14 +274,16 @@ class Outlet:
         return bytes(out)
 
     def drain(self) -> None:
-        """Take what is in the pipe now, whoever else may still hold it open."""
-        while not self.is_over:
+        """Take what is in the pipe now, whoever else may still hold it open and fill it."""
+        taken = 0
+        while not self.is_over and taken < _MOST_DRAINED:
             try:
                 data = os.read(self._descriptor, step_io.CHUNK_BYTES)
             except OSError:
                 return
             if not data:
                 return
+            taken += len(data)
             self._put(data)
 
     def close(self) -> None:
@@ -293,7 +301,12 @@ class Inlet:
     """One task's standard input: bytes of srun, written as the task takes them."""
 
     def __init__(
-        self, poller: Poller, descriptor: int, on_taken: "Callable[[], None]", *, is_terminal: bool
+        self,
+        poller: "Poller",
+        descriptor: int,
+        on_taken: "Callable[[], None]",
+        *,
+        is_terminal: bool,
     ) -> None:
         """Write to `descriptor`, ours from now on unless it is the terminal's."""
         os.set_blocking(descriptor, False)
@@ -307,9 +320,15 @@ class Inlet:
         self.is_over = False
 
     def put(self, data: bytes) -> None:
-        """Queue bytes; none means the end of input."""
+        """Queue bytes; none means the end of input.
+
+        Raises:
+            BadStepFrame: far more than there was credit for.
+        """
         if self.is_over:
             return
+        if len(self._buffer) + len(data) > _MOST_UNREAD:
+            raise step_io.BadStepFrame("more standard input than there was credit for")
         if data:
             self._buffer += data
         else:

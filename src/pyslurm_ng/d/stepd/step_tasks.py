@@ -5,21 +5,27 @@ import struct
 
 from pyslurm_ng._process import spawn
 from pyslurm_ng.base.process_tree import stamp
+from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.step_files import AsUser, OutputFiles, open_input
-from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet, Poller, SrunLink
-from pyslurm_ng.d.stepd.task import Task
-from pyslurm_ng.d.stepd.task_programs import TaskPrograms, identity_of
+from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Any, Protocol
 
-    from pyslurm_ng.d.stepd.task_programs import Wait
+    class Tell(Protocol):
+        """Sends a message and descriptors."""
+
+        def __call__(self, fields: dict[str, Any], passed: Sequence[int] = ()) -> None: ...
+
 
 _NULL = "/dev/null"
-_FILES_STATUS = 53  # how Slurm reports that a script's files could not be opened: 0:53
+PIPE, TERMINAL = 1, 2
+"""Where a task's standard input comes from, if the supervisor feeds it."""
+FILES_STATUS = 53
+"""How Slurm reports that a script's files could not be opened: 0:53."""
 
 
 class CannotStart(Exception):
@@ -31,135 +37,172 @@ class CannotStart(Exception):
         self.text = text
 
 
+class Started:
+    """One task while it is started; `passed` are the supervisor's ends of its streams."""
+
+    __slots__ = ("inlet_kind", "is_over", "outlets", "passed", "pid", "spec", "status", "stderr")
+
+    def __init__(self, spec: "dict[str, Any]") -> None:
+        self.spec = spec
+        self.pid = 0
+        self.status = 0
+        self.is_over = False
+        self.inlet_kind = 0
+        self.outlets: list[tuple[int, int]] = []
+        self.passed: list[int] = []
+        self.stderr = -1  # a copy for its epilogs, if there are any
+
+    def close(self) -> None:
+        """Close what the supervisor has by now."""
+        for descriptor in (*self.passed, self.stderr):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
 class TaskStarter:
-    """Opens what tasks need and starts them; made once for a step, then done with."""
+    """Opens what tasks need and starts them, in the launcher's process (see `launcher`).
+
+    Args:
+        spec: of the step.
+        joins: descriptors of its control groups.
+        tell: sends a message with descriptors to the supervisor.
+        is_routed: whether streams without a file go to srun.
+    """
 
     def __init__(
-        self,
-        spec: "dict[str, Any]",
-        poller: Poller,
-        link: "SrunLink | None",
-        joins: "list[int]",
-        on_taken: "Callable[[], None]",
-        say: "Callable[[str, int], None]",
-        wait: "Wait",
+        self, spec: "dict[str, Any]", joins: "list[int]", tell: "Tell", *, is_routed: bool
     ) -> None:
-        self._say = say
         self._spec = spec
-        self._poller = poller
-        self._link = link
         self._joins = joins
-        self._on_taken = on_taken
-        self._as_user = AsUser(spec["uid"], spec["gid"], spec["groups"])
+        self._tell = tell
+        self._is_routed = is_routed
+        self._as_user = AsUser(spec["uid"], spec["gid"], spec["groups"], spec["umask"])
         self._files = OutputFiles(append=spec["append"])
         self._identity = identity_of(spec)
-        self._programs = TaskPrograms(spec, joins, wait)
+        self._programs = TaskPrograms(spec, joins)
         self._environment = [item if isinstance(item, bytes) else os.fsencode(item)
                              for item in spec["env"]]  # fmt: skip
-        self.cwd = spec["cwd"]
-        self.notes = self._programs.notes
-        self.stderr = -1
+        self._cwd: str = spec["cwd"]
+        self._notes = self._programs.notes
+        self._stderr = -1
 
-    def find_directory(self) -> None:
+    def run(self) -> None:
+        """Start all tasks. Raises CannotStart."""
+        self._find_directory()
+        try:
+            for task in self._spec["tasks"]:
+                self._start(Started(task))
+        finally:
+            self._say_notes()
+
+    def notes_for_srun(self) -> "list[str]":
+        """Return what the user is to be told by the supervisor, and forget it."""
+        notes = list(self._notes)
+        self._notes.clear()
+        return notes
+
+    def _say_notes(self) -> None:
+        """Write what has been noted, as soon as there is a place to write it to."""
+        if self._is_routed:
+            return
+        for text in self.notes_for_srun():
+            if self._stderr >= 0:
+                try:
+                    os.write(self._stderr, notice(text))
+                except OSError:
+                    continue
+
+    def _find_directory(self) -> None:
         """Use /tmp when the user cannot enter the working directory, and say so."""
         with self._as_user:
             try:
-                folder = os.open(self.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-                allowed = os.access(self.cwd, os.X_OK, effective_ids=True)
+                folder = os.open(self._cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                allowed = os.access(self._cwd, os.X_OK, effective_ids=True)
                 os.close(folder)
                 problem = "" if allowed else "Permission denied"
             except OSError as error:
                 problem = error.strerror or str(error)
         if problem:
-            self.notes.append(f"couldn't chdir to `{self.cwd}': {problem}: going to /tmp instead")
-            self.cwd = "/tmp"
+            self._notes.append(f"couldn't chdir to `{self._cwd}': {problem}: going to /tmp instead")
+            self._cwd = "/tmp"
 
-    def start(self, task: Task) -> None:
+    def _start(self, task: "Started") -> None:
         """Open one task's files and start it.
 
         Raises:
             CannotStart: its files cannot be opened, or identity and limits not be set.
         """
         if self._spec["pty"] and task.spec["local"] == 0:
-            self._start_on_terminal(task)
-            return
-        stdin, stdout, stderr = self._open_streams(task)
-        self.say_notes()
-        try:
-            self._spawn(task, stdin, stdout, stderr)
-        finally:
-            for descriptor in {stdin, stdout, stderr}:
-                os.close(descriptor)
-
-    def say_notes(self) -> None:
-        """Write what has been noted, as soon as there is a place to write it to."""
-        for text in self.notes:
-            self._say(text, self.stderr)
-        self.notes.clear()
-
-    def close(self) -> None:
-        """Close our copies of shared files."""
-        self._files.close()
-        for descriptor in self._joins:
+            streams = self._open_terminal(task)
+        else:
+            streams = self._open_streams(task)
+            self._say_notes()
+        if self._spec["task_epilogs"]:
+            task.stderr = os.dup(streams[2])
+        self._spawn(task, *streams)
+        for descriptor in set(streams):
             os.close(descriptor)
+        self._say_notes()
+        self._tell(
+            {
+                "task": task.spec["local"], "pid": task.pid, "status": task.status,
+                "is_over": task.is_over, "inlet": task.inlet_kind, "outlets": task.outlets,
+                "has_stderr": task.stderr >= 0, "notes": self.notes_for_srun(),
+            },
+            task.passed + ([task.stderr] if task.stderr >= 0 else []),
+        )  # fmt: skip
+        task.close()
 
     # Streams ----------------------------------------------------------------------------------
 
-    def _open_streams(self, task: Task) -> "tuple[int, int, int]":
+    def _open_streams(self, task: "Started") -> "tuple[int, int, int]":
         spec = task.spec
-        opened: list[int] = []
         try:
             stdin = self._open_stdin(task, spec["in"])
-            opened.append(stdin)
             stdout = self._open_stdout(task, spec["out"], step_io.STDOUT)
-            opened.append(stdout)
             if spec["err"] == spec["out"] and spec["out"] is not None and not self._spec["label"]:
                 stderr = os.dup(stdout)
             else:
                 stderr = self._open_stdout(task, spec["err"], step_io.STDERR)
-            opened.append(stderr)
-            if self.stderr < 0 and spec["err"] is not None and not self._spec["label"]:
-                self.stderr = os.dup(stderr)
         except OSError as error:
-            for descriptor in opened:
-                os.close(descriptor)
             name = error.filename or "stdio"
             text = f"Could not open stdio file {name}: {error.strerror}"
-            raise CannotStart(_FILES_STATUS, text) from None
+            raise CannotStart(FILES_STATUS, text) from None
+        if self._stderr < 0 and spec["err"] is not None and not self._spec["label"]:
+            self._stderr = os.dup(stderr)
+            self._tell({"stderr": True}, [self._stderr])
         return stdin, stdout, stderr
 
-    def _open_stdin(self, task: Task, path: "str | None") -> int:
+    def _open_stdin(self, task: "Started", path: "str | None") -> int:
         if path is not None:
             with self._as_user:
                 return open_input(path)
-        if self._link is None:
+        if not self._is_routed:
             return os.open(_NULL, os.O_RDONLY | os.O_CLOEXEC)
         theirs, ours = os.pipe2(os.O_CLOEXEC)
-        task.inlet = Inlet(self._poller, ours, self._on_taken, is_terminal=False)
+        task.inlet_kind = PIPE
+        task.passed.append(ours)
         return theirs
 
-    def _open_stdout(self, task: Task, path: "str | None", kind: int) -> int:
+    def _open_stdout(self, task: "Started", path: "str | None", stream: int) -> int:
         label = self._spec["label"]
-        if path is not None and not (label and path != _NULL):
-            with self._as_user:
-                return os.dup(self._files.get(path))
         file = -1
-        prefix = b""
         if path is not None:
             with self._as_user:
-                file = os.dup(self._files.get(path))
-            prefix = b"%*d: " % (self._spec["label_width"], task.task)
-        elif self._link is None:
+                opened = self._files.get(path)
+            if not label or path == _NULL:
+                return os.dup(opened)
+            file, is_new = self._files.number(path)
+            if is_new:
+                self._tell({"file": file}, [opened])
+        elif not self._is_routed:
             return os.open(_NULL, os.O_WRONLY | os.O_CLOEXEC)
         ours, theirs = os.pipe2(os.O_CLOEXEC)
-        link = self._link if path is None else None
-        outlet = Outlet(
-            self._poller, ours, task=task.task, kind=kind, link=link, file=file, label=prefix
-        )
-        task.outlets.append(outlet)
+        task.outlets.append((stream, file))
+        task.passed.append(ours)
         return theirs
 
-    def _start_on_terminal(self, task: Task) -> None:
+    def _open_terminal(self, task: "Started") -> "tuple[int, int, int]":
         import fcntl
         import termios
 
@@ -169,26 +212,17 @@ class TaskStarter:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
         if os.geteuid() == 0:
             os.fchown(slave, self._spec["uid"], self._spec["gid"])
-        link = self._link
-        task.outlets.append(
-            Outlet(self._poller, os.dup(master), task=task.task, kind=step_io.STDOUT, link=link)
-        )
-        task.inlet = Inlet(self._poller, master, self._on_taken, is_terminal=True)
-        try:
-            self._spawn(task, slave, slave, slave, terminal=True)
-        finally:
-            os.close(slave)
+        task.inlet_kind = TERMINAL
+        task.outlets.append((step_io.STDOUT, -1))
+        task.passed += [master, os.dup(master)]
+        return slave, slave, slave
 
     # Process ----------------------------------------------------------------------------------
 
-    def _spawn(
-        self, task: Task, stdin: int, stdout: int, stderr: int, *, terminal: bool = False
-    ) -> None:
+    def _spawn(self, task: "Started", stdin: int, stdout: int, stderr: int) -> None:
         spec = self._spec
-        if spec["task_epilogs"]:
-            task.stderr = os.dup(stderr)
         if task.spec["problem"]:
-            self.notes.append(task.spec["problem"])
+            self._notes.append(task.spec["problem"])
             task.status, task.is_over = 1 << 8, True
             return
         environment = self._environment + [os.fsencode(item) for item in task.spec["env"]]
@@ -196,7 +230,7 @@ class TaskStarter:
             environment = self._programs.login(spec["login"], environment)
         for prolog in spec["task_prologs"]:
             status, environment = self._programs.prolog(
-                prolog, environment, self.cwd, stdout, stderr
+                prolog, environment, self._cwd, stdout, stderr
             )
             if status:
                 task.status, task.is_over = status, True
@@ -210,7 +244,7 @@ class TaskStarter:
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                cwd=os.fsencode(self.cwd),
+                cwd=os.fsencode(self._cwd),
                 umask=spec["umask"],
                 rlimits=[tuple(limit) for limit in spec["rlimits"]],
                 cpus=task.spec["cpus"],
@@ -218,7 +252,8 @@ class TaskStarter:
                 memory_nodes=task.spec["memory_nodes"],
                 report=task.spec["report"].encode(),
                 cgroup_fds=self._joins,
-                terminal=terminal,
+                terminal=task.inlet_kind == TERMINAL,
+                is_sibling=True,
                 nice=spec["nice"],
                 pid_name=b"SLURM_TASK_PID",
                 **self._identity,
@@ -226,12 +261,12 @@ class TaskStarter:
         except (OSError, ValueError) as error:
             self._not_started(task, argv[0], error)
 
-    def _not_started(self, task: Task, program: bytes, error: "OSError | ValueError") -> None:
+    def _not_started(self, task: "Started", program: bytes, error: "OSError | ValueError") -> None:
         """Give a task that could not begin the exit code that Slurm gives it: the errno."""
         if not isinstance(error, OSError) or error.filename not in ("exec", "chdir", "fork"):
             where = getattr(error, "filename", None) or "start"
-            raise CannotStart(_FILES_STATUS, f"{where}: {getattr(error, 'strerror', error)}")
-        self.notes.append(f"execve(): {os.fsdecode(program)}: {error.strerror}")
+            raise CannotStart(FILES_STATUS, f"{where}: {getattr(error, 'strerror', error)}")
+        self._notes.append(f"execve(): {os.fsdecode(program)}: {error.strerror}")
         task.status = (error.errno or 1) << 8
         task.is_over = True
 

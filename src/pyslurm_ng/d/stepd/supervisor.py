@@ -1,11 +1,14 @@
-"""The supervisor of one step on one node: starts its tasks, serves their streams, ends them all.
+"""The supervisor of one step on one node: has its tasks started, serves their streams, ends all.
 
 One thread, one poll loop, no library: it may run for weeks and must stay small. It obeys slurmd
 over its channel (`commands` below) and, for a step of srun, srun over its own connection. Its last
-act is the `end` record in the step's file, so it never waits for slurmd.
+act is the `end` record in the step's file, so it never waits for slurmd. Nothing of the user's can
+make it wait, either: files are opened and tasks started by its `launcher`, lines of its own are
+written by its `step_writer`, and what goes wrong with one frame or command costs that one only.
 
 Commands on the channel, msgpack maps by "do": signal (number, scope script|all), terminate (why,
-wait_s), suspend, resume, say (text, to stderr), pids, usage. Answers go back on the channel.
+wait_s), suspend, resume, say (text, to stderr), ping, pids, usage. Answers go back, by "did":
+start, attach (pids), slow (text), unkillable, fault (text, trace), or as the command.
 """
 
 import os
@@ -27,22 +30,27 @@ from _signal import (  # type: ignore[import-not-found]
     set_wakeup_fd,
     signal,
 )
-from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_SEQPACKET, socket
+from _socket import socket
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.base.process_tree import (
     descendants,
     is_zombie,
     own_peak_kib,
     sample,
-    signal_all,
+    signal_below,
     stamp,
 )
 from pyslurm_ng.d import step_record
+from pyslurm_ng.d.stepd.launcher import Launch
+from pyslurm_ng.d.stepd.own_process import identity_of
+from pyslurm_ng.d.stepd.poller import Poller
+from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
 from pyslurm_ng.d.stepd.step_cgroup import CgroupError, StepCgroup
+from pyslurm_ng.d.stepd.step_faults import StepFaults, leave_trace
 from pyslurm_ng.d.stepd.step_files import remove_script, write_script
-from pyslurm_ng.d.stepd.step_streams import Poller, SrunLink
-from pyslurm_ng.d.stepd.step_tasks import CannotStart, TaskStarter, notice
+from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet, SrunLink
+from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, TERMINAL, CannotStart, notice
+from pyslurm_ng.d.stepd.step_writer import StepWriter
 from pyslurm_ng.d.stepd.task import Task
 from pyslurm_ng.d.stepd.task_programs import TaskEpilogs
 from pyslurm_ng.wire import step_io
@@ -56,11 +64,14 @@ FLAG_OUT_OF_MEMORY = 1
 FLAG_CLEAN = 2
 FLAG_KILLED = 8
 FLAG_OVER_MEMORY = 16
-FLAG_UNKILLABLE = 1 << 16
 OOM_STATUS = 125
-_COMMAND_BYTES = 65536
+_CONNECT_S = 30.0
+_LAST_WORDS_S = 1.0
+_SLOW_LAUNCH_S = 30.0
 _FLUSH_S = 300.0
+_FLUSH_KILLED_S = 5.0
 _KILL_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 1.0
 _CHILDREN_PAUSE_S = 0.2
 
 
@@ -70,20 +81,26 @@ class Step:
     def __init__(self, path: str, spec: "dict[str, Any]", channel: "socket | None") -> None:
         self._path = path
         self._spec = spec
-        self._poller = Poller()
+        self._poller = Poller(self._fault)
+        self._slurmd = SlurmdChannel(self._poller, path, self._obey, self._greeting)
+        self._faults = StepFaults(path, self._slurmd.tell)
         self._tasks = [Task(task) for task in spec["tasks"]]
         self._by_pid: dict[int, Task] = {}
         self._epilogs = TaskEpilogs(spec, self._later, self._say, self._tell_exit)
         self._link: SrunLink | None = None
+        self._launch: Launch | None = None
+        self._writer = StepWriter(self._poller, identity_of(spec))
+        self._files: dict[int, int] = {}  # by the launcher's number: the writer's
+        self._stderr = -1  # the writer's number of the step's stderr
         self._cgroup = StepCgroup(spec["cgroup"]) if spec["cgroup"] else None
+        self._early_lines: list[bytes] = []  # for that stderr, until it is there
         self._timers: list[tuple[float, Callable[[], None]]] = []
-        self._channel: socket | None = None
-        self._listener: socket | None = None
-        self._stderr = -1
         self._flags = 0
         self._error = ""
         self._status = 0
+        self._early_stdin: list[tuple[int, bytes]] | None = []  # None: all tasks are there
         self._is_dying = False
+        self._is_unkillable = False
         self._kill_at = 0.0  # when those who had SIGTERM get SIGKILL
         self._kill_began = 0.0
         self._stdin_taken = 0
@@ -91,31 +108,55 @@ class Step:
         self._start_us = time.time_ns() // 1000
         self._end_us = 0
         self._own_rss_kib = own_peak_kib()
-        self._watch_children()
+        self._watch_signals()
         if channel is not None:
-            self._attach(channel)
+            self._slurmd.attach(channel)
 
     # Life -------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Start the tasks, serve until the last one ended, clean up, leave the end record."""
+        """Have the tasks started, serve until the last one ended, clean up, leave the end record.
+
+        Whatever goes wrong in one part, the next ones are done.
+        """
+        self._try(self._start)
+        self._try(self._serve)
+        self._end_us = time.time_ns() // 1000
+        self._try(self._end_processes)
+        self._try(self._end_streams)
+        self._finish()
+
+    def _try(self, part: "Callable[[], None]") -> None:
         try:
-            self._start()
+            part()
         except CannotStart as problem:
-            self._status, self._error = problem.status, problem.text
-            if problem.text:
-                self._say(problem.text)
-            if self._link is not None:
-                fields = {"code": problem.status, "text": problem.text}
-                self._link.tell(step_io.FAILED, fields)
-        while any((task.pid and not task.is_over) or task.epilog for task in self._tasks):
+            self._cannot_start(problem.status, problem.text)
+        except Exception as error:  # noqa: BLE001 - the step has to be ended all the same
+            self._fault(error)
+            if not self._error:
+                self._cannot_start(FILES_STATUS, f"slurmstepd: {type(error).__name__}: {error}")
+            self._is_dying = True
+            self._later(0.0, self._kill)
+
+    def _fault(self, error: BaseException) -> None:
+        self._faults.note(f"StepId={self._spec['name']}", error)
+
+    def _cannot_start(self, status: int, text: str) -> None:
+        self._status, self._error = status, text
+        if text:
+            self._say(text)
+        if self._link is not None:
+            self._link.tell(step_io.FAILED, {"code": status, "text": text})
+
+    def _serve(self) -> None:
+        while self._is_serving():
             self._turn()
         while self._spec["waits_for_children"] and not self._is_dying and self._processes():
             self._turn(_CHILDREN_PAUSE_S)
-        self._end_us = time.time_ns() // 1000
-        self._end_processes()
-        self._end_streams()
-        self._finish()
+
+    def _is_serving(self) -> bool:
+        """Return whether a task, or the epilog of one, has not ended yet."""
+        return any((task.pid and not task.is_over) or task.epilog for task in self._tasks)
 
     def _turn(self, limit_s: float = 3600.0) -> None:
         """Serve once: what is ready, then timers."""
@@ -123,41 +164,23 @@ class Step:
         due = min((at for at, _ in self._timers), default=now + limit_s)
         wait_s = max(0.0, min(due - now, limit_s))
         self._poller.run(int(wait_s * 1000) + 1 if wait_s else 0)
-        self._run_timers()
-
-    def _run_timers(self) -> None:
         now = time.monotonic()
         ready = [timer for timer in self._timers if timer[0] <= now]
         if ready:
             self._timers = [timer for timer in self._timers if timer[0] > now]
             for _, callback in ready:
-                callback()
-
-    def _wait_for(self, descriptor: int, limit_s: float) -> bool:
-        """Return whether a descriptor can be read in time; orders of slurmd are obeyed meanwhile.
-
-        Not those of srun: standard input must find all tasks started.
-        """
-        give_up = time.monotonic() + limit_s
-        while True:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
-            channel = self._channel.fileno() if self._channel is not None else -1
-            if channel >= 0:
-                poll.register(channel, select.POLLIN)
-            left_s = give_up - time.monotonic()
-            ready = {one for one, _ in poll.poll(int(1000 * max(0.0, min(left_s, 1.0))))}
-            if channel in ready:
-                self._on_command(0)
-            self._run_timers()
-            if descriptor in ready or left_s <= 0:
-                return descriptor in ready
+                try:
+                    callback()
+                except Exception as error:  # noqa: BLE001 - costs what it was about
+                    self._fault(error)
 
     def _later(self, delay_s: float, callback: "Callable[[], None]") -> None:
         self._timers.append((time.monotonic() + delay_s, callback))
 
+    # Start ------------------------------------------------------------------------------------
+
     def _start(self) -> None:
-        """Confine, connect, open, start. Raises CannotStart."""
+        """Confine, connect, have files opened and tasks started. Raises CannotStart."""
         spec = self._spec
         joins: list[int] = []
         if self._cgroup is not None:
@@ -169,20 +192,23 @@ class Step:
             self._write_script()
         if spec["route"] is not None:
             self._connect()
-        starter = TaskStarter(spec, self._poller, self._link, joins, self._taken, self._say,
-                              self._wait_for)  # fmt: skip
+        if self._is_dying:
+            raise CannotStart(SIGTERM, "")
         try:
-            starter.find_directory()
-            for task in self._tasks:
-                if self._is_dying:
-                    raise CannotStart(SIGTERM, "")
-                starter.start(task)
-                if task.pid:
-                    self._by_pid[task.pid] = task
+            self._launch = Launch(spec, joins, is_routed=self._link is not None)
+        except OSError as error:
+            raise CannotStart(FILES_STATUS, f"fork: {error.strerror}") from None
         finally:
-            self._stderr = starter.stderr
-            starter.say_notes()
-            starter.close()
+            for descriptor in joins:
+                os.close(descriptor)
+        try:
+            self._wait_for_launch(self._launch)
+        finally:
+            self._launch.close()
+            self._launch = None
+            for line in self._early_lines:
+                self._writer.say(self._stderr, line)
+            self._poller.watch(self._wakeup, select.POLLIN, self._on_signal)
         self._tell_started()
         if spec["acct_every"] or spec["memory_limit_kib"]:
             self._later(min(1.0, spec["acct_every"] or 1.0), self._sample)
@@ -192,16 +218,18 @@ class Step:
         try:
             path = write_script(spec["spool"], spec["script"], spec["uid"], spec["gid"])
         except OSError as error:
-            raise CannotStart(53, f"{spec['spool']}: {error.strerror}") from None
+            raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
         self._tasks[0].spec["argv"][0] = path
 
     def _connect(self) -> None:
         spec = self._spec
         try:
-            self._link = SrunLink(self._poller, spec["route"], self._on_frame, self._srun_gone)
+            self._link = link = SrunLink(
+                self._poller, spec["route"], self._on_frame, self._on_bad_frame, self._srun_gone
+            )
         except OSError as error:
             raise CannotStart(SIGKILL, f"cannot connect to srun: {error}") from None
-        self._link.hello(
+        link.hello(
             {
                 "key": spec["route"]["key"],
                 "node": spec["node"],
@@ -210,6 +238,90 @@ class Step:
                 "pid": os.getpid(),
             }
         )
+        give_up = time.monotonic() + _CONNECT_S
+        while link.is_connecting and not self._is_dying and time.monotonic() < give_up:
+            self._turn(1.0)
+        if link.problem or link.is_connecting:
+            link.close()
+            problem = link.problem or "no answer"
+            raise CannotStart(SIGKILL, f"cannot connect to srun: {problem}")
+
+    def _wait_for_launch(self, launch: Launch) -> None:
+        """Serve until the launcher is done. Raises CannotStart.
+
+        Nothing is reaped meanwhile: how a task ended is of use only once it is known to be one.
+        """
+        self._poller.drop(self._wakeup)
+        self._poller.watch(launch.fileno(), select.POLLIN, lambda events: None)
+        slow_at = time.monotonic() + _SLOW_LAUNCH_S
+        give_up = 0.0
+        try:
+            while True:
+                message, passed = launch.take()
+                if message is None:
+                    if self._is_dying and not give_up:
+                        # What it did before it was killed is still to be heard.
+                        launch.kill()
+                        give_up = time.monotonic() + _LAST_WORDS_S
+                    elif give_up and time.monotonic() > give_up:
+                        raise CannotStart(SIGTERM, "")
+                    self._turn(_LAST_WORDS_S)
+                    if time.monotonic() > slow_at:
+                        slow_at += 3600.0
+                        text = "its files, its directory or a program of it keep its start waiting"
+                        self._slurmd.tell({"did": "slow", "text": text})
+                elif "done" in message:
+                    self._say_all(message["notes"])
+                    return
+                elif message and "failed" not in message:
+                    self._on_launched(message, passed)
+                else:
+                    self._launch_failed(message)
+        finally:
+            self._poller.drop(launch.fileno())
+
+    def _launch_failed(self, message: "dict[str, Any]") -> None:
+        if not message:
+            if self._is_dying:
+                raise CannotStart(SIGTERM, "")
+            raise CannotStart(FILES_STATUS, "the process that starts tasks was lost")
+        self._say_all(message["notes"])
+        if "trace" in message and not self._slurmd.tell(
+            {"did": "fault", "text": message["text"], "trace": message["trace"]}
+        ):
+            leave_trace(self._path, message["trace"])
+        raise CannotStart(message["failed"], message["text"])
+
+    def _on_launched(self, message: "dict[str, Any]", passed: "list[int]") -> None:
+        """Take a task that was started, or a file that it needs."""
+        if "file" in message:
+            self._files[message["file"]] = self._writer.add(passed[0])
+            return
+        if "stderr" in message:
+            self._stderr = self._writer.add(passed[0])
+            return
+        task = self._tasks[message["task"]]
+        task.pid, task.status = message["pid"], message["status"]
+        task.is_over = message["is_over"]
+        if task.pid:
+            self._by_pid[task.pid] = task
+        if message["inlet"]:
+            is_terminal = message["inlet"] == TERMINAL
+            task.inlet = Inlet(self._poller, passed.pop(0), self._taken, is_terminal=is_terminal)
+        for stream, file in message["outlets"]:
+            task.outlets.append(self._outlet(task, passed.pop(0), stream, file))
+        if message["has_stderr"]:
+            task.stderr = passed.pop(0)
+        self._say_all(message["notes"])
+
+    def _outlet(self, task: Task, descriptor: int, stream: int, file: int) -> Outlet:
+        if file < 0:
+            return Outlet(self._poller, descriptor, task=task.task, kind=stream, link=self._link)
+        label = b"%*d: " % (self._spec["label_width"], task.task)
+        return Outlet(
+            self._poller, descriptor, task=task.task, kind=stream, link=None,
+            writer=self._writer, file=self._files[file], label=label,
+        )  # fmt: skip
 
     def _tell_started(self) -> None:
         pids = {task.task: task.pid for task in self._tasks if task.pid}
@@ -217,33 +329,40 @@ class Step:
             try:
                 step_record.append(self._path, {"kind": "tasks", "pids": pids})
             except OSError:
-                pass  # the leftovers of a lost supervisor are found by their control group, too
-        self._answer({"did": "start", "pids": pids})
-        if self._link is None:
-            return
-        self._link.tell(step_io.STARTED, {"pids": pids})
+                pass  # the leftovers of a lost supervisor are found without it, too
+        self._slurmd.tell({"did": "start", "pids": pids})
+        early, self._early_stdin = self._early_stdin, None
+        for task_id, body in early or ():
+            self._stdin(task_id, body)
+        if self._link is not None:
+            self._link.tell(step_io.STARTED, {"pids": pids})
         for task in self._tasks:
             if task.is_over:
                 self._task_over(task)
 
     # Children ---------------------------------------------------------------------------------
 
-    def _watch_children(self) -> None:
+    def _watch_signals(self) -> None:
         ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._wakeup = ours
         set_wakeup_fd(theirs)
         signal(SIGCHLD, lambda number, frame: None)
         for number in (SIGHUP, SIGINT, SIGPIPE):
             signal(number, SIG_IGN)
-        signal(SIGTERM, lambda number, frame: self._terminate("", 0.0))
-        self._poller.watch(ours, select.POLLIN, self._reap)
+        signal(SIGTERM, lambda number, frame: None)
+        self._poller.watch(ours, select.POLLIN, self._on_signal)
 
-    def _reap(self, events: int = 0) -> None:
-        """Collect every dead child: tasks, and orphans that came to us."""
+    def _on_signal(self, events: int = 0) -> None:
         try:
-            os.read(self._wakeup, 4096)
+            numbers = os.read(self._wakeup, 4096)
         except BlockingIOError:
-            pass
+            numbers = b""
+        self._reap()
+        if SIGTERM in numbers:
+            self._terminate("", 0.0)
+
+    def _reap(self) -> None:
+        """Collect every dead child: tasks, processes of our own, orphans that came to us."""
         while True:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -251,6 +370,9 @@ class Step:
                 return
             if not pid:
                 return
+            if pid == self._writer.pid:
+                self._writer.ended()
+                continue
             if self._epilogs.ended(pid, status):
                 continue
             task = self._by_pid.pop(pid, None)
@@ -280,122 +402,124 @@ class Step:
         self._link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
 
     def _processes(self) -> "list[int]":
-        """Return the step's living processes."""
+        """Return the step's living processes; those of our own are none of them."""
         pids = descendants(os.getpid())
         if self._cgroup is not None:
             known = set(pids)
             pids += [pid for pid in self._cgroup.pids() if pid not in known]
-        return [pid for pid in pids if not is_zombie(pid)]
+        own = {self._writer.pid}
+        if self._launch is not None:
+            own.add(self._launch.pid)
+        return [pid for pid in pids if pid not in own and not is_zombie(pid)]
+
+    def _belongs(self, pid: int) -> bool:
+        """Return whether a process is of the step at this moment."""
+        return self._cgroup is not None and pid in self._cgroup.pids()
+
+    def _signal_all(self, pids: "list[int]", number: int) -> None:
+        signal_below(os.getpid(), pids, number, self._belongs)
 
     def _end_processes(self) -> None:
-        """End what the tasks left behind, with SIGKILL, until nothing is left or it is hopeless.
+        """End what the tasks left behind, with SIGKILL, until nothing is left.
 
         After SIGTERM all have the same time to end by themselves: an srun whose script is gone at
-        once still has to hear how its tasks ended.
+        once still has to hear how its tasks ended. While something outlives SIGKILL the step is
+        not over, and what it holds is not free; srun does not have to wait for that.
         """
         while self._processes() and time.monotonic() < self._kill_at:
             self._turn(_KILL_PAUSE_S)
             self._reap()
-        give_up = time.monotonic() + self._spec["unkillable_s"]
+        self._kill_began = self._kill_began or time.monotonic()
+        pause_s = _KILL_PAUSE_S
         while True:
             self._reap()
             pids = self._processes()
             if not pids:
-                self._flags |= FLAG_CLEAN
-                return
-            if time.monotonic() > give_up:
-                self._flags |= FLAG_UNKILLABLE
-                return
+                break
+            if not self._is_unkillable and self._is_hopeless():
+                self._is_unkillable = True
+                self._slurmd.tell({"did": "unkillable"})
+                self._try(self._end_streams)
             if self._cgroup is not None:
                 self._cgroup.kill()
-            signal_all(pids, SIGKILL)
-            self._turn(_KILL_PAUSE_S)
+            self._signal_all(pids, SIGKILL)
+            self._turn(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        if not self._is_unkillable:
+            self._flags |= FLAG_CLEAN
+
+    def _is_hopeless(self) -> bool:
+        return bool(time.monotonic() - self._kill_began > self._spec["unkillable_s"])
 
     # Ending by order --------------------------------------------------------------------------
 
     def _terminate(self, why: str, wait_s: float) -> None:
         """End every process: TERM (after CONT) now, KILL after the wait.
 
+        Signals come first: what is written to the user may never arrive.
+
         Args:
             why: why in the job's stderr; a second line has more of it.
         """
-        if why:
-            why, _, more = why.partition("\n")
-            what = f"JOB {self._spec['job']}" if self._spec["is_batch"] else self._step_text()
-            when = stamp()[:19]
-            self._say(f"*** {what} ON {self._spec['node']} CANCELLED AT {when} {why} ***")
-            if more:
-                self._say(f"*** {more} ***")
         self._flags |= FLAG_KILLED
         if not self._is_dying:
             self._is_dying = True
             pids = self._processes()
-            signal_all(pids, SIGCONT)
+            self._signal_all(pids, SIGCONT)
             if wait_s > 0:
                 self._kill_at = time.monotonic() + wait_s
-                signal_all(pids, SIGTERM)
+                self._signal_all(pids, SIGTERM)
         if wait_s > 0:
             self._later(wait_s, self._kill)
         else:
+            self._kill_at = 0.0
             self._kill()
+        if why:
+            self._say_cancelled(why)
+
+    def _say_cancelled(self, why: str) -> None:
+        why, _, more = why.partition("\n")
+        what = f"JOB {self._spec['job']}" if self._spec["is_batch"] else self._step_text()
+        when = stamp()[:19]
+        self._say(f"*** {what} ON {self._spec['node']} CANCELLED AT {when} {why} ***")
+        if more:
+            self._say(f"*** {more} ***")
 
     def _step_text(self) -> str:
         return f"STEP {self._spec['name']}"
 
     def _kill(self) -> None:
         """Send SIGKILL now, and again while something of the tasks lives."""
+        self._kill_began = self._kill_began or time.monotonic()
         if self._cgroup is not None:
             self._cgroup.kill()
-        signal_all(self._processes(), SIGKILL)
-        now = time.monotonic()
-        self._kill_began = self._kill_began or now
-        if now - self._kill_began > self._spec["unkillable_s"]:
-            self._flags |= FLAG_UNKILLABLE
+        self._signal_all(self._processes(), SIGKILL)
+        if self._is_hopeless():
             for task in self._tasks:
                 if not task.is_over:
                     task.status, task.is_over = SIGKILL, True
-            return
-        if self._by_pid:
+                task.epilog = 0
+        elif self._is_serving():
             self._later(0.5, self._kill)
 
     def _signal(self, number: int, scope: str) -> None:
         if number == SIGKILL and scope == "all":
             self._terminate("" if self._spec["is_batch"] else "DUE to SIGNAL Killed", 0.0)
         elif scope == "script":
-            signal_all([task.pid for task in self._tasks if not task.is_over and task.pid], number)
+            pids = [task.pid for task in self._tasks if not task.is_over and task.pid]
+            self._signal_all(pids, number)
         else:
-            signal_all(self._processes(), number)
+            self._signal_all(self._processes(), number)
 
     def _suspend(self, *, suspended: bool) -> None:
         pids = self._processes()
         if suspended:
-            signal_all(pids, SIGTSTP)
-            signal_all(pids, SIGSTOP)
+            self._signal_all(pids, SIGTSTP)
+            self._signal_all(pids, SIGSTOP)
         else:
-            signal_all(pids, SIGCONT)
+            self._signal_all(pids, SIGCONT)
 
     # slurmd -----------------------------------------------------------------------------------
-
-    def _attach(self, channel: socket) -> None:
-        channel.setblocking(False)
-        self._channel = channel
-        self._poller.watch(channel.fileno(), select.POLLIN, self._on_command)
-
-    def _on_command(self, events: int) -> None:
-        assert self._channel is not None
-        try:
-            body = self._channel.recv(_COMMAND_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            body = b""
-        if not body:
-            self._detach()
-            return
-        try:
-            self._obey(unpack(body))
-        except (ValueError, KeyError, TypeError) as error:
-            self._answer({"did": "nothing", "error": f"{type(error).__name__}: {error}"})
 
     def _obey(self, command: "dict[str, Any]") -> None:
         what = command["do"]
@@ -406,80 +530,43 @@ class Step:
         elif what in ("suspend", "resume"):
             self._suspend(suspended=what == "suspend")
         elif what == "say":
-            self._tell_user(command["text"])
+            text = f"{command['text']}\n".encode("utf-8", "surrogateescape")
+            self._writer.say(self._stderr, text)
+        elif what == "ping":
+            self._slurmd.tell({"did": what, "tag": command["tag"]})
         elif what == "pids":
             pids = {task.task: task.pid for task in self._tasks if not task.is_over}
             answer = {"did": what, "tag": command["tag"], "tasks": pids, "all": self._processes()}
-            self._answer(answer)
+            self._slurmd.tell(answer)
         elif what == "usage":
             self._measure()
             answer = {"did": what, "tag": command["tag"], "usage": list(self._usage.items())}
-            self._answer(answer | {"pids": self._processes()})
+            self._slurmd.tell(answer | {"pids": self._processes()})
 
-    def _answer(self, fields: "dict[str, Any]") -> None:
-        if self._channel is None:
-            return
-        try:
-            self._channel.send(pack(fields))
-        except OSError:
-            return  # it is gone or swamped; the file says all that matters
-
-    def _detach(self) -> None:
-        """slurmd has gone: wait for the next one on a socket beside the step's file."""
-        if self._channel is not None:
-            self._poller.drop(self._channel.fileno())
-            self._channel.close()
-            self._channel = None
-        if self._listener is None:
-            listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC)
-            path = self._path + ".sock"
-            folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            # A socket's address is short; by the directory's number only the name counts.
-            short = f"/proc/self/fd/{folder}/{os.path.basename(path)}"
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
-            try:
-                listener.bind(short)
-                os.chmod(path, 0o600)
-            except OSError:
-                listener.close()
-                return
-            finally:
-                os.close(folder)
-            listener.listen(4)
-            listener.setblocking(False)
-            self._listener = listener
-            self._poller.watch(listener.fileno(), select.POLLIN, self._accept)
-
-    def _accept(self, events: int) -> None:
-        assert self._listener is not None
-        try:
-            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
-        except OSError:
-            return
-        channel = socket(AF_UNIX, SOCK_SEQPACKET, 0, descriptor)
-        if self._channel is not None:
-            channel.close()
-            return
-        self._attach(channel)
-        self._answer({"did": "attach", "pids": {t.task: t.pid for t in self._tasks if t.pid}})
+    def _greeting(self) -> "list[dict[str, Any]]":
+        pids = {task.task: task.pid for task in self._tasks if task.pid}
+        first: dict[str, Any] = {"did": "attach", "pids": pids}
+        return [first, {"did": "unkillable"}] if self._is_unkillable else [first]
 
     # srun -------------------------------------------------------------------------------------
 
     def _on_frame(self, kind: int, task_id: int, body: bytes) -> None:
+        """Do what srun asks. Raises BadStepFrame."""
         if kind == step_io.STDIN:
             self._stdin(task_id, body)
         elif kind == step_io.SIGNAL:
             self._signal_tasks(task_id, step_io.numbers(body)[0])
         elif kind == step_io.TERMINATE:
-            why = body.decode("utf-8", "replace")
+            text = body.decode("utf-8", "replace")
+            why = "".join(char if char.isprintable() else "?" for char in text)
             self._terminate(f"DUE TO {why}" if why else "", float(self._spec["kill_wait"]))
         elif kind == step_io.WINDOW:
-            self._resize(body)
+            self._resize(*step_io.window(body))
         elif kind == step_io.PING and self._link is not None:
             self._link.send(step_io.pack(step_io.PONG))
+
+    def _on_bad_frame(self, problem: str) -> None:
+        self._say(f"malformed message of srun: {problem}")
 
     def _signal_tasks(self, task_id: int, number: int) -> None:
         if task_id == step_io.ALL:
@@ -487,9 +574,15 @@ class Step:
             return
         for task in self._tasks:
             if task.task == task_id and task.pid and not task.is_over:
-                signal_all([task.pid, *descendants(task.pid)], number)
+                self._signal_all([task.pid, *descendants(task.pid)], number)
 
     def _stdin(self, task_id: int, body: bytes) -> None:
+        """Pass on input; it must find all tasks started. Raises BadStepFrame."""
+        if self._early_stdin is not None:
+            self._early_stdin.append((task_id, body))
+            if sum(len(kept) + 64 for _, kept in self._early_stdin) > 4 * step_io.STDIN_WINDOW:
+                raise step_io.BadStepFrame("more standard input than there was credit for")
+            return
         for task in self._tasks:
             if task.inlet is not None and task_id in (step_io.ALL, task.task):
                 task.inlet.put(body)
@@ -512,40 +605,33 @@ class Step:
             self._stdin_taken = taken
             self._link.send(step_io.pack_number(step_io.CREDIT, step_io.ALL, credit))
 
-    def _resize(self, body: bytes) -> None:
+    def _resize(self, rows: int, columns: int) -> None:
         import fcntl
         import struct
         import termios
 
-        rows, columns = step_io.window(body)
         first = self._tasks[0]
-        if first.inlet is not None and not first.inlet.is_over:
+        if self._spec["pty"] and first.inlet is not None and not first.inlet.is_over:
             size = struct.pack("HHHH", rows, columns, 0, 0)
             fcntl.ioctl(first.inlet.descriptor, termios.TIOCSWINSZ, size)
 
     def _srun_gone(self) -> None:
-        if not self._spec["no_kill"] and self._by_pid:
+        if not self._spec["no_kill"] and (self._by_pid or self._launch is not None):
             self._terminate("", float(self._spec["kill_wait"]))
 
-    def _say(self, text: str, stderr: int = -1) -> None:
+    def _say(self, text: str) -> None:
         """Write a line where the step's stderr goes."""
-        stderr = stderr if stderr >= 0 else self._stderr
         line = notice(text)
         if self._link is not None and self._link.is_open:
             self._link.send(step_io.pack(step_io.NOTICE, step_io.ALL, line))
-        elif stderr >= 0:
-            try:
-                os.write(stderr, line)
-            except OSError:
-                return
+        elif self._stderr < 0 and self._launch is not None:
+            self._early_lines.append(line)
+        else:
+            self._writer.say(self._stderr, line)
 
-    def _tell_user(self, text: str) -> None:
-        """Write what somebody wants the job's owner to read (`scontrol notify`)."""
-        if self._stderr >= 0:
-            try:
-                os.write(self._stderr, f"{text}\n".encode("utf-8", "surrogateescape"))
-            except OSError:
-                return
+    def _say_all(self, texts: "list[str]") -> None:
+        for text in texts:
+            self._say(text)
 
     # Usage ------------------------------------------------------------------------------------
 
@@ -595,16 +681,22 @@ class Step:
             for outlet in task.outlets:
                 outlet.drain()
                 outlet.close()
+            task.outlets = []
         self._check_memory()
         link = self._link
-        if link is None:
-            return
-        link.send(step_io.pack(step_io.DONE))
-        give_up = time.monotonic() + _FLUSH_S
-        while link.is_open and not link.is_flushed and time.monotonic() < give_up:
+        if link is not None:
+            link.send(step_io.pack(step_io.DONE))
+        self._writer.finish()
+        began = time.monotonic()
+        while (link is not None and not link.is_flushed) or self._writer.pid:
+            limit_s = _FLUSH_KILLED_S if self._is_dying else _FLUSH_S
+            if time.monotonic() > began + limit_s:
+                break
             self._turn(1.0)
-        link.finish()
-        link.close()
+        self._writer.kill()
+        if link is not None:
+            link.finish()
+            link.close()
 
     def _check_memory(self) -> None:
         kills = self._cgroup.oom_kills() if self._cgroup is not None else 0
@@ -624,9 +716,9 @@ class Step:
         if self._flags & FLAG_OUT_OF_MEMORY:
             status = OOM_STATUS
         if self._cgroup is not None:
-            self._cgroup.leave()
+            self._try(self._cgroup.leave)
         if self._spec["script"]:
-            remove_script(self._spec["spool"])
+            self._try(lambda: remove_script(self._spec["spool"]))
         end = {
             "kind": "end",
             "status": status,
@@ -644,6 +736,5 @@ class Step:
                 # A full spool: better an end without usage than a job that counts as lost.
                 step_record.append(self._path, {**end, "usage": None})
         finally:
-            if self._listener is not None:
-                os.unlink(self._path + ".sock")
+            self._slurmd.close()
             signal(SIGCHLD, SIG_DFL)

@@ -1,16 +1,18 @@
 """Programs that a supervisor runs for its tasks: TaskProlog, TaskEpilog, the user's login shell.
 
 All run as the user, in the step's control groups, with the task's environment. Before a task starts
-the supervisor waits for them, but goes on obeying slurmd, so that a prolog that hangs can be
-cancelled; after its end they run beside the others.
+the launcher waits for them, not the supervisor, so that a prolog that hangs can be cancelled; after
+its end they run beside the others.
 """
 
 import os
+import select
 import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
 from pyslurm_ng._process import spawn
-from pyslurm_ng.base.process_tree import descendants, signal_all
+from pyslurm_ng.base.process_tree import descendants, signal_below
+from pyslurm_ng.d.stepd.own_process import fork_own, identity_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.stepd.task import Task
-
-    Wait = Callable[[int, float], bool]
 
 EPILOG_LIMIT_S = 5.0
 """As long as Slurm gives a task epilog before it and what it started are killed."""
@@ -39,12 +39,10 @@ class TaskPrograms:
     Args:
         spec: of the step.
         joins: descriptors of the step's control groups.
-        wait: returns whether a descriptor can be read within so many seconds.
     """
 
-    def __init__(self, spec: "dict[str, Any]", joins: "list[int]", wait: "Wait") -> None:
+    def __init__(self, spec: "dict[str, Any]", joins: "list[int]") -> None:
         self._joins = joins
-        self._wait = wait
         self._identity = identity_of(spec)
         self.notes: list[str] = []
 
@@ -125,14 +123,14 @@ class TaskPrograms:
             os.close(null)
         said = b""
         give_up = time.monotonic() + limit_s
-        while len(said) < _MOST_BYTES and self._wait(ours, give_up - time.monotonic()):
+        while len(said) < _MOST_BYTES and _can_be_read(ours, give_up - time.monotonic()):
             data = os.read(ours, 65536)
             if not data:
                 break
             said += data
         else:
             # Not waited for yet, so it is still this process.
-            signal_all([pid, *descendants(pid)], SIGKILL)
+            signal_below(os.getpid(), [pid, *descendants(pid)], SIGKILL)
         os.close(ours)
         _, status = os.waitpid(pid, 0)
         return status, said
@@ -160,7 +158,8 @@ class TaskEpilogs:
         self._later = later
         self._say = say
         self._done = done
-        self._running: dict[int, tuple[Task, str, list[tuple[str, str]]]] = {}
+        self._running: dict[int, tuple[Task, str, str, list[tuple[str, str]]]] = {}
+        self._problems: dict[int, int] = {}  # where one that cannot begin says why
 
     def begin(self, task: "Task") -> None:
         """Start with the first of a task's epilogs."""
@@ -170,8 +169,11 @@ class TaskEpilogs:
         """Take a child's end; return whether it was an epilog."""
         if pid not in self._running:
             return False
-        task, name, others = self._running.pop(pid)
-        if status:
+        task, name, path, others = self._running.pop(pid)
+        problem = self._problem(pid)
+        if problem:
+            self._say(f"{name} {path} can not be executed: {problem}")
+        elif status:
             self._say(f"{name} failed status={status_text(status)}")
         self._go_on(task, others)
         return True
@@ -185,7 +187,7 @@ class TaskEpilogs:
             except OSError as problem:
                 self._say(f"{name} {path} can not be executed: {problem.strerror}")
             else:
-                self._running[pid] = (task, name, programs)
+                self._running[pid] = (task, name, path, programs)
                 self._limit(pid)
         if task.epilog:
             return
@@ -195,17 +197,42 @@ class TaskEpilogs:
         self._done(task)
 
     def _spawn(self, task: "Task", path: str) -> int:
+        """Fork and become the program there: a path of the user's may take for ever."""
         own = [os.fsencode(item) for item in (*self._spec["env"], *task.spec["env"])]
         null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
         argv = [os.fsencode(path)]
+        stderr = task.stderr if task.stderr >= 0 else null
+        ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+        def work() -> None:
+            try:
+                spawn(
+                    argv, argv, [*own, b"SLURM_SCRIPT_CONTEXT=epilog_task"], stdin=null,
+                    stdout=null, stderr=stderr, cwd=b"/", in_place=True, **identity_of(self._spec),
+                )  # fmt: skip
+            except OSError as problem:
+                os.write(theirs, str(problem.strerror).encode())
+
         try:
-            return spawn(
-                argv, argv, [*own, b"SLURM_SCRIPT_CONTEXT=epilog_task"], stdin=null, stdout=null,
-                stderr=task.stderr if task.stderr >= 0 else null, cwd=b"/",
-                **identity_of(self._spec),
-            )  # fmt: skip
+            pid = fork_own(work, [null, stderr, theirs])
+        except OSError:
+            os.close(ours)
+            raise
         finally:
             os.close(null)
+            os.close(theirs)
+        self._problems[pid] = ours
+        return pid
+
+    def _problem(self, pid: int) -> str:
+        """Return why a program that has ended did not even begin; "" if it did."""
+        descriptor = self._problems.pop(pid)
+        try:
+            return os.read(descriptor, 256).decode()
+        except BlockingIOError:
+            return ""
+        finally:
+            os.close(descriptor)
 
     def _limit(self, pid: int) -> None:
         self._later(EPILOG_LIMIT_S, lambda: self._kill(pid))
@@ -213,14 +240,14 @@ class TaskEpilogs:
     def _kill(self, pid: int) -> None:
         """End an epilog that is not over by now, and what it has started."""
         if pid in self._running:
-            signal_all([pid, *descendants(pid)], SIGKILL)
+            signal_below(os.getpid(), [pid, *descendants(pid)], SIGKILL)
 
 
-def identity_of(spec: "dict[str, Any]") -> "dict[str, Any]":
-    """Return who a step's programs run as, as `spawn` takes it; {} where it cannot be changed."""
-    if os.geteuid() != 0:
-        return {}
-    return {"uid": spec["uid"], "gid": spec["gid"], "groups": spec["groups"]}
+def _can_be_read(descriptor: int, limit_s: float) -> bool:
+    """Return whether there is something to read within so many seconds."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return limit_s > 0 and bool(poll.poll(int(limit_s * 1000) + 1))
 
 
 def status_text(status: int) -> str:

@@ -4,14 +4,19 @@ slurmd starts one template when it starts itself. It is small and has one thread
 is a supervisor within a fraction of a millisecond whatever the size of slurmd. It reads names of
 step files (see `step_record`) from a socket, each with a descriptor of the new supervisor's
 channel, forks, and writes down the child's process id; in place of a name it may read that a file
-of a user's is to be received. It ends when slurmd does; the supervisors go on. A lock in the spool
-makes a restarted slurmd's template wait for its predecessor, so that after the wait every step that
-was begun has its process id in its file.
+of a user's is to be received. A lock in the spool makes a restarted slurmd's template wait for its
+predecessor, so that after the wait every step that was begun has its process id in its file.
+
+It is the reaper of its supervisors' processes, too: what a supervisor that dies leaves behind
+becomes a child of the template, whatever session, group or environment it has made for itself, and
+is killed. Then the step's file says `swept`. So it outlives slurmd as long as a supervisor of its
+own runs; it forks no other then.
 """
 
 import fcntl
 import gc
 import os
+import select
 import struct
 import sys
 from _signal import (  # type: ignore[import-not-found]
@@ -20,13 +25,17 @@ from _signal import (  # type: ignore[import-not-found]
     SIGCHLD,
     SIGHUP,
     SIGINT,
+    SIGKILL,
     SIGTERM,
+    set_wakeup_fd,
     signal,
 )
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
 from pyslurm_ng import _process
+from pyslurm_ng.base.process_tree import children, descendants, is_zombie, signal_below
 from pyslurm_ng.d import step_record
+from pyslurm_ng.d.stepd.step_faults import leave_trace
 from pyslurm_ng.d.stepd.supervisor import Step
 
 TYPE_CHECKING = False
@@ -38,6 +47,8 @@ READY = b"ready"
 RECEIVE_FILE = "file"
 """In place of a step file's name, which is absolute: a process that writes a user's file."""
 TITLE_ROOM = 64
+_SWEEP_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 2.0
 
 
 class _Title:
@@ -78,8 +89,7 @@ def main(argv: "Sequence[str]") -> int:
     fcntl.lockf(lock, fcntl.LOCK_EX)
     for number in (SIGHUP, SIGINT, SIGTERM):
         signal(number, SIG_IGN)
-    signal(SIGCHLD, SIG_IGN)  # no zombies: supervisors report by their files
-    boot = step_record.boot_id()
+    _process.become_subreaper()
     title = _Title()
     title.set("slurmstepd: template")
     _process.set_name(b"slurmstepd")
@@ -88,29 +98,120 @@ def main(argv: "Sequence[str]") -> int:
     gc.collect()
     gc.freeze()
     gc.disable()
+    template = _Template(control, lock, title)
     control.send(READY)
     _let_go_of_streams()
-    while True:
-        path, channel = _receive(control)
-        if not path:
-            return 0
+    template.serve()
+    return 0
+
+
+class _Template:
+    """Forks supervisors on request, and ends what those that died have left."""
+
+    def __init__(self, control: socket, lock: int, title: _Title) -> None:
+        self._control: socket | None = control
+        self._lock = lock
+        self._title = title
+        self._boot = step_record.boot_id()
+        self._reaper = step_record.start_ticks(os.getpid())
+        self._running: dict[int, str] = {}  # the step's file of each supervisor, by process id
+        self._receivers: set[int] = set()
+        self._lost: list[str] = []  # files of steps whose processes are being ended
+        self._has_orphans = False
+        self._wakeup, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        set_wakeup_fd(theirs)
+        signal(SIGCHLD, lambda number, frame: None)
+
+    def serve(self) -> None:
+        """Return when slurmd has gone and nothing is left to reap."""
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        assert self._control is not None
+        poll.register(self._control, select.POLLIN)
+        pause_s = _SWEEP_PAUSE_S
+        while self._control is not None or self._running or self._has_orphans:
+            limit_ms = int(pause_s * 1000) if self._has_orphans else -1
+            ready = {descriptor for descriptor, _ in poll.poll(limit_ms)}
+            if self._wakeup in ready:
+                self._reap()
+            if self._has_orphans:
+                self._sweep()
+                pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+            else:
+                pause_s = _SWEEP_PAUSE_S
+            if self._control is not None and self._control.fileno() in ready:
+                path, channel = _receive(self._control)
+                if path:
+                    self._fork(path, channel)
+                else:
+                    poll.unregister(self._control)
+                    self._control.close()
+                    self._control = None
+                    os.close(self._lock)
+
+    def _fork(self, path: str, channel: int) -> None:
         pid = os.fork()
         if pid == 0:
-            control.close()
-            os.close(lock)
+            assert self._control is not None
+            set_wakeup_fd(-1)
+            self._control.close()
+            os.close(self._lock)
+            os.close(self._wakeup)
             if path == RECEIVE_FILE:
-                _receive_file(channel, title)
-            _supervise(path, channel, title)
+                _receive_file(channel, self._title)
+            _supervise(path, channel, self._title)
         os.close(channel)
         if path == RECEIVE_FILE:
-            continue
+            self._receivers.add(pid)
+            return
+        self._running[pid] = path
         try:
             record = {
-                "kind": "pid", "pid": pid, "start": step_record.start_ticks(pid), "boot": boot,
+                "kind": "pid", "pid": pid, "start": step_record.start_ticks(pid),
+                "boot": self._boot, "reaper": os.getpid(), "reaper_start": self._reaper,
             }  # fmt: skip
             step_record.append(path, record)
         except OSError:
-            continue  # slurmd has removed the step's file already, or the spool is full
+            return  # slurmd has removed the step's file already, or the spool is full
+
+    def _reap(self) -> None:
+        """Collect supervisors that have ended, and orphans."""
+        try:
+            os.read(self._wakeup, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not pid:
+                break
+            self._receivers.discard(pid)
+            path = self._running.pop(pid, "")
+            if path:
+                # Even one that ended well may have left what nothing could end in its time.
+                self._has_orphans = True
+                if status:
+                    self._lost.append(path)
+        if self._has_orphans:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Kill all that came to us from supervisors that are gone; say so when none is left."""
+        own = self._running.keys() | self._receivers
+        orphans = [pid for pid in children(os.getpid()) if pid not in own]
+        alive = [one for pid in orphans for one in (pid, *descendants(pid)) if not is_zombie(one)]
+        signal_below(os.getpid(), alive, SIGKILL)
+        self._has_orphans = bool(alive)
+        if alive:
+            return
+        lost, self._lost = self._lost, []
+        for path in lost:
+            try:
+                step_record.append(path, {"kind": "swept"})
+            except OSError:
+                continue
 
 
 def _let_go_of_streams() -> None:
@@ -155,7 +256,9 @@ def _supervise(path: str, channel: int, title: _Title) -> None:
         Step(path, spec, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel)).run()
         code = 0
     except BaseException:  # noqa: BLE001 - the last resort: it must be seen, and must not go on
-        _leave_trace(path)
+        import traceback
+
+        leave_trace(path, traceback.format_exc())
     finally:
         os._exit(code)
 
@@ -170,17 +273,6 @@ def _receive_file(channel: int, title: _Title) -> None:
         receive(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
     finally:
         os._exit(0)
-
-
-def _leave_trace(path: str) -> None:
-    """Write a bug where the administrator looks, beside the step's file."""
-    import traceback
-
-    try:
-        with open(path + ".bug", "w") as file:
-            traceback.print_exc(file=file)
-    except OSError:
-        return
 
 
 if __name__ == "__main__":

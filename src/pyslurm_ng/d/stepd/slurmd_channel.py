@@ -1,0 +1,121 @@
+"""The supervisor's channel to slurmd: commands in, answers out, a socket for the next slurmd."""
+
+import os
+import select
+from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_SEQPACKET, socket
+
+from pyslurm_ng._records import pack, unpack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pyslurm_ng.d.stepd.poller import Poller
+
+_COMMAND_BYTES = 65536
+
+
+class SlurmdChannel:
+    """Messages of slurmd; while there is none, a socket beside the step's file waits for the next.
+
+    Args:
+        path: of the step's file.
+        obey: called with each command.
+        greeting: returns what a slurmd that attaches is told first.
+    """
+
+    def __init__(
+        self,
+        poller: "Poller",
+        path: str,
+        obey: "Callable[[dict[str, Any]], None]",
+        greeting: "Callable[[], list[dict[str, Any]]]",
+    ) -> None:
+        self._poller = poller
+        self._path = path + ".sock"
+        self._obey = obey
+        self._greeting = greeting
+        self._channel: socket | None = None
+        self._listener: socket | None = None
+
+    def attach(self, channel: socket) -> None:
+        """Serve a slurmd."""
+        channel.setblocking(False)
+        self._channel = channel
+        self._poller.watch(channel.fileno(), select.POLLIN, self._on_command)
+
+    def tell(self, fields: "dict[str, Any]") -> bool:
+        """Send a map; return whether it could be sent."""
+        if self._channel is None:
+            return False
+        try:
+            self._channel.send(pack(fields))
+        except OSError:
+            return False  # it is gone or swamped; the file says all that matters
+        return True
+
+    def _on_command(self, events: int) -> None:
+        if self._channel is None:
+            return
+        try:
+            body = self._channel.recv(_COMMAND_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            body = b""
+        if not body:
+            self._detach()
+            return
+        try:
+            self._obey(unpack(body))
+        except (ValueError, KeyError, TypeError, OverflowError, OSError) as error:
+            self.tell({"did": "nothing", "error": f"{type(error).__name__}: {error}"})
+
+    def _detach(self) -> None:
+        """slurmd has gone: wait for the next one."""
+        if self._channel is not None:
+            self._poller.drop(self._channel.fileno())
+            self._channel.close()
+            self._channel = None
+        if self._listener is not None:
+            return
+        listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC)
+        folder = os.open(os.path.dirname(self._path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # A socket's address is short; by the directory's number only the name counts.
+        short = f"/proc/self/fd/{folder}/{os.path.basename(self._path)}"
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            pass
+        try:
+            listener.bind(short)
+            os.chmod(self._path, 0o600)
+        except OSError:
+            listener.close()
+            return
+        finally:
+            os.close(folder)
+        listener.listen(4)
+        listener.setblocking(False)
+        self._listener = listener
+        self._poller.watch(listener.fileno(), select.POLLIN, self._accept)
+
+    def _accept(self, events: int) -> None:
+        assert self._listener is not None
+        try:
+            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return
+        channel = socket(AF_UNIX, SOCK_SEQPACKET, 0, descriptor)
+        if self._channel is not None:
+            channel.close()
+            return
+        self.attach(channel)
+        for fields in self._greeting():
+            self.tell(fields)
+
+    def close(self) -> None:
+        """Take the socket away; the channel ends with the process."""
+        if self._listener is not None:
+            os.unlink(self._path)

@@ -1,0 +1,72 @@
+"""What nobody foresaw in one supervisor: told to slurmd's log, else written beside the step's file.
+
+A fault costs the frame, command or file it came with, and the supervisor goes on: it alone can end
+the step's processes.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+MOST_FAULTS = 100
+"""After so many a supervisor is of no use; it leaves its step to slurmd."""
+_MOST_WRITTEN = 8
+_TRACE_LINES = 12
+
+
+class TooManyFaults(Exception):
+    """The supervisor gives up; the last fault is its cause."""
+
+
+class StepFaults:
+    """Counts a supervisor's faults.
+
+    Args:
+        path: of the step's file.
+        tell: sends a map to slurmd; returns whether it could.
+    """
+
+    def __init__(self, path: str, tell: "Callable[[dict[str, Any]], bool]") -> None:
+        self._path = path
+        self._tell = tell
+        self.count = 0
+
+    def note(self, what: str, error: BaseException) -> None:
+        """Take a fault of one thing, `what` in a word of the code's.
+
+        Raises:
+            TooManyFaults: there is no end of them.
+        """
+        self.count += 1
+        if self.count <= _MOST_WRITTEN:
+            trace = trace_of(error)
+            text = f"{what}: {type(error).__name__}: {str(error)[:500]}"
+            if not self._tell({"did": "fault", "text": text, "trace": trace}):
+                leave_trace(self._path, f"{text}\n{trace}")
+        if self.count >= MOST_FAULTS:
+            raise TooManyFaults(what) from error
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the last part of an error's traceback."""
+    import traceback
+
+    return "".join(traceback.format_exception(error, limit=-_TRACE_LINES))[:4000]
+
+
+def leave_trace(path: str, text: str) -> None:
+    """Write about a bug where slurmd looks when a supervisor is lost, beside the step's file."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path + ".bug", flags, 0o600)
+    except OSError:
+        return
+    try:
+        os.write(descriptor, text.encode("utf-8", "backslashreplace"))
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
