@@ -15,13 +15,29 @@ from pyslurm_ng.wire.client import Client
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 LIMIT_S = 60.0
+# slurmctld on a slow state disk.
+SLOW_SYNC = """
+import os, runpy, time
+usual = os.fdatasync
+def slow(fd):
+    time.sleep(%f)
+    usual(fd)
+os.fdatasync = slow
+runpy.run_module("pyslurm_ng.ctld", run_name="__main__", alter_sys=True)
+"""
 
 
 class Controller:
     """Starts, asks, kills and starts again."""
 
-    def __init__(self, directory: Path, extra: str = "") -> None:
+    def __init__(self, directory: Path, extra: str = "", sync_s: float = 0.0) -> None:
+        """Write its files.
+
+        Args:
+            sync_s: how much longer than the disk's own time each sync of the journal takes.
+        """
         self.directory = directory
+        self.program = ["-m", "pyslurm_ng.ctld"] if not sync_s else ["-c", SLOW_SYNC % sync_s]
         self.state = directory / "state"
         self.log_file = directory / "slurmctld.log"
         self.pid_file = directory / "slurmctld.pid"
@@ -46,7 +62,7 @@ class Controller:
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run slurmctld until it is in the background or has ended."""
         return subprocess.run(
-            [sys.executable, "-m", "pyslurm_ng.ctld", "-f", str(self.conf_path), *options],
+            [sys.executable, *self.program, "-f", str(self.conf_path), *options],
             capture_output=True,
             text=True,
             check=False,

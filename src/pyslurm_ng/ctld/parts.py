@@ -155,6 +155,7 @@ class Parts:
             call_soon=self.loop.call_soon,
             on_bug=self.failures.bug_in_core,
             spared=partial(self.faults.note, "observer"),
+            call_later=self.loop.call_later,
         )
         begun.scripts.when_durable = self.writer.when_durable
 

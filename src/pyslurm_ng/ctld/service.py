@@ -169,7 +169,7 @@ class Service:
 
     def _ping(self, call: Call, caller: Caller) -> None:
         pong = Pong(self._host, "primary", VERSION_TEXT, self._clock.now_us())
-        self._writer.when_durable(lambda: call.reply(pong))
+        self._writer.when_seen(lambda: call.reply(pong))
 
     def _batch_script(self, call: Call, caller: Caller) -> None:
         request = cast(GetBatchScript, call.request)
@@ -196,7 +196,7 @@ class Service:
             cgroup=configuration.cgroup,
         )
         answer = ConfigText(lines=lines, now_us=now_us)
-        self._writer.when_durable(lambda: call.reply(answer))
+        self._writer.when_seen(lambda: call.reply(answer))
 
     def _show_topology(self, call: Call, caller: Caller) -> None:
         request = cast(ShowTopology, call.request)

@@ -1,8 +1,9 @@
 """One owner of the Cluster: request -> rule -> events -> apply -> journal -> release.
 
 One law: nothing leaves the process before the batch it depends on is durable. So every answer,
-a refusal's or a query's too, is put behind the newest batch that the Cluster contains at that
-moment, and is let go when the journal says that this batch is safe. Everything decided in one
+a refusal's too, is put behind the newest batch that the Cluster contains at that moment, and is
+let go when the journal says that this batch is safe. A query's answer promises nothing and waits
+a tenth of a second at most: see `lookers`. Everything decided in one
 turn of the loop is one batch, and batches that gather while the disk works share its next sync.
 
 The class knows neither sockets nor clocks nor files: the daemon and the simulator give it edges.
@@ -18,6 +19,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.ctld.lookers import CallLater, Lookers
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
@@ -89,6 +91,7 @@ class Writer:
         call_soon: Callable[[Callable[[], None]], object],
         on_bug: Callable[[str, BaseException], None],
         spared: Spared = raise_it,
+        call_later: CallLater | None = None,
         encode: Callable[[list[ev.AnyEvent]], bytes] = ev.encode_batch,
     ) -> None:
         """Begin behind the journal's newest record, which must be in `cluster` already.
@@ -97,6 +100,8 @@ class Writer:
             call_soon: runs a function at the end of the present turn.
             on_bug: a rule's events broke an invariant, so memory is ahead of the journal; it must
                 end the process, and is not expected to return.
+            call_later: runs a function after some seconds; without, queries wait for the disk as
+                long as it takes.
             spared: is told what an observer or an answer raised; the state is sound all the same,
                 so others hear of it.
             encode: makes a record of a batch; of a journal that keeps none it need not.
@@ -108,6 +113,7 @@ class Writer:
         self._on_bug = on_bug
         self.spared = spared
         self._encode = encode
+        self._lookers = Lookers(self, call_later) if call_later is not None else None
         self._batch: list[ev.AnyEvent] = []
         self._batch_bytes = 0
         self._waiting: deque[tuple[int, Release]] = deque()
@@ -162,12 +168,13 @@ class Writer:
         self.when_durable(lambda: answer.reply(reply))
 
     def look(self, query: Query, answer: Answer) -> None:
-        """Answer a query when all it saw is durable; the rows are taken now."""
+        """Answer a query when all it saw is durable, or soon; the rows are taken now."""
         outcome = query()
         if isinstance(outcome, Reject):
-            self.refuse(answer, outcome)
+            code, text = int(outcome.code), explained(outcome)
+            self.when_seen(lambda: answer.error(code, text))
         else:
-            self.when_durable(lambda: answer.reply(outcome))
+            self.when_seen(lambda: answer.reply(outcome))
 
     def refuse(self, answer: Answer, reject: Reject) -> None:
         """Refuse once the state that was the reason is durable."""
@@ -238,6 +245,9 @@ class Writer:
         What was decided is flushed, and its answers leave when the journal says so. Whatever
         comes later changes nothing and is not answered, so its sender asks the next controller.
         """
+        if self.cluster.ids_seen_below:
+            # All that was seen is durable when the journal ends in good order.
+            self.record([ev.JobIdsSeen(self.cluster.time_us, 0)])
         self.flush()
         self._is_closed = True
 
@@ -258,6 +268,22 @@ class Writer:
         else:
             self._waiting.append((newest, release))
 
+    def when_seen(self, release: Release) -> None:
+        """Call when everything that the Cluster contains now is durable, or soon.
+
+        For answers that only tell what is there. No job id in them is given to another job.
+        """
+        if self._lookers is None or self.newest <= self.durable:
+            self.when_durable(release)
+        elif not self._is_closed:
+            self._lookers.add(partial(self._let_go, release))
+
+    def _let_go(self, release: Release) -> None:
+        try:
+            release()
+        except Exception as error:  # noqa: BLE001 - it costs this answer only
+            self.spared("an answer", error)
+
     def on_durable(self, sequence: int) -> None:
         """Let go what waited for batches up to `sequence`; called on the loop by the journal."""
         if sequence <= self.durable:
@@ -265,11 +291,10 @@ class Writer:
         self.durable = sequence
         waiting = self._waiting
         while waiting and waiting[0][0] <= sequence:
-            release = waiting.popleft()[1]
-            try:
+            self._let_go(waiting.popleft()[1])
+        if self._lookers is not None:
+            for release in self._lookers.safe():
                 release()
-            except Exception as error:  # noqa: BLE001 - it costs this answer only
-                self.spared("an answer", error)
         for tell in self._followers:
             try:
                 tell(sequence)
@@ -279,7 +304,7 @@ class Writer:
     @property
     def waiting_count(self) -> int:
         """How many answers wait for the disk."""
-        return len(self._waiting)
+        return len(self._waiting) + (len(self._lookers) if self._lookers is not None else 0)
 
 
 def _name(event: ev.AnyEvent) -> str:

@@ -27,6 +27,7 @@ E = TypeVar("E", bound=ev.Event)
 K = TypeVar("K")
 _APPLIERS: dict[type, Callable[[Cluster, Any], None]] = {}
 _node_id = attrgetter("node_id")
+MOST_IDS_SEEN = 1000  # so many job ids are left out after a crash at most
 _REPLIES_KEPT_US = 24 * 3600 * 1_000_000
 
 
@@ -856,6 +857,16 @@ def _usage_kept(cluster: Cluster, event: ev.UsageKept) -> None:
 def _epoch_started(cluster: Cluster, event: ev.EpochStarted) -> None:
     assert event.epoch > cluster.epoch, event
     cluster.epoch = event.epoch
+    # Who saw one of these may still name it. Ids that have come round to the beginning are far off.
+    if 0 < cluster.ids_seen_below - cluster.next_job_id <= MOST_IDS_SEEN:
+        cluster.next_job_id = cluster.ids_seen_below
+    cluster.ids_seen_below = 0
+
+
+@applies(ev.JobIdsSeen)
+def _job_ids_seen(cluster: Cluster, event: ev.JobIdsSeen) -> None:
+    assert event.below <= cluster.next_job_id + MOST_IDS_SEEN, event
+    cluster.ids_seen_below = event.below
 
 
 @applies(ev.RequestAnswered)

@@ -170,6 +170,7 @@ class ClusterImage(Struct, array_like=True, gc=False):
     usage_until_us: int = 0
     usage_since_us: int = 0
     license_servers: tuple[ServerUse, ...] = ()
+    ids_seen_below: int = 0
 
 
 IMAGE_FORMAT = 1
@@ -199,6 +200,7 @@ class Cluster:
         self.sequence = 0
         self.time_us = 0
         self.next_job_id = 1
+        self.ids_seen_below = 0  # see JobIdsSeen
         self.first_job_id = 1
         self.max_job_id = 67043328
         self.next_duty_id = 1
@@ -323,6 +325,7 @@ class Cluster:
                 usage_until_us=self.usage_until_us,
                 usage_since_us=self.usage_since_us,
                 license_servers=tuple(self.license_servers.values()),
+                ids_seen_below=self.ids_seen_below,
             )
         )
 
@@ -354,6 +357,7 @@ class Cluster:
             "programs",
             "usage_until_us",
             "usage_since_us",
+            "ids_seen_below",
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:

@@ -491,6 +491,15 @@ class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
     attempt: int
 
 
+class JobIdsSeen(Event, tag=72, frozen=True, array_like=True, gc=False):
+    """Somebody may have seen job ids below this one whose submissions a crash would undo.
+
+    A controller that begins after this gives none of them out; 0 takes it back. ADR 0021.
+    """
+
+    below: int
+
+
 AnyEvent = (
     JobSubmitted
     | JobUpdated
@@ -535,6 +544,7 @@ AnyEvent = (
     | ScriptStored
     | PrologEnded
     | EpilogEnded
+    | JobIdsSeen
 )
 
 _EVENT_BYTES = 200

@@ -104,7 +104,7 @@ class Explainer:
                 request.job,
                 audience.sees_job,
             )
-            self._writer.when_durable(lambda: call.reply(told))
+            self._writer.when_seen(lambda: call.reply(told))
 
         def failed(error: BaseException) -> None:
             self._open -= 1

@@ -84,7 +84,7 @@ class StartEstimates:
         is_next = is_apart or is_alone or self._open >= _MOST_AT_ONCE
         job = None if is_next else _in_the_queue(cluster, request, context)
         if job is None:
-            self._writer.when_durable(lambda: call.reply(first))
+            self._writer.when_seen(lambda: call.reply(first))
             return
         self._open += 1
         view = self._scheduler.look()
@@ -93,7 +93,7 @@ class StartEstimates:
         def done(found: Probe | None) -> None:
             self._open -= 1
             answer = first if found is None else _answer(view, found, first)
-            self._writer.when_durable(lambda: call.reply(answer))
+            self._writer.when_seen(lambda: call.reply(answer))
 
         def failed(error: BaseException) -> None:
             self._faults.note("estimate", "a start could not be estimated", error)
