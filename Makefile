@@ -71,6 +71,7 @@ man: build
 
 docs: build
 	$(PY) tools/generate_compat.py docs/reference/compat.md
+	$(PY) tools/generate_bounds.py docs/reference/message-bounds.md
 	$(PY) tools/generate_reliability.py docs/reliability.md
 
 install: build man

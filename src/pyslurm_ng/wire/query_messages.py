@@ -391,7 +391,8 @@ class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     uid: b.Number32OrNone = -1
 
 
-@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", audit=True)
+@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 19,
+         audit=True)  # fmt: skip
 class UpdateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol update stepid=`: of a step, or of all steps of a job; the limit is as typed."""
 
