@@ -490,6 +490,9 @@ def record_lines(rows: list[dict[str, object]], name: str, doc: str) -> list[str
     return lines
 
 
+# Options of which 0 would divide by nothing or let nobody ask.
+FROM_ONE = frozenset(("rl_bucket_size", "rl_refill_period", "rl_refill_rate", "rl_table_size"))
+
 # Options that Slurm does not have: name, kind, lowest, highest.
 OUR_OPTIONS = {
     "SchedulerParameters": [
@@ -512,7 +515,9 @@ def main(spec: Path) -> None:
     slurm = tomllib.loads((config / "slurm.conf.toml").read_text())
     options: dict[str, list[tuple[str, str, int, int]]] = {}
     for option in slurm["option"]:
-        options.setdefault(option["parameter"], []).append(option_row(option))
+        name, kind, low, high = option_row(option)
+        low = 1 if name in FROM_ONE else low
+        options.setdefault(option["parameter"], []).append((name, kind, low, high))
     for parameter, rows_of_ours in OUR_OPTIONS.items():
         options.setdefault(parameter, []).extend(rows_of_ours)
 

@@ -92,7 +92,7 @@ def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:
     ("line", "said"),
     [
         ("LaunchParameters=enable_nss_slurm", "LaunchParameters=enable_nss_slurm has no effect"),
-        ("SlurmctldParameters=rl_enable", "SlurmctldParameters=rl_enable has no effect"),
+        ("SlurmctldParameters=cloud_dns", "SlurmctldParameters=cloud_dns has no effect"),
         ("SlurmdParameters=l3cache_as_socket", "SlurmdParameters=l3cache_as_socket has no effect"),
         ("SlurmdParameters=conmgr_threads=4", "SlurmdParameters=conmgr_threads has no effect"),
         ("RebootProgram=/sbin/reboot", "RebootProgram has no effect"),

@@ -14,7 +14,7 @@ from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.frame import pack_frame
 from pyslurm_ng.wire.messages import Ping, Reconfigure
-from pyslurm_ng.wire.rate_limit import RateLimit, RateLimitWords
+from pyslurm_ng.wire.rate_limit import RateLimit, RateLimitWords, rate_limit_words
 from pyslurm_ng.wire.shares import BACKOFF
 from pyslurm_ng.wire.step_messages import CreateStep
 from pyslurm_ng.wire.stream import Call, StreamLimits
@@ -258,35 +258,35 @@ def test_a_frame_has_a_time_for_the_whole_of_it(tmp_path: Path) -> None:
         assert room.server.refusals["frame_timeout"] == 1
 
 
-def test_long_bodies_are_decoded_in_turn(room: Room) -> None:
+def test_long_bodies_are_decoded_aside_and_one_at_a_time(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Forty steps of a million names once went before everybody else's squeue."""
-    order: list[int] = []
+    began, go = threading.Semaphore(0), threading.Semaphore(0)
+    decode = table.decode_request
 
-    def note(call: Call) -> None:
-        order.append(call.peer.uid)
-        call.reply({})
+    def slow(kind: str, body: bytes) -> object:
+        if kind == "CreateStep":
+            began.release()
+            assert go.acquire(timeout=60)
+        return decode(kind, body)
 
-    room.server.handler = note
-    names = ["n" * 8] * 60_000
-    body = table.encode(CreateStep(request_id=ID, job_id=1, task_nodes=names))
-    flood = [room.raw_tcp() for _ in range(8)]
-    alone = room.raw_tcp()
-    for client in (*flood, alone):
-        client.sendall(pack_frame("Ping", 9, PING, 0, room.token("Ping", PING, uid=BOB)))
-        assert read_frame(client)
-    order.clear()
-    senders = []
+    monkeypatch.setattr(table, "decode_request", slow)
+    room.server.handler = lambda call: call.reply({"uid": call.peer.uid})
+    body = table.encode(CreateStep(request_id=ID, job_id=1, task_nodes=["n" * 8] * 60_000))
+    flood = [room.raw_tcp() for _ in range(4)]
     for client in flood:
         sent = pack_frame("CreateStep", 1, body, 0, room.token("CreateStep", body, uid=ALICE))
-        senders.append(threading.Thread(target=client.sendall, args=(sent,)))
-        senders[-1].start()
-    on_loop(room, lambda: room.server.requests["CreateStep"] > 0)
-    alone.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING, uid=BOB)))
-    assert read_frame(alone)
-    assert order.index(BOB) < 8
-    for sender in senders:
-        sender.join(60)
-    assert all(read_frame(client) for client in flood)
+        threading.Thread(target=client.sendall, args=(sent,), daemon=True).start()
+    on_loop(room, lambda: room.server.requests["CreateStep"] == 4)
+    assert began.acquire(timeout=60)
+    assert ask(room, BOB) == {"uid": BOB}
+    assert not began.acquire(blocking=False)
+    go.release(4)
+    for client in flood:
+        got = read_frame(client)
+        assert got is not None
+        assert got[3] == {"uid": ALICE}
 
 
 def test_a_bug_on_one_connection_ends_that_one(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,14 +322,17 @@ class Seconds:
 def test_a_bucket_is_emptied_and_refilled() -> None:
     """A burst of the bucket's size, then so many a period."""
     clock, said = Seconds(), list[str]()
-    limit = RateLimit(RateLimitWords(rl_bucket_size=3, rl_refill_rate=2), clock, said.append)
+    words = RateLimitWords(rl_bucket_size=3, rl_refill_rate=2, rl_refill_period=10)
+    limit = RateLimit(words, clock, said.append)
     assert [limit.may_ask(ALICE, "ShowJobs") for _ in range(5)] == [True] * 3 + [False] * 2
     assert limit.may_ask(BOB, "ShowJobs")
+    clock.now += 9
+    assert not limit.may_ask(ALICE, "ShowJobs")
     clock.now += 1
     assert [limit.may_ask(ALICE, "ShowJobs") for _ in range(3)] == [True, True, False]
     clock.now += 1000
     assert [limit.may_ask(ALICE, "ShowJobs") for _ in range(4)] == [True] * 3 + [False]
-    assert limit.refused == {ALICE: 4}
+    assert limit.refused == {ALICE: 5}
     assert said[0] == "RPC rate limit exceeded by uid 1000 with ShowJobs, telling to back off"
 
 
@@ -381,3 +384,13 @@ def test_a_limited_user_waits_and_loses_nothing(
     with pytest.raises(SlurmError) as refused:
         client.call("Nope", {})
     assert refused.value.code == 1000
+
+
+def test_the_words_of_slurm_conf_make_the_limit() -> None:
+    """`rl_enable` alone has Slurm's defaults; the other words without it limit nobody."""
+    assert rate_limit_words(["rl_bucket_size=5"]) is None
+    assert rate_limit_words(["RL_Enable"]) == RateLimitWords(30, 0, 1, 2, 8192)
+    words = rate_limit_words(["zmq_port=7", "rl_enable", "rl_bucket_size=5", " rl_log_freq=9"])
+    assert words == RateLimitWords(rl_bucket_size=5, rl_log_freq=9)
+    nobody = RateLimit(None, Seconds(), lambda _: None)
+    assert all(nobody.may_ask(ALICE, "Ping") for _ in range(1000))

@@ -204,6 +204,12 @@ def _remote_calls(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str
         lines.append("\tNo pending RPCs")
     for kind, waiting in reply["pending"]:
         lines.append(f"\t{kind:<40} count:{waiting}")
+    lines += ["", "Connections, what they hold now, and refusals since the start"]
+    lines += [f"\t{what:<40} count:{number}" for what, number in reply["doors"]]
+    if reply["limited"]:
+        lines += ["", "Requests told to back off by user"]
+    for uid, name, number in reply["limited"]:
+        lines.append(f"\t{name or uid:<16}({uid:8d}) count:{number}")
     if reply["faults"]:
         lines += ["", "Faults by kind (each cost one job, message or record; see slurmctld's log)"]
     for kind, faults in reply["faults"]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base import background as bg
+from pyslurm_ng.base import background as bg, open_files
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
@@ -72,6 +72,7 @@ class Daemon:
     def start(self, background: bg.Background) -> int:
         """Become SlurmUser, recover the state, serve until told to stop."""
         self._background = background
+        open_files.raise_limit()
         configuration = self._configuration
         make_places(configuration)
         try:
@@ -148,6 +149,8 @@ class Daemon:
             service_uid=self._configuration.service_uid,
             authenticator=beginning.identity.authenticator,
             roles_of=self._roles_of,
+            faults=self._parts.faults,
+            rate_limit=self._parts.rate_limit,
         )
         await self._server.listen_unix(socket_file("slurmctld", conf.slurmctld_pid_file, port))
         address = conf.slurmctld_addr or None
@@ -268,7 +271,8 @@ class Daemon:
             soft.dbd_queue, soft.dbd_connected = parts.dbd.backlog, parts.dbd.is_connected
         soft.agent_queue = parts.sender.open_count
         soft.agents = len(parts.sender.nodes)
-        soft.refused = {**self._server.refusals, **parts.endpoint.refusals}
+        soft.refused = dict(self._server.refusals + parts.endpoint.refusals)
+        soft.doors = self._server.counts()
 
     async def _finish(self) -> None:
         """Stop taking work, make everything durable, let the last answers out."""

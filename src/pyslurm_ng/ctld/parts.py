@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -56,6 +57,7 @@ from pyslurm_ng.sched.backfill.planner import plan
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.endpoint import Endpoint
 from pyslurm_ng.wire.query_messages import ShowAssociations
+from pyslurm_ng.wire.rate_limit import RateLimit, rate_limit_words
 from pyslurm_ng.wire.stream import Call
 
 T = TypeVar("T")
@@ -96,6 +98,9 @@ class Parts:
         )
         self._beginning = beginning
         self._log = log
+        words = rate_limit_words(configuration.conf.slurmctld_parameters)
+        self.rate_limit = RateLimit(words, time.monotonic, log.info)
+        self.soft.limited = self.rate_limit.refused
         self._lookups = ThreadPoolExecutor(_LOOKUP_THREADS, "lookup")
         self.scheduling_log = open_scheduling_log(configuration)
         self._build_writer()
@@ -117,6 +122,7 @@ class Parts:
         self.scheduler.prepare = preparation(conf)
         self.scheduler.policy = fresh.policy
         self.usage.adopt(conf)
+        self.rate_limit.words = rate_limit_words(conf.slurmctld_parameters)
         self.identities.forget()
         self.reservation_groups.forget()
 

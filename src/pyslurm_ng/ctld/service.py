@@ -220,7 +220,9 @@ class Service:
             self._fault(call, caller, error)
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
-        names = {uid: self._identities.name_of(uid) for uid in self._soft.callers}
+        names = {
+            uid: self._identities.name_of(uid) for uid in (*self._soft.callers, *self._soft.limited)
+        }
         self._soft.clock_latency_us = latency_us()
         asked = partial(
             show_diagnostics,

@@ -107,6 +107,8 @@ class Soft:
     journal_groups: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)  # by kind: see `base.faults`
+    doors: dict[str, int] = field(default_factory=dict)  # connections and bytes: `wire.shares`
+    limited: dict[int, int] = field(default_factory=dict)  # told to back off, by uid
     spared: Spared = raise_it  # is told of records that a query has to leave out
     clock_latency_us: int = 0  # of a thousand looks at the clock
 
@@ -238,4 +240,5 @@ class Soft:
         self.passes = PassCount(started_ever=started_ever)
         self.jobs = JobCount()
         self.faults.clear()
+        self.limited.clear()
         self.reset_us = now_us

@@ -1,10 +1,18 @@
-"""Files that users send to this node with sbcast and srun --bcast, block by block."""
+"""Files that users send to this node with sbcast and srun --bcast, block by block.
+
+Each is written by a process that has become its user, who may stop that process: a transfer that
+does not answer in time is given up and its process killed. Of all places a user has a share; who
+finds none is told to come back, and when all are taken the user with most makes room.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import socket
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,15 +23,18 @@ from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d.stepd.file_receiver import DATA, END, PIECE_BYTES
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.messages import Done
-from pyslurm_ng.wire.stream import Call
+from pyslurm_ng.wire.stream import BACKOFF, Call
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.job_spec import Account
 
 _MOST_OPEN = 256
+_MOST_OF_USER = 32
 _ANSWER_LIMIT_S = 60.0
 _IDLE_LIMIT_S = 300.0
-_TOO_MANY = 23  # ENFILE
+_KILL_AFTER_S = 5.0
+"""Time for a writer that was let go to remove its unfinished file."""
+_BUSY = 16  # EBUSY
 _NO_SUCH_TRANSFER = 9  # EBADF
 
 
@@ -32,6 +43,8 @@ class _Transfer:
     uid: int
     channel: socket.socket
     idle: asyncio.TimerHandle | None = None
+    is_busy: bool = False
+    process: int = -1  # a pidfd of the writer
 
 
 class FileTransfers:
@@ -50,8 +63,12 @@ class FileTransfers:
         self, call: Call, request: nm.SendFile, credential: nm.JobCredential, account: Account
     ) -> None:
         """Take a file's first block, whose credential has been checked."""
-        if len(self._open) >= _MOST_OPEN or request.key in self._open:
-            call.error(_TOO_MANY, os.strerror(_TOO_MANY))
+        if request.key in self._open:
+            call.error(_BUSY, "this file is under way already")
+            return
+        refusal = self._refusal(credential.uid)
+        if refusal:
+            call.error(BACKOFF, refusal)
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -68,7 +85,26 @@ class FileTransfers:
             "make_directory": request.make_directory,
             "is_packed": request.is_packed,
         }
+        transfer.is_busy = True
+        # Told before it becomes the user, so it is the writer's own word.
+        process_id = await self._answer(transfer)
+        try:
+            transfer.process = os.pidfd_open(process_id)
+        except OSError:
+            pass  # gone: the next exchange says so
         await self._pass_on(call, request, transfer, [pack(spec)])
+
+    def _refusal(self, uid: int) -> str:
+        """Return why a user may not send one more file now, "" if he may; make room for him."""
+        held = Counter(transfer.uid for transfer in self._open.values())
+        if held[uid] >= _MOST_OF_USER:
+            return f"{_MOST_OF_USER} files of uid {uid} are under way to this node"
+        if len(self._open) >= _MOST_OPEN:
+            most, count = held.most_common(1)[0]
+            if count <= held[uid] + 1:
+                return f"{_MOST_OPEN} files are under way to this node"
+            self._drop(next(key for key, one in self._open.items() if one.uid == most))
+        return ""
 
     async def go_on(self, call: Call, request: nm.SendFile) -> None:
         """Take a further block."""
@@ -76,12 +112,16 @@ class FileTransfers:
         if transfer is None or call.peer.uid not in (0, transfer.uid):
             call.error(_NO_SUCH_TRANSFER, "no such file is under way")
             return
+        if transfer.is_busy:
+            call.error(_BUSY, "a block of this file is being written")
+            return
         await self._pass_on(call, request, transfer, [])
 
     async def _pass_on(
         self, call: Call, request: nm.SendFile, transfer: _Transfer, first: list[bytes]
     ) -> None:
         """Hand a block to the writer; answer when it is written."""
+        transfer.is_busy = True
         if transfer.idle is not None:
             transfer.idle.cancel()
         data = request.data
@@ -92,7 +132,10 @@ class FileTransfers:
         problem = 0
         for piece in pieces:
             problem = problem or await self._exchange(transfer, piece)
-        if problem or request.is_last:
+        transfer.is_busy = False
+        if self._open.get(request.key) is not transfer:
+            transfer.channel.close()  # it had to make room meanwhile
+        elif problem or request.is_last:
             self._drop(request.key)
         else:
             transfer.idle = self._loop.call_later(_IDLE_LIMIT_S, self._drop, request.key)
@@ -104,10 +147,19 @@ class FileTransfers:
     async def _exchange(self, transfer: _Transfer, body: bytes) -> int:
         """Return the errno of one message to the writer, 0 for none."""
         try:
-            await self._loop.sock_sendall(transfer.channel, body)
-            answer = await asyncio.wait_for(
-                self._loop.sock_recv(transfer.channel, 64), _ANSWER_LIMIT_S
-            )
+            sending = self._loop.sock_sendall(transfer.channel, body)
+            await asyncio.wait_for(sending, _ANSWER_LIMIT_S)
+        except asyncio.TimeoutError:
+            return 110  # ETIMEDOUT
+        except OSError as error:
+            return error.errno or 5
+        return await self._answer(transfer)
+
+    async def _answer(self, transfer: _Transfer) -> int:
+        """Return the next number that the writer says, or an errno for none."""
+        try:
+            receiving = self._loop.sock_recv(transfer.channel, 64)
+            answer = await asyncio.wait_for(receiving, _ANSWER_LIMIT_S)
             return int(unpack(answer)) if answer else 5  # EIO: it was killed
         except asyncio.TimeoutError:
             return 110  # ETIMEDOUT
@@ -119,10 +171,27 @@ class FileTransfers:
     def _drop(self, key: bytes) -> None:
         """Let a writer go; a file that is not whole goes with it."""
         transfer = self._open.pop(key, None)
-        if transfer is not None:
+        if transfer is None:
+            return
+        if transfer.idle is not None:
+            transfer.idle.cancel()
+        # A block under way ends with it: the other end of a closed descriptor would not be seen.
+        with contextlib.suppress(OSError):
+            transfer.channel.shutdown(socket.SHUT_RDWR)
+        if not transfer.is_busy:
             transfer.channel.close()
+        if transfer.process >= 0:
+            self._loop.call_later(_KILL_AFTER_S, _kill, transfer.process)
+            transfer.process = -1
 
     def close(self) -> None:
         """Let all go."""
         for key in list(self._open):
             self._drop(key)
+
+
+def _kill(process: int) -> None:
+    """End a writer that its user may have stopped."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    os.close(process)

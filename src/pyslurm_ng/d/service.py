@@ -40,6 +40,7 @@ class NodeStreams:
             host=daemon.node.host_name,
             service_uid=daemon.setup.service_uid,
             authenticator=daemon.identity.authenticator,
+            faults=daemon.faults,
         )
 
     async def listen(self) -> None:

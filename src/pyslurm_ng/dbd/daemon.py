@@ -14,6 +14,7 @@ import time
 import sqlalchemy as sa
 
 from pyslurm_ng import __version__
+from pyslurm_ng.base import open_files
 from pyslurm_ng.base.background import Background, CannotBecome, PidFile, become_user, tell_systemd
 from pyslurm_ng.base.daemon_log import ERROR, INFO, QUIET, DaemonLog
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
@@ -52,6 +53,7 @@ class Daemon:
         conf = self._conf
         # Before the pid file, which is the other daemon's.
         self._refuse_second()
+        open_files.raise_limit()
         background = Background(foreground=self._options.foreground)
         # systemd and init scripts read the pid file as root made it; then rights are dropped.
         try:
@@ -169,6 +171,7 @@ class Daemon:
             host=self._host,
             service_uid=os.geteuid(),
             authenticator=identity.authenticator,
+            faults=service.faults,
         )
         path = socket_file("slurmdbd", conf.pid_file, conf.port)
         try:

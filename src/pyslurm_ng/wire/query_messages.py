@@ -325,7 +325,9 @@ class ConfigText(msgspec.Struct, frozen=True):
 class Diagnostics(msgspec.Struct, frozen=True):
     """Counters by name; `messages` rows are kind, count, total microseconds, and `users` alike.
 
-    `faults` has how often what cost one job, message or record only: see `base.faults`.
+    `faults` has how often what cost one job, message or record only: see `base.faults`. `doors`
+    has what connections hold now, and what was refused since the start; `limited` rows are uid,
+    name and requests told to back off by `rl_enable`.
     """
 
     now_us: int
@@ -335,6 +337,8 @@ class Diagnostics(msgspec.Struct, frozen=True):
     users: list[tuple[int, str, int, int]]
     pending: list[tuple[str, int]] = []
     faults: list[tuple[str, int]] = []
+    doors: list[tuple[str, int]] = []
+    limited: list[tuple[int, str, int]] = []
 
 
 @reply("BatchScript", max_bytes=16 << 20)

@@ -7,8 +7,8 @@ is told to back off (`BACKOFF`); its commands wait a second and ask again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,18 @@ class RateLimitWords:
     rl_refill_period: int = 1
     rl_refill_rate: int = 2
     rl_table_size: int = 8_192
+
+
+def rate_limit_words(slurmctld_parameters: Iterable[str]) -> RateLimitWords | None:
+    """Return the limit that SlurmctldParameters ask for; None without `rl_enable`.
+
+    The words have been checked when slurm.conf was.
+    """
+    given = dict(word.strip().lower().partition("=")[::2] for word in slurmctld_parameters)
+    if "rl_enable" not in given:
+        return None
+    known = {field.name for field in fields(RateLimitWords)}
+    return RateLimitWords(**{name: int(given[name]) for name in known & given.keys()})
 
 
 class _Bucket:
@@ -36,7 +48,7 @@ class RateLimit:
     """The buckets of one controller.
 
     Args:
-        words: from `SlurmctldParameters`.
+        words: from `rate_limit_words`; None limits nobody.
         monotonic_s: a clock.
         say: logs a line about a user who was told to back off.
 
@@ -46,7 +58,10 @@ class RateLimit:
     """
 
     def __init__(
-        self, words: RateLimitWords, monotonic_s: Callable[[], float], say: Callable[[str], None]
+        self,
+        words: RateLimitWords | None,
+        monotonic_s: Callable[[], float],
+        say: Callable[[str], None],
     ) -> None:
         self.words = words
         self.refused: dict[int, int] = {}
@@ -56,7 +71,10 @@ class RateLimit:
 
     def may_ask(self, uid: int, kind: str) -> bool:
         """Take a token; return whether there was one."""
-        words, now_s = self.words, self._monotonic_s()
+        words = self.words
+        if words is None:
+            return True
+        now_s = self._monotonic_s()
         period = int(now_s // words.rl_refill_period)
         bucket = self._buckets.get(uid)
         if bucket is None:
@@ -74,13 +92,13 @@ class RateLimit:
             return True
         if uid in self.refused or len(self.refused) < words.rl_table_size:
             self.refused[uid] = self.refused.get(uid, 0) + 1
-        self._log(uid, kind, bucket, now_s)
+        if now_s - bucket.logged_s < words.rl_log_freq:
+            bucket.unlogged += 1
+        else:
+            self._log(uid, kind, bucket, now_s)
         return False
 
     def _log(self, uid: int, kind: str, bucket: _Bucket, now_s: float) -> None:
-        if now_s - bucket.logged_s < self.words.rl_log_freq:
-            bucket.unlogged += 1
-            return
         more = f" ({bucket.unlogged} more since the last line)" if bucket.unlogged else ""
         bucket.logged_s, bucket.unlogged = now_s, 0
         self._say(f"RPC rate limit exceeded by uid {uid} with {kind}, telling to back off{more}")

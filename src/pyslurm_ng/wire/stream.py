@@ -22,8 +22,10 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+from pyslurm_ng.base import open_files
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
 from pyslurm_ng.wire.connection import (
@@ -72,6 +74,12 @@ INTERNAL = 2090
 Handler = Callable[[Call], None]
 
 
+def limits_here() -> StreamLimits:
+    """Return the usual bounds, fewer connections where the limit of open files wants it."""
+    usual = StreamLimits()
+    return replace(usual, connections=open_files.connections(usual.connections))
+
+
 class StreamServer:
     """Listens, authenticates, checks and hands requests to `handler`.
 
@@ -86,9 +94,7 @@ class StreamServer:
         limits: bounds.
         faults: counts what nobody foresaw on one connection; the loop's exception handler is told
             where there is none.
-
-    Attributes:
-        rate_limit: Slurm's limit of requests per user, if the configuration wants one.
+        rate_limit: Slurm's limit of requests per user.
     """
 
     def __init__(
@@ -102,19 +108,20 @@ class StreamServer:
         roles_of: Callable[[Peer], frozenset[str]] | None = None,
         limits: StreamLimits | None = None,
         faults: Faults | None = None,
+        rate_limit: RateLimit | None = None,
     ) -> None:
         self.handler = handler
         self.audience = audience
         self.host = host
         self.authenticator = authenticator
-        self.limits = limits or StreamLimits()
+        self.limits = limits or limits_here()
         self.refusals: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.connections: set[Connection] = set()
         self.held_in_lane: dict[int, set[Connection]] = {}
         self.lanes: Lanes[Call] = Lanes({PRIVILEGED: PRIVILEGED_WEIGHT})
         self.shares = Shares(self.limits, self._later)
-        self.rate_limit: RateLimit | None = None
+        self.rate_limit = rate_limit
         self._faults = faults
         self._turn_due = False
         self._long: Lanes[Call] = Lanes({PRIVILEGED: PRIVILEGED_WEIGHT})

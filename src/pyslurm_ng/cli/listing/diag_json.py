@@ -123,8 +123,14 @@ def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
 
 def _faults(reply: "dict[str, Any]") -> "dict[str, Any]":
     """Return what Slurm has no such thing of, so nothing where there is nothing to tell."""
-    rows = [{"kind": kind, "count": count} for kind, count in reply["faults"]]
-    return {"faults_by_kind": rows} if rows else {}
+    found = {
+        "faults_by_kind": [{"kind": kind, "count": count} for kind, count in reply["faults"]],
+        "connections": dict(reply["doors"]),
+        "backed_off_by_user": [
+            {"user_id": uid, "user": name, "count": count} for uid, name, count in reply["limited"]
+        ],
+    }
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def print_diagnostics(reply: "dict[str, Any]", argv: "list[str]") -> int:

@@ -76,7 +76,9 @@ _SCHEDULER = Words(
 _NODE_LOSS = "Slurm has no such word: what a lost node means for its jobs (ADR 0026)"
 
 _CONTROLLER = Words(
-    same=named("zmq_port"),
+    same=named("""
+        rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate rl_table_size zmq_port
+    """),
     differs={
         "fence_program": _NODE_LOSS,
         "fence_timeout": _NODE_LOSS,

@@ -65,7 +65,6 @@ def show_diagnostics(
         "sequence": cluster.sequence,
         "journal_bytes": soft.journal_bytes,
         "journal_groups": soft.journal_groups,
-        **{f"refused_{cause}": count for cause, count in soft.refused.items()},
     }
     return Diagnostics(
         now_us=now_us,
@@ -77,4 +76,12 @@ def show_diagnostics(
             for uid, call in soft.callers.items()
         ],
         faults=sorted(soft.faults.items(), key=lambda row: (-row[1], row[0])),
+        doors=[
+            *soft.doors.items(),
+            *((f"refused_{cause}", count) for cause, count in sorted(soft.refused.items())),
+        ],
+        limited=sorted(
+            ((uid, names.get(uid, ""), count) for uid, count in soft.limited.items()),
+            key=lambda row: -row[2],
+        ),
     )

@@ -2,8 +2,8 @@
 
 A fork of slurmstepd's template: it becomes the user for good before it touches any path, so that
 his rights decide what may be written. slurmd passes it a specification and then pieces over their
-channel, one message each; every message has one answer, an errno or 0. A file that does not come
-whole is removed.
+channel, one message each; every message has one answer, an errno or 0. Before all that it says its
+process id. A file that does not come whole is removed.
 """
 
 import os
@@ -26,6 +26,7 @@ _AT_ONCE_BYTES = 1 << 22
 
 def receive(channel: socket) -> None:
     """Serve one file; returns when it is done or slurmd has gone."""
+    channel.send(pack(os.getpid()))
     spec = unpack(channel.recv(_MESSAGE_BYTES))
     file = -1
     try:
