@@ -73,7 +73,21 @@ def recorded(folder: str) -> Iterator[Case]:
         )
 
 
-CASES = [*recorded("errors"), *recorded("errors_enforcepartlimits_all")]
+# Not repeated: Slurm blames the database, which is not asked here (test_another_cluster_...).
+ELSEWHERE = {"cluster_unknown"}
+EVERY_CASE = [*recorded("errors"), *recorded("errors_enforcepartlimits_all")]
+CASES = [case for case in EVERY_CASE if case.name not in ELSEWHERE]
+
+
+def test_another_cluster_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether or not a database knows it, with exit code 1 as recorded."""
+    options = Options("sbatch")
+    pairs, _ = options.split_words(["-M", "mars"])
+    options.apply_all(pairs, COMMAND_LINE)
+    with pytest.raises(SystemExit) as end:
+        submission.check_cluster(options, "demo")
+    said = "sbatch: error: --clusters=mars: other clusters are not supported yet\n"
+    assert (end.value.code, capsys.readouterr().err) == (1, said)
 
 
 def scene(enforce: str = "NO") -> ReferenceCluster:
