@@ -204,12 +204,16 @@ def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
     return wanted
 
 
+_NOBODYS_UID = 2**32 - 1
+
+
 def _uids(text: str) -> "list[int]":
     uids = []
     for word in split_list(text):
         uid = uid_of(word)
         if uid < 0:
             say(f"squeue: error: Invalid user: {word}\n")
+            uid = _NOBODYS_UID  # an empty list would be everybody's jobs
         uids.append(uid)
     return uids
 
