@@ -63,6 +63,7 @@ _SWEEP_S = 60.0
 _KEPT_S = 300.0
 _FLUSH_DELAY_S = 0.02
 _LOST_STATUS = 9
+_INTERNAL = "slurmd has failed; its log tells more"
 
 
 class CannotStart(Exception):
@@ -327,13 +328,8 @@ class Daemon:
 
     def _loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        self.log.error(f"{context.get('message', 'error on the loop')}: {error!r}")
-        if isinstance(error, BaseException):
-            import traceback
-
-            for part in traceback.format_exception(error):
-                for line in part.splitlines():
-                    self.log.error("  " + line)
+        text = str(context.get("message", "error on the loop"))
+        self.faults.note("loop", text, error if isinstance(error, BaseException) else None)
 
     # Registration -------------------------------------------------------------------------------
 
@@ -421,7 +417,10 @@ class Daemon:
             self._keep_epoch(epoch)
         if isinstance(message, nm.NodeOrders):
             for order in message.orders:
-                self._take_order(order)
+                try:
+                    self._take_order(order)
+                except Exception as error:  # noqa: BLE001 - the other jobs' orders are no worse
+                    self.faults.note("order", f"{type(order).__name__} {order.duty_id}", error)
             self.flush_soon()
         elif isinstance(message, nm.NodeRegisterAgain):
             self._controllers.register()
@@ -452,7 +451,14 @@ class Daemon:
                     key = (credential.job_id, credential.attempt)
                     self.core.refuse(order, key, error.text)
                 return
-        self.act(self.core.obey(order, credential))
+        try:
+            actions = self.core.obey(order, credential)
+        except Exception:
+            if credential is not None and isinstance(order, (nm.LaunchBatch, nm.PrepareJob)):
+                key = (credential.job_id, credential.attempt)
+                self.core.refuse(order, key, _INTERNAL)
+            raise
+        self.act(actions)
 
     def open_credential(self, blob: bytes) -> nm.JobCredential:
         """Return what the controller signed, if it is for this node and this time.
@@ -494,39 +500,79 @@ class Daemon:
     def act(self, actions: list[co.Action]) -> None:
         """Carry out what the core wants; reports go out soon."""
         for action in actions:
-            if isinstance(action, (co.StartBatch, co.StartStep)):
-                self.runner.expect(_key_of(action))
-            if isinstance(action, co.StartBatch):
-                self.with_account(action.credential, partial(self._start_batch, action))
-            elif isinstance(action, co.StartStep):
-                self.with_account(action.credential, partial(self._start_step, action))
-            elif isinstance(action, co.Command):
-                key = (action.job_id, action.step_id, action.attempt)
-                if action.words["do"] == "terminate":
-                    self._ends.expect(key, float(str(action.words["wait_s"])))
-                if not self.runner.command(key, action.words) and self.runner.has(key):
-                    # Its channel is not there yet (just adopted, just queued): try once more.
-                    self._loop.call_later(0.2, self.runner.command, key, action.words)
-            elif isinstance(action, co.RefuseStep):
-                self._refuse_step(action.ticket, action.code, action.text)
-            elif isinstance(action, co.RunProlog):
-                self._loop.create_task(self._prolog(action))
-            elif isinstance(action, co.RunEpilog):
-                self._loop.create_task(self._epilog(action))
-            elif isinstance(action, co.TellUnkillable):
-                self._loop.create_task(self._unkillable(action))
-            else:
-                self._loop.create_task(self._reboot())
+            try:
+                self._carry_out(action)
+            except Exception as error:  # noqa: BLE001 - the other actions are carried out
+                self.faults.note("action", f"{action!r:.200}", error)
         self.flush_soon()
 
-    def with_account(self, credential: nm.JobCredential, go_on: Any) -> None:
-        """Call with the user's groups and home, now or when the database has answered."""
+    def _carry_out(self, action: co.Action) -> None:
+        if isinstance(action, (co.StartBatch, co.StartStep)):
+            self.runner.expect(_key_of(action))
+            start = partial(self._start, action)
+            self.with_account(action.credential, start, partial(self._start_fault, action))
+        elif isinstance(action, co.Command):
+            key = (action.job_id, action.step_id, action.attempt)
+            if action.words["do"] == "terminate":
+                self._ends.expect(key, float(str(action.words["wait_s"])))
+            if not self.runner.command(key, action.words) and self.runner.has(key):
+                # Its channel is not there yet (just adopted, just queued): try once more.
+                self._loop.call_later(0.2, self.runner.command, key, action.words)
+        elif isinstance(action, co.RefuseStep):
+            self._refuse_step(action.ticket, action.code, action.text)
+        elif isinstance(action, co.RunProlog):
+            self._loop.create_task(self._prolog(action))
+        elif isinstance(action, co.RunEpilog):
+            self._loop.create_task(self._epilog(action))
+        elif isinstance(action, co.TellUnkillable):
+            self._loop.create_task(self._unkillable(action))
+        else:
+            self._loop.create_task(self._reboot())
+
+    def with_account(
+        self,
+        credential: nm.JobCredential,
+        go_on: Callable[[Any], object],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """Call with the user's groups and home, now or when the database has answered.
+
+        Args:
+            failed: is called with what was raised in place of an answer.
+        """
         account = self._accounts.known(credential)
         if account is not None:
             go_on(account)
             return
+
+        def found(ended: asyncio.Future[Any]) -> None:
+            error = ended.exception()
+            if error is not None:
+                failed(error)
+            else:
+                go_on(ended.result())
+
         future = self._loop.run_in_executor(self._threads, self._accounts.find, credential)
-        future.add_done_callback(lambda ended: go_on(ended.result()))
+        future.add_done_callback(found)
+
+    def _start(self, action: co.StartBatch | co.StartStep, account: Any) -> None:
+        """Have a supervisor started; what nobody foresaw costs this step only."""
+        try:
+            if isinstance(action, co.StartBatch):
+                self._start_batch(action, account)
+            else:
+                self._start_step(action, account)
+        except Exception as error:  # noqa: BLE001 - the controller is told that it does not run
+            self._start_fault(action, error)
+
+    def _start_fault(self, action: co.StartBatch | co.StartStep, error: BaseException) -> None:
+        """Report a step that could not be started for a fault of this daemon."""
+        job_id, step_id, attempt = key = _key_of(action)
+        self.faults.note("start", f"{_step_name(key)} could not be started", error)
+        if isinstance(action, co.StartStep):
+            self._refuse_step(action.ticket, co.ESLURMD_JOB_NOTRUNNING, _INTERNAL)
+        self.runner.release(key)
+        self.act(self.core.step_failed(job_id, attempt, step_id, _INTERNAL))
 
     def _start_batch(self, action: co.StartBatch, account: Any) -> None:
         credential = action.credential
@@ -565,7 +611,7 @@ class Daemon:
     def _start_step(self, action: co.StartStep, account: Any) -> None:
         credential = action.credential
         job_id, step_id, attempt = credential.job_id, credential.step_id, credential.attempt
-        request, call = self._tickets.pop(action.ticket)
+        request, call = self._tickets[action.ticket]
         name = f"StepId={job_id}.{step_text(step_id)}"
         self.log.info(f"launch task {name} request from UID:{credential.uid}")
         try:
@@ -585,6 +631,7 @@ class Daemon:
             self.act(self.core.step_failed(job_id, attempt, step_id, text, drain=drain))
         else:
             call.reply(nm.StepLaunched(self.node.node_name, 0))
+        self._tickets.pop(action.ticket, None)
 
     def _refuse_step(self, ticket: int, code: int, text: str) -> None:
         waiting = self._tickets.pop(ticket, None)
@@ -602,7 +649,13 @@ class Daemon:
         if end is None:
             self._loop.create_task(self._end_lost(key, records))
             return
-        self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
+        try:
+            known = self._end_of(end)
+        except Exception as error:  # noqa: BLE001 - its job ends all the same
+            self.faults.note("end", f"the end of {_step_name(key)} cannot be read", error)
+            self._loop.create_task(self._end_lost(key, records))
+            return
+        self.act(self.core.step_ended(job_id, attempt, step_id, known))
 
     async def _end_lost(self, key: StepKey, records: Mapping[str, Any]) -> None:
         """End what a supervisor that died has left; the step is over when nothing is left."""
@@ -654,10 +707,14 @@ class Daemon:
     async def _prolog(self, action: co.RunProlog) -> None:
         conf, problem = self.node.conf, ""
         if not self.spool.had_prolog(action.job_id, action.attempt):
-            variables = self._hook_variables(action.credential, "prolog_slurmd")
-            result = await run_hook(conf.prolog, variables, conf.prolog_timeout)
-            if result.status:
-                problem = result.text
+            try:
+                variables = self._hook_variables(action.credential, "prolog_slurmd")
+                result = await run_hook(conf.prolog, variables, conf.prolog_timeout)
+                problem = result.text if result.status else ""
+            except Exception as error:  # noqa: BLE001 - without a prolog nothing runs
+                self.faults.note("prolog", f"prolog of job {action.job_id}", error)
+                problem = _INTERNAL
+            if problem:
                 self.log.error(f"prolog failed: {problem}")
             else:
                 self._mark_prolog(action.job_id, action.attempt)
@@ -676,11 +733,15 @@ class Daemon:
     async def _epilog(self, action: co.RunEpilog) -> None:
         conf, status = self.node.conf, 0
         if action.credential is not None:
-            variables = self._hook_variables(action.credential, "epilog_slurmd")
-            result = await run_hook(conf.epilog, variables, conf.epilog_timeout)
-            status = result.status
-            if status:
-                self.log.error(f"epilog failed: {result.text}")
+            try:
+                variables = self._hook_variables(action.credential, "epilog_slurmd")
+                result = await run_hook(conf.epilog, variables, conf.epilog_timeout)
+                status = result.status
+                if status:
+                    self.log.error(f"epilog failed: {result.text}")
+            except Exception as error:  # noqa: BLE001 - as if the program had failed
+                self.faults.note("epilog", f"epilog of job {action.job_id}", error)
+                status = 1 << 8
         self.spool.forget_prolog(action.job_id, action.attempt)
         self.act(self.core.epilog_ended(action.job_id, action.attempt, status))
 

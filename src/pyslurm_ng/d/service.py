@@ -132,9 +132,15 @@ class NodeStreams:
         if not request.path.startswith("/") or "\0" in request.path:
             call.error(_INVALID, "the path must be absolute")
             return
+
+        def failed(error: BaseException) -> None:
+            self._daemon.faults.note("file", f"files of uid {credential.uid}", error)
+            call.error(_INVALID, "slurmd has failed; its log tells more")
+
         self._daemon.with_account(
             credential,
             lambda account: self._spawn(self._files.begin(call, request, credential, account)),
+            failed,
         )
 
     def _may_act(self, call: Call, job_id: int) -> co.JobHere | None:

@@ -1,0 +1,188 @@
+"""What raises about one job in slurmd costs that job: it is reported as failed, others go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.d import daemon as module
+from pyslurm_ng.d.core import NodeCore, StepEnd
+from pyslurm_ng.d.daemon import Daemon
+from pyslurm_ng.d.step_runner import StepKey
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.auth import Peer
+from tests.d.test_core import credential
+
+
+class Log:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.lines.append(text)
+
+    info = error
+
+
+class Runner:
+    """Starts no processes: remembers what it was asked to start."""
+
+    def __init__(self) -> None:
+        self.started: list[StepKey] = []
+        self.released: list[StepKey] = []
+
+    def expect(self, key: StepKey) -> None:
+        """A start has been ordered."""
+
+    def release(self, key: StepKey) -> None:
+        self.released.append(key)
+
+    def start(self, key: StepKey, path: str, spec: Mapping[str, Any]) -> None:
+        self.started.append(key)
+
+    def has(self, key: StepKey) -> bool:
+        return key in self.started
+
+
+@pytest.fixture
+def slurmd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A daemon whose sockets, processes and files are the test's."""
+    daemon: Any = Daemon.__new__(Daemon)
+    loop = asyncio.new_event_loop()
+    daemon.log = Log()
+    daemon.faults = Faults(daemon.log)
+    daemon.core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
+    daemon.runner = Runner()
+    daemon.spool = SimpleNamespace(
+        check_room=lambda *sizes: None,
+        step_path=lambda *key: "/nowhere",
+        keep_epoch=lambda epoch: None,
+        forget_prolog=lambda *key: None,
+        had_prolog=lambda *key: False,
+        mark_prolog=lambda *key: None,
+        directory="/nowhere",
+    )
+    daemon.setup = SimpleNamespace(node=SimpleNamespace(
+        node_name="n1", conf=SimpleNamespace(prolog=(), prolog_timeout=1, epilog=("/e",),
+                                             epilog_timeout=1)))  # fmt: skip
+    daemon._accounts = SimpleNamespace(known=lambda credential: object())
+    daemon._tickets, daemon._ticket = {}, 0
+    daemon._flush_due, daemon._loop = True, loop
+    daemon._last_order_us = 0
+    daemon.open_credential = lambda blob: credential(int(blob))
+    daemon._check_launch = lambda order, credential: None
+    daemon._check_user = lambda credential: None
+    monkeypatch.setattr(module, "batch_spec", lambda *words: {})
+    monkeypatch.setattr(module, "step_spec", lambda *words: {})
+    yield daemon
+    loop.close()
+
+
+def orders(slurmd: Any, *job_ids: int) -> None:
+    """Have the controller order the launch of scripts in one message."""
+    launches: list[nm.Order] = [
+        nm.LaunchBatch(10 + job_id, b"%d" % job_id, b"#!/bin/sh\n") for job_id in job_ids
+    ]
+    peer = Peer(0, 0, 0, "controller", "slurmctld0", "h", "slurm")
+    slurmd._on_message(nm.NodeOrders(1, launches), peer, lambda answer: None)
+
+
+def started(slurmd: Any) -> list[int]:
+    return [job_id for job_id, _, _ in slurmd.runner.started]
+
+
+def failed(slurmd: Any) -> list[int]:
+    return [one.job_id for one in slurmd.core.reports if isinstance(one, nm.LaunchFailed)]
+
+
+def test_a_launch_that_raises_is_reported_and_the_others_run(
+    slurmd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller hears that it failed, so the job does not hang in the books."""
+
+    def raising(node: object, known: nm.JobCredential, *rest: object) -> dict[str, object]:
+        if known.job_id == 2:
+            raise ZeroDivisionError
+        return {}
+
+    monkeypatch.setattr(module, "batch_spec", raising)
+    orders(slurmd, 1, 2, 3)
+    assert started(slurmd) == [1, 3]
+    assert failed(slurmd) == [2]
+    assert slurmd.runner.released == [(2, STEP_BATCH, 0)]
+    assert slurmd.faults.counts == {"start": 1}
+
+
+def test_an_order_that_the_core_cannot_take_is_refused(slurmd: Any) -> None:
+    """One message has orders for many jobs; the node goes on with the next."""
+    usual = slurmd.core.obey
+
+    def raising(order: nm.Order, known: nm.JobCredential | None) -> object:
+        if known is not None and known.job_id == 1:
+            raise KeyError(1)
+        return usual(order, known)
+
+    slurmd.core.obey = raising
+    orders(slurmd, 1, 2)
+    assert started(slurmd) == [2]
+    assert failed(slurmd) == [1]
+    assert slurmd.faults.counts == {"order": 1}
+
+
+def test_an_account_that_cannot_be_looked_up_fails_its_job(slurmd: Any) -> None:
+    """Otherwise the job would wait for an answer that never comes."""
+
+    def raising(known: nm.JobCredential) -> object:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")
+
+    slurmd._threads = None
+    slurmd._accounts = SimpleNamespace(known=lambda known: None, find=raising)
+
+    async def life() -> None:
+        slurmd._loop = asyncio.get_running_loop()
+        orders(slurmd, 1)
+        while not failed(slurmd):
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(life(), 30))
+    assert failed(slurmd) == [1]
+
+
+def test_a_prolog_that_cannot_be_run_counts_as_failed(slurmd: Any) -> None:
+    """Nothing runs without its prolog, and nothing waits for it for ever."""
+    slurmd.core.has_prolog = True
+    slurmd.core.obey(nm.LaunchBatch(5, b"1", b"#!/bin/sh\n"), credential(1))
+    action = module.co.RunProlog(1, 0, credential(1))
+    slurmd._hook_variables = lambda *words: 1 // 0
+    asyncio.run(slurmd._prolog(action))
+    assert failed(slurmd) == [1]
+    assert started(slurmd) == []
+    assert slurmd.faults.counts == {"prolog": 1}
+
+
+def test_an_epilog_that_cannot_be_run_ends_the_job(slurmd: Any) -> None:
+    """The job is over; the node is drained as after an epilog that fails."""
+    orders(slurmd, 1)
+    slurmd.core.has_epilog = True
+    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
+    slurmd._hook_variables = lambda *words: 1 // 0
+    asyncio.run(slurmd._epilog(module.co.RunEpilog(1, 0, credential(1))))
+    assert any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
+    assert slurmd.faults.counts == {"epilog": 1}
+
+
+def test_errors_on_the_loop_are_counted_and_told_once_a_minute(slurmd: Any) -> None:
+    """A timer that raises each second must not fill the log's disk."""
+    for _ in range(100):
+        slurmd._loop_error(None, {"message": "timer", "exception": ValueError("x")})
+    assert slurmd.faults.counts == {"loop": 100}
+    assert sum("fault (loop)" in line for line in slurmd.log.lines) == 1
