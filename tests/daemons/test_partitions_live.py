@@ -1,0 +1,118 @@
+"""A node whose way to the controller breaks, whole or in one direction: RELIABILITY 24, 25."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from pyslurm_ng.wire.endpoint import zmq_port
+from tests.daemons.faults import AS_OTHERS, is_running, kill, tracebacks
+from tests.daemons.live import LiveCluster, start
+from tests.daemons.proxy import Proxy
+from tests.daemons.test_silence_live import TIMEOUT_S, Victim, is_well, states
+
+pytestmark = AS_OTHERS
+NODE = "n1"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """Three nodes under node_loss=lease; jobs go to the first one first."""
+    directory = tmp_path_factory.mktemp("partitions")
+    extra = directory / "extra.conf"
+    extra.write_text(
+        f"SlurmdTimeout={TIMEOUT_S}\nKillWait=1\nDefMemPerCPU=1\nReturnToService=2\n"
+        "SchedulerParameters=requeue_delay=1\nSlurmctldParameters=node_loss=lease\n"
+    )
+    made = start(directory / "c", "--nodes", "3", "--cpus", "8", "--conf", str(extra))
+    yield made
+    left = tracebacks(made)
+    made.down()
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def way(cluster: LiveCluster) -> Iterator[Proxy]:
+    """The way from the first node to the controller; others reach it directly."""
+    etc = cluster.directory / "etc"
+    text = (etc / "slurm.conf").read_text()
+    ports = [line for line in text.splitlines() if line.startswith("SlurmctldPort=")]
+    proxy = Proxy(zmq_port(int(ports[0].partition("=")[2])))
+    own = cluster.directory / "etc.n1"
+    shutil.copytree(etc, own)
+    (own / "slurm.conf").write_text(
+        text.replace("node_loss=lease", f"node_loss=lease,zmq_port={proxy.port}")
+    )
+    kill(cluster, f"slurmd-{NODE}")
+    done = cluster.run("slurmd", "-N", NODE, SLURM_CONF=str(own / "slurm.conf"))
+    assert done.returncode == 0, done.stderr
+    cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
+    yield proxy
+    proxy.heal()
+    proxy.close()
+
+
+@pytest.fixture
+def healed(cluster: LiveCluster, way: Proxy) -> Iterator[Proxy]:
+    yield way
+    way.heal()
+    cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
+
+
+def test_a_node_that_is_cut_off_ends_what_was_given_up(cluster: LiveCluster, healed: Proxy) -> None:
+    """Over another node it hears that its job is given up, ends it when its lease is over, and says
+    so: the second run begins while it is still cut off, and after the end of the first."""
+    victim = Victim(cluster, "lease")
+    assert victim.node == NODE
+    healed.cut()
+    victim.wait_for_second_run()
+    assert not is_running(victim.pid)
+    assert "overlap" not in victim.lines()
+    assert victim.comment().startswith(
+        f"run 1 began after the end of run 0 on {NODE} was confirmed: {NODE} said so through n"
+    )
+    assert states(cluster)[NODE] == "down*"
+    healed.heal()
+    victim.end()
+
+
+def test_while_the_controller_is_away_nobody_ends_anything(
+    cluster: LiveCluster, healed: Proxy
+) -> None:
+    """A node that is cut off as well, for longer than its lease: no neighbour reaches it either."""
+    victim = Victim(cluster, "away")
+    kill(cluster, "slurmctld")
+    healed.cut()
+    time.sleep(2.5 * TIMEOUT_S)  # the outage has to be longer than the lease
+    assert is_running(victim.pid)
+    healed.heal()
+    done = cluster.run("slurmctld")
+    assert done.returncode == 0, done.stderr
+    cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
+    assert is_running(victim.pid)
+    assert victim.lines() == [f"run 0 on {victim.node}"]
+    victim.end()
+
+
+@pytest.mark.parametrize("direction", ["there", "back"])
+@pytest.mark.parametrize("seconds", [2, 3 * TIMEOUT_S])
+def test_a_partition_in_one_direction_does_not_flap(
+    cluster: LiveCluster, healed: Proxy, direction: str, seconds: int
+) -> None:
+    """RELIABILITY 25: at most out of service once and back once, and nothing of the kind for a
+    partition that is shorter than SlurmdTimeout."""
+    seen = [states(cluster)[NODE]]
+    setattr(healed, direction, False)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until + 2 * TIMEOUT_S:
+        if time.monotonic() > until:
+            healed.heal()
+        seen.append(states(cluster)[NODE])
+    cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
+    served = [not state.startswith("down") for state in [*seen, states(cluster)[NODE]]]
+    changes = sum(one != other for one, other in pairwise(served))
+    assert changes <= (2 if seconds > TIMEOUT_S else 0), seen
