@@ -21,13 +21,14 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob, UpdateNodes
 from tests.ctld.rules.test_reasons import Scene
-from tests.model.clusters import FOUR_NODES, START_US, conf_of
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.sched.timeline.test_node_plan import run_pass
 
 SECOND_US = 1_000_000
 ROOT = Caller(0, 0, "root", "root", is_operator=True, is_admin=True)
@@ -103,13 +104,56 @@ def test_as_in_slurm_the_second_run_says_that_the_first_was_never_confirmed() ->
 
 
 def test_a_run_that_was_confirmed_in_time_leaves_no_doubt() -> None:
-    """The node answers before the second run begins: its record says so."""
+    """The node answers before the second run begins: as in Slurm there is nothing to say."""
     loss = Loss("slurm")
     loss.report(nm.JobTerminated(loss.job.job_id, 0, 0))
     loss.go_on()
-    wanted = f"run 1 began after the end of run 0 on {loss.name} was confirmed: "
-    assert loss.job.system_comment == wanted + f"{loss.name} answered (node_loss=slurm)"
+    assert loss.job.state == JobState.RUNNING
+    assert loss.job.system_comment == ""
     assert loss.job.lost_runs == ()
+
+
+@pytest.mark.parametrize("policy", ["slurm", "confirmed"])
+def test_a_node_that_does_not_list_a_run_has_to_answer_for_it(policy: str) -> None:
+    """Its registration may be older than the run; as in Slurm it is taken at its word."""
+    scene, conf = Scene(), conf_with(policy)
+    job = scene.running()
+    node_id = job.batch_node_id
+    scene.apply([ev.DutiesDone(scene.now_us, tuple(
+        (node_id, duty_id) for duty_id in scene.cluster.duties[node_id]
+    ))])  # fmt: skip
+    name = scene.cluster.node(node_id).spec.name
+    scene.apply(register(scene.cluster, node_id, facts(name), (), conf, scene.now_us))
+    assert job.state == JobState.PENDING
+    assert job.waits_for_proof == (policy == "confirmed")
+    asked = [(job.job_id, 0)] if policy == "confirmed" else []
+    assert strays(scene.cluster, node_id, ()) == asked
+    report = nm.JobTerminated(job.job_id, 0, 0)
+    scene.apply(judge(scene.cluster, node_id, report, conf, scene.now_us))
+    assert not job.waits_for_proof
+    assert check(scene.cluster) == []
+
+
+def test_the_loss_of_many_nodes_is_judged_job_by_job() -> None:
+    """A switch takes 2,000 nodes with 2,000 jobs: each is looked at for its own nodes only."""
+    text = FOUR_NODES.replace("n[3-4] Sockets", "n[3-2002] Sockets").replace("n[1-4]", "n[1-2002]")
+    cluster = cluster_of(conf_of(text))
+    for _ in range(2002):
+        submit(cluster, JobRequest(flags=REQ_EXCLUSIVE))
+    run_pass(cluster)
+    ids = tuple(range(2002))
+    looks = 0
+
+    class Counted(frozenset[int]):
+        def __contains__(self, item: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__contains__(item)
+
+    gone = Counted(ids)
+    for job_id in cluster.active:
+        lost_runs.lost(cluster, cluster.jobs[job_id], gone, START_US, node_loss="confirmed")
+    assert 2000 <= looks <= 2 * len(cluster.active)
 
 
 @pytest.mark.parametrize("policy", ["confirmed", "lease"])

@@ -8,12 +8,12 @@ or that it waits until somebody has said that the lost run is over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.conf.node_loss import policy
+from pyslurm_ng.conf.node_loss import AS_SLURM, policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -28,13 +28,14 @@ _OURS = re.compile(r"run \d+ began ")
 def lost(
     cluster: Cluster,
     job: Job,
-    node_ids: Iterable[int],
+    gone: Collection[int],
     now_us: int,
     *,
     node_loss: str,
     proof: str = "",
 ) -> ev.LostRunsChanged:
-    """Return that those of `node_ids` which a job is on were lost with its run."""
+    """Return that a job's run was lost with those of its nodes that are `gone`."""
+    held = dict.fromkeys(alloc.node_id for alloc in job.nodes_held if alloc.node_id in gone)
     return ev.LostRunsChanged(
         now_us,
         job.job_id,
@@ -47,7 +48,7 @@ def lost(
                 policy=node_loss,
                 proof=proof,
             )
-            for node in cluster.nodes_of(node_ids)
+            for node in cluster.nodes_of(held)
             if job.job_id in cluster.use[node.node_id].allocs
         ),
     )
@@ -135,6 +136,8 @@ def begun_again(job: Job, now_us: int) -> list[ev.AnyEvent]:
     """Return what a job's record says of its lost runs when it begins again: SystemComment."""
     if not job.lost_runs:
         return []
+    if all(run.proof and run.policy == AS_SLURM for run in job.lost_runs):
+        return []  # all is as it should be, and Slurm says nothing of that
     unproven = [run for run in job.lost_runs if not run.proof]
     told = unproven or list(job.lost_runs)
     attempts = ", ".join(map(str, sorted({run.attempt for run in told})))

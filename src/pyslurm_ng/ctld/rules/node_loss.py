@@ -47,7 +47,7 @@ def nodes_down(
     for job_id in hit:
         job = cluster.jobs[job_id]
         # First, so that a requeue knows that it has to wait.
-        events.append(lost_runs.lost(cluster, job, node_ids, now_us, node_loss=policy, proof=proof))
+        events.append(lost_runs.lost(cluster, job, lost, now_us, node_loss=policy, proof=proof))
         if is_completing(job):
             if set(job.nodes_pending) <= lost and job_id not in cluster.epilogs:
                 state, code = JobState(job.state), job.exit_code

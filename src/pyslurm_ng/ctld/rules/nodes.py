@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyslurm_ng.conf.node_loss import AS_SLURM, policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end, lost_runs, node_loss
-from pyslurm_ng.ctld.rules.requeue import Again, again
+from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -36,7 +37,7 @@ def register(
     node = cluster.node(node_id)
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
     events = lost_runs.rebooted(cluster, node, facts.boot_id, now_us)
-    events += _lost_jobs(cluster, node, running, rebooted, now_us, again(conf))
+    events += _lost_jobs(cluster, node, running, rebooted, now_us, conf)
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
     return events + _said_at_start(node, facts, now_us)
 
@@ -154,9 +155,13 @@ def _lost_jobs(
     running: Sequence[nm.RunningJob],
     rebooted: bool,
     now_us: int,
-    rules: Again,
+    conf: SlurmConf,
 ) -> list[ev.AnyEvent]:
-    """Return the ends or requeues of jobs that this node runs no more."""
+    """Return the ends or requeues of jobs that this node runs no more.
+
+    Where ends have to be confirmed, what a node does not list counts as lost until it has answered
+    for it, unless it has booted since: a registration may be older than the run.
+    """
     known = {(job.job_id, job.attempt) for job in running}
     victims = _launched_scripts(cluster, node.node_id)
     if rebooted:
@@ -167,6 +172,9 @@ def _lost_jobs(
     for job in victims:
         if (job.job_id, job.attempt) in known:
             continue
+        if not rebooted and policy(conf) != AS_SLURM:
+            gone = (node.node_id,)
+            events.append(lost_runs.lost(cluster, job, gone, now_us, node_loss=policy(conf)))
         events += job_end.complete(
             cluster,
             job,
@@ -179,7 +187,7 @@ def _lost_jobs(
             now_us,
             clean_nodes=frozenset((node.node_id,)),
             first_duty_id=duty_id,
-            rules=rules,
+            rules=again(conf),
         )
         duty_id += len(job.nodes)
     return events
