@@ -1,4 +1,7 @@
-"""Every record that legal messages make fits into a message to slurmdbd (C2)."""
+"""Every record that legal messages make fits into a message to slurmdbd.
+
+RELIABILITY 50.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a message may hold fits the column it is stored in (C3): bounds against the schema."""
+"""What a message may hold fits the column it is stored in (C3): bounds against the schema.
+
+RELIABILITY 50.
+"""
 
 from __future__ import annotations
 

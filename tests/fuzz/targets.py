@@ -38,6 +38,7 @@ from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sim import workload
 from pyslurm_ng.wire import auth, frame, messages, step_io
 from pyslurm_ng.wire.dbd_messages import Assignment
+from tests.fuzz.messages import beyond, least as body_of
 
 CLUSTER = Cluster()
 NOW_S = 1_790_000_000
@@ -101,6 +102,7 @@ def _frame(data: bytes) -> None:
             assert parser.pending_bytes <= len(data)
 
 
+SEED_BYTES = 300
 KINDS = tuple(row.kind for row in messages.rows())
 
 
@@ -118,10 +120,18 @@ def _message(data: bytes) -> None:
 
 
 def _message_seeds() -> tuple[bytes, ...]:
-    """An empty map of each kind, and one with the request id that changing kinds have."""
-    empty = [index.to_bytes(2, "big") + b"\x80" for index in range(len(KINDS))]
-    named = msgspec.msgpack.encode({"request_id": bytes(16)})
-    return (*empty, *(index.to_bytes(2, "big") + named for index in range(len(KINDS))))
+    """The smallest valid body of each kind, and one with each of its fields at a bound."""
+    seeds = []
+    for index, kind in enumerate(KINDS):
+        head = index.to_bytes(2, "big")
+        if messages.row(kind).is_reply:
+            seeds.append(head + b"\x80")
+            continue
+        cases = [body_of(messages.row(kind).schema)]
+        cases += [case.at_bound for case in beyond(kind)]
+        packed = (msgspec.msgpack.encode(case) for case in cases)
+        seeds += [head + body for body in packed if len(body) < SEED_BYTES]
+    return tuple(dict.fromkeys(seeds))
 
 
 def _step_frames(data: bytes) -> None:

@@ -1,4 +1,7 @@
-"""What was accepted before there were bounds is read as it stands: journals outlive them."""
+"""What was accepted before there were bounds is read as it stands: journals outlive them.
+
+RELIABILITY 17.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The longest texts that a message may hold cost the controller's thread next to nothing (H3)."""
+"""The longest texts that a message may hold cost the controller's thread next to nothing.
+
+RELIABILITY 53, 54 and 54b.
+"""
 
 from __future__ import annotations
 

@@ -871,7 +871,7 @@ def test_licences_of_servers_nobody_told_of_are_refused() -> None:
 
 
 def test_only_operators_write_the_administrators_comment() -> None:
-    """`scontrol show job` shows it as theirs; as for updates."""
+    """`scontrol show job` shows it as theirs; as for updates. RELIABILITY 57."""
     room = Room()
     refused = room.answer(admin_comment="approved by root")
     assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_ACCESS_DENIED
