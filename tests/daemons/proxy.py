@@ -57,8 +57,8 @@ class Proxy:
 
     def _forward(self, source: socket.socket, sink: socket.socket, way: str) -> None:
         was_lost = False
-        source.settimeout(_LOOK_S)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the other direction may have ended both
+            source.settimeout(_LOOK_S)
             while not self._is_closed:
                 is_open = getattr(self, way)
                 if is_open and was_lost:

@@ -131,11 +131,6 @@ class Victim:
     def lines(self) -> list[str]:
         return self.ledger.read_text().splitlines()
 
-    def wait_for_loss(self) -> None:
-        self.cluster.wait_until(
-            "loss of the node", lambda: states(self.cluster)[self.node] == "down*"
-        )
-
     def wait_for_reason(self, reason: str) -> None:
         self.cluster.wait_until(reason, lambda: shown(self.cluster, self.job, "Reason") == reason)
 
