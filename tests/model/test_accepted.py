@@ -1,7 +1,4 @@
-"""What was accepted before there were bounds is read as it stands: journals outlive them.
-
-RELIABILITY 17.
-"""
+"""What was accepted before there were bounds is read as it stands: journals outlive them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyslurm_ng._records import is_lean
+from pyslurm_ng.model.job import Usage
+from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.wire import table
+from pyslurm_ng.wire.field_bounds import check_bounded
 from pyslurm_ng.wire.job_messages import MAX_OPTION_BYTES
 from pyslurm_ng.wire.messages import MessageError, decode_request
 from tests.fuzz.messages import beyond, bodies, packed, requests
@@ -60,6 +63,12 @@ def test_what_is_within_all_bounds_is_decoded(kind: str, data: st.DataObject) ->
     found = decode_request(kind, body)
     assert isinstance(found, table.row(kind).struct)
     assert decode_request(kind, table.encode(found)) == found
+
+
+def test_what_a_node_says_of_itself_is_bounded_too() -> None:
+    """It comes inside RegisterNode as bytes, and is decoded by its own type."""
+    for blob in (NodeFacts, Usage):
+        check_bounded(blob.__name__, msgspec.inspect.type_info(blob))
 
 
 def test_every_bound_is_listed_for_the_reference_page() -> None:
