@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.d import step_record
 from pyslurm_ng.d.spool import Spool, SpoolFull
 from pyslurm_ng.d.stepd.step_files import write_script
 
@@ -76,3 +77,16 @@ def test_scripts_of_dead_supervisors_go_and_others_directories_stay(tmp_path: Pa
     (others / "work").write_text("of a week")
     spool.remove_scripts({2})
     assert sorted(os.listdir(spool.directory)) == ["job00002", "job00003", "prologs", "steps"]
+
+
+def test_a_finished_step_is_not_launched_again(tmp_path: Path) -> None:
+    """RELIABILITY 59: its credential outlives what is kept of it, but for the name of its file."""
+    spool = Spool(str(tmp_path / "spool"))
+    path = spool.step_path(1, 2, 0)
+    step_record.create(path, {"job": 1, "tasks": []})
+    step_record.append(path, {"kind": "reported"})
+    spool.empty_step(path)
+    assert step_record.read(path) == {}
+    with pytest.raises(FileExistsError):
+        step_record.create(path, {"job": 1, "tasks": []})
+    assert [key for _, key in spool.found_steps()] == [(1, 2, 0)]

@@ -61,6 +61,8 @@ from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong
 
 _SWEEP_S = 60.0
 _KEPT_S = 300.0
+_KNOWN_S = 900.0
+"""Longer than any credential is good for, with both clocks as far apart as they may be."""
 _FLUSH_DELAY_S = 0.02
 _LOST_STATUS = 9
 _INTERNAL = "slurmd has failed; its log tells more"
@@ -789,6 +791,8 @@ class Daemon:
         for path, (job_id, step_id, attempt) in list(self.spool.found_steps()):
             try:
                 records = step_record.read(path)
+                if not records:
+                    continue  # only its name is kept, so that it is not started twice
                 credential = nm.decode_credential(
                     self.identity.signer.open_credential(records["spec"]["credential"])
                 )
@@ -874,7 +878,11 @@ class Daemon:
             if self.runner.has(key):
                 continue
             try:
-                if now - os.stat(path).st_mtime > _KEPT_S and "reported" in step_record.read(path):
+                found = os.stat(path)
+                age_s = now - found.st_mtime
+                if not found.st_size and age_s > _KNOWN_S:
                     self.spool.remove_step(path)
+                elif found.st_size and age_s > _KEPT_S and "reported" in step_record.read(path):
+                    self.spool.empty_step(path)
             except (OSError, step_record.StepRecordError):
                 continue

@@ -25,6 +25,8 @@ _INVALID_JOB_ID = 2017
 _NOT_SUPPORTED = 2125
 _SIGKILL = 9
 _INVALID = 22  # EINVAL
+_FIRST_USER_PORT = 1024
+_HERE = "127.0.0.1"
 
 
 class NodeStreams:
@@ -107,6 +109,14 @@ class NodeStreams:
                 co.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {daemon.node.node_name}"
             )
             return
+        if request.route is not None:
+            if request.route.port < _FIRST_USER_PORT:
+                text = f"port: {request.route.port}; {_FIRST_USER_PORT} to 65535 are allowed"
+                call.error(_INVALID, text)
+                return
+            # srun's own host, whatever the message says: root connects for a user to nobody else.
+            route = msgspec.structs.replace(request.route, host=call.address or _HERE)
+            request = msgspec.structs.replace(request, route=route)
         daemon.launch_step(credential, request, call)
 
     def _opened(self, call: Call, blob: bytes) -> nm.JobCredential | None:

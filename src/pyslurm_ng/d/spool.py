@@ -173,6 +173,14 @@ class Spool:
             return []
         return lines
 
+    def empty_step(self, path: str) -> None:
+        """Forget a step but for its name: its credential may still be good for a launch.
+
+        Raises OSError.
+        """
+        os.truncate(path, 0)
+        os.utime(path)
+
     def remove_step(self, path: str) -> None:
         """Forget a step."""
         for name in (path, path + ".sock"):

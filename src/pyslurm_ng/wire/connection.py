@@ -97,6 +97,11 @@ class Call:
         auth.check_digest(self._admission, self.kind, body)
         self.request = table.decode_request(self.kind, body)
 
+    @property
+    def address(self) -> str:
+        """The sender's network address, "" for one that came over a Unix socket."""
+        return self._connection.address
+
     def reply(self, answer: msgspec.Struct | dict[str, Any] | bytes) -> None:
         """Send the final answer; bytes are a ready msgpack map."""
         kind, body = _answer(answer)
