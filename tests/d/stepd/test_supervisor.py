@@ -224,7 +224,7 @@ def test_terminate_says_why_and_kills_the_deaf(template: Template) -> None:
     spec = template.spec(script)
     step = template.start(spec)
     until_written(spec["tasks"][0]["out"], "ready")
-    step.tell(do="terminate", why="DUE TO TIME LIMIT", wait_s=0.5)
+    step.tell(do="terminate", why="DUE TO TIME LIMIT", wait_s=2.0)
     end = step.end()
     said = Path(spec["tasks"][0]["out"]).read_text()
     assert f"error: *** JOB {spec['job']} ON n1 CANCELLED AT " in said

@@ -689,7 +689,9 @@ class Step:
         self._writer.finish()
         began = time.monotonic()
         while (link is not None and not link.is_flushed) or self._writer.pid:
-            limit_s = _FLUSH_KILLED_S if self._is_dying else _FLUSH_S
+            # slurmd takes what is not over by UnkillableStepTimeout for a fault of the node.
+            killed_s = min(_FLUSH_KILLED_S, self._spec["unkillable_s"] / 2)
+            limit_s = killed_s if self._is_dying else _FLUSH_S
             if time.monotonic() > began + limit_s:
                 break
             self._turn(1.0)
