@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.model import task_ranges
@@ -34,6 +36,33 @@ def test_intersect_splits_a_set(tasks: set[int], wanted: set[int]) -> None:
     )
     assert set(task_ranges.tasks(inside)) == tasks & wanted
     assert set(task_ranges.tasks(outside)) == tasks - wanted
+
+
+@given(SETS | st.builds(lambda a, b, c: set(range(a, b + a, c)), *[st.integers(1, 300)] * 3))
+def test_marks_make_the_same_ranges_as_tasks(tasks: set[int]) -> None:
+    """What a journal holds does not depend on how ranges were found."""
+    marks = bytearray(max(tasks) + 1)
+    for task_id in tasks:
+        marks[task_id] = 1
+    assert task_ranges.from_marks(marks) == task_ranges.from_tasks(tasks)
+
+
+def test_half_a_million_tasks_are_not_looked_at_one_by_one() -> None:
+    """scancel of every second task of an array once took seconds of the controller's thread."""
+    seen = 0
+
+    def count(frame: object, event: str, argument: object) -> object:
+        nonlocal seen
+        seen += event in ("line", "call")
+        return count
+
+    sys.settrace(count)
+    try:
+        parts = task_ranges.intersect(((0, 500_000, 1),), ((5, 500_000, 2),))
+    finally:
+        sys.settrace(None)
+    assert parts == (((5, 499_999, 2),), ((0, 4, 1), (6, 500_000, 2)))
+    assert seen < 1_000
 
 
 def test_text_is_slurms() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.client import SlurmError
+from pyslurm_ng.wire.connection import Connection
 from pyslurm_ng.wire.frame import pack_frame
 from pyslurm_ng.wire.messages import Ping, Reconfigure
 from pyslurm_ng.wire.rate_limit import RateLimit, RateLimitWords, rate_limit_words
@@ -306,6 +308,37 @@ def test_a_bug_on_one_connection_ends_that_one(room: Room, monkeypatch: pytest.M
     good.sendall(pack_frame("Ping", 2, PING))
     assert read_frame(good)
     assert isinstance(room.bugs[0]["exception"], ZeroDivisionError)
+
+
+def test_nothing_of_a_connection_is_left_for_the_garbage_collector(room: Room) -> None:
+    """slurmctld collects hardly ever: circles once kept every step's request for days."""
+
+    def left() -> int:
+        return sum(isinstance(one, Call | Connection) for one in gc.get_objects())
+
+    def note(call: Call) -> None:
+        call.on_gone(lambda: str(call))  # as a step that waits: it holds its call
+        most.append(left())
+        call.reply({})
+
+    most: list[int] = []
+    room.server.handler = note
+    body = table.encode(CreateStep(request_id=ID, job_id=1))
+    gc.collect()
+    gc.disable()
+    try:
+        before = left()
+        for connect in (room.raw_unix, room.raw_tcp):
+            for _ in range(2):
+                client = connect()
+                token = room.token("CreateStep", body)
+                client.sendall(pack_frame("CreateStep", 1, body, 0, token))
+                assert read_frame(client)
+                client.close()
+        on_loop(room, lambda: left() == before)
+        assert max(most) > before
+    finally:
+        gc.enable()
 
 
 # --- the rate limit -----------------------------------------------------------------------

@@ -233,10 +233,8 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
 def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
     master = cluster.jobs[event.array_job_id]
     if event.tasks:
-        gone = set(task_ranges.tasks(event.tasks))
         assert event.job_id != master.job_id
-        left = (task for task in task_ranges.tasks(master.array_pending) if task not in gone)
-        master.array_pending = task_ranges.from_tasks(left)
+        master.array_pending = task_ranges.intersect(master.array_pending, event.tasks)[1]
     else:
         master.array_pending = task_ranges.remove(master.array_pending, event.task_id)
     cluster.count_array(master)

@@ -132,8 +132,13 @@ class Call:
 
     def gone(self) -> None:
         """Call back whoever asked for it: the connection has ended."""
-        if self._on_gone is not None:
-            self._on_gone()
+        callback, self._on_gone = self._on_gone, None
+        if callback is not None:
+            callback()
+
+    def forget(self) -> None:
+        """Drop who wanted to know of the connection's end."""
+        self._on_gone = None
 
     @property
     def is_answered(self) -> bool:
@@ -281,6 +286,8 @@ class Connection(asyncio.Protocol):
         server.shares.leave(self, holder)
         for call in calls:
             call.gone()
+        self._parser.close()
+        self._transport = None
 
     def cut(self) -> None:
         """End the connection without sending what is buffered."""
@@ -535,6 +542,8 @@ class Connection(asyncio.Protocol):
             return
         self.send(call, kind, body, flags)
         del self._calls[call.sequence]
+        # It may hold what holds the call: such circles stay until the next collection.
+        call.forget()
         server = self._server
         server.ended(call)
         if self._is_held and len(self._calls) == server.limits.outstanding // 2:

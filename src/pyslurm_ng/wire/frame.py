@@ -115,6 +115,14 @@ def parse_kind(name: bytes | bytearray | memoryview, sequence: int = 0) -> str:
     return raw.decode("ascii")
 
 
+def _refuse_all(kind: str, flags: int, sequence: int, credential: bytes, body: int) -> None:
+    raise BadFrame("closed", "the connection has ended", sequence)
+
+
+def _drop(kind: str, flags: int, sequence: int, ticket: object, body: bytes) -> None:
+    pass
+
+
 class Parser:
     """Cuts a byte stream into frames; never holds more than one frame and what came with it.
 
@@ -151,6 +159,13 @@ class Parser:
     def pending_bytes(self) -> int:
         """How many bytes of unfinished frames are kept."""
         return len(self._rest)
+
+    def close(self) -> None:
+        """Drop what is kept, and the callbacks, which may hold what holds the parser."""
+        self._admit = _refuse_all
+        self._deliver = _drop
+        self._rest.clear()
+        self._head = self._ticket = None
 
     def feed(self, received: bytes) -> None:
         """Take bytes and deliver the frames they complete. Not to be called from a callback.

@@ -85,7 +85,7 @@ def _merged(parts: list[TaskRange]) -> TaskRanges:
         if task_ranges.count(joined) > _MOST_TAKEN_APART:
             return joined
     marks = task_ranges.named(ordered, max(last for _, last, _ in ordered) + 1)
-    return task_ranges.from_tasks(task for task, is_named in enumerate(marks) if is_named)
+    return task_ranges.from_marks(marks)
 
 
 def _joined(ordered: list[TaskRange]) -> TaskRanges:

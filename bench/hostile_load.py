@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""What one ordinary user can do to another's squeue and sbatch by attacking the daemons.
+
+A child process becomes the attacker and does one thing without pause, while another user's squeue
+and sbatch are timed from start to exit. The limit is for the 99th percentile of squeue. A command
+that fails ends the benchmark; so does a job of the other user's that does not start and end. Needs
+root and a cluster with slurmdbd and a slurmd on this host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+import pwd
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from figures import Cluster, clusters, parser, show, spawn_seconds, wait_for
+from pyslurm_ng.conf.quick import quick
+from pyslurm_ng.wire import table
+from pyslurm_ng.wire.client import QUICK_KEYS, run_directory
+from pyslurm_ng.wire.dbd_messages import ListJobRecords
+from pyslurm_ng.wire.frame import pack_frame, pack_head
+from pyslurm_ng.wire.messages import Ping
+from pyslurm_ng.wire.query_messages import ShowJobs
+from pyslurm_ng.wire.step_messages import CreateStep
+
+LIMIT_S = 1.0
+HELD = 2_000
+PIPELINED = 200
+
+
+def daemon_sockets(cluster: Cluster) -> dict[str, str]:
+    """Return the Unix socket of each kind of daemon on this host."""
+    conf = quick(cluster.environment["SLURM_CONF"], QUICK_KEYS)
+    folders = {
+        run_directory(str(conf.get(f"{name}PidFile", ""))) for name in ("Slurmctld", "Slurmd")
+    }
+    found = {}
+    for daemon in ("slurmctld", "slurmd", "slurmdbd"):
+        paths = sorted(
+            path for at in folders for path in glob.glob(f"{at}/**/{daemon}-*.sock", recursive=True)
+        )
+        if not paths:
+            sys.exit(f"bench: error: no {daemon} has a socket in {' or '.join(sorted(folders))}")
+        found[daemon] = paths[0]
+    return found
+
+
+# --- attacks: each does its worst until its process is killed ------------------------------
+
+
+class Attack:
+    """What all attacks share."""
+
+    def __init__(self, sockets: dict[str, str]) -> None:
+        self.sockets = sockets
+
+    async def connect(self, daemon: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect, and again when refused."""
+        while True:
+            try:
+                return await asyncio.open_unix_connection(self.sockets[daemon])
+            except OSError:
+                await asyncio.sleep(0.01)
+
+    async def hold(self, daemon: str, sent: bytes, drip: bytes = b"") -> None:
+        """Keep a connection that has begun a frame, adding a byte a second; begin anew when cut."""
+        while True:
+            reader, writer = await self.connect(daemon)
+            writer.write(sent)
+            while not reader.at_eof() and not writer.is_closing():
+                try:
+                    await asyncio.wait_for(reader.read(65536), 1.0)
+                except asyncio.TimeoutError:
+                    if drip:
+                        writer.write(drip)
+                except OSError:
+                    break
+            writer.close()
+
+    async def flood(self, daemon: str, message: Any, *, reads: bool = True) -> None:
+        """Send a request over and over without waiting for answers."""
+        kind, body = table.kind_of(message), table.encode(message)
+        while True:
+            reader, writer = await self.connect(daemon)
+            read = asyncio.create_task(drain(reader)) if reads else None
+            number = 0
+            try:
+                while True:
+                    frames = [pack_frame(kind, number + n, body) for n in range(1, PIPELINED)]
+                    number += PIPELINED
+                    writer.write(b"".join(frames))
+                    await writer.drain()
+            except OSError:
+                pass
+            if read is not None:
+                read.cancel()
+            writer.close()
+
+    async def knock(self, daemon: str) -> None:
+        """Connect, ask, close, without pause."""
+        ping = pack_frame("Ping", 1, table.encode(Ping()))
+        while True:
+            reader, writer = await self.connect(daemon)
+            try:
+                writer.write(ping)
+                await reader.read(256)
+            except OSError:
+                pass
+            writer.close()
+
+
+async def drain(reader: asyncio.StreamReader) -> None:
+    while await reader.read(1 << 18):
+        pass
+
+
+def declared(kind: str) -> bytes:
+    """Return the beginning of a frame that declares as much as its kind may have."""
+    return pack_head(kind, 1, 0, 0, table.row(kind).max_bytes) + b"\x80"
+
+
+def half(kind: str) -> bytes:
+    """Return half of the longest frame of a kind."""
+    most = table.row(kind).max_bytes
+    return pack_head(kind, 1, 0, 0, most) + bytes(most // 2)
+
+
+def declared_lengths(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    kinds = {"slurmctld": ("CreateStep", "ShowJobs"), "slurmd": ("LaunchStep",),
+             "slurmdbd": ("ListJobRecords",)}  # fmt: skip
+    return [
+        at.hold(daemon, declared(kind), b"\x80")
+        for daemon, names in kinds.items()
+        for kind in names
+        for _ in range(70)
+    ]
+
+
+def half_bodies(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    sent = half("CreateStep")
+    return [at.hold("slurmctld", sent, bytes(2048)) for _ in range(200)]
+
+
+def slow_clients(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    return [at.hold("slurmctld", b"p", b"s") for _ in range(HELD)]
+
+
+def connection_flood(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    return [at.knock("slurmctld") for _ in range(500)]
+
+
+def squeue_flood(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    return [at.flood("slurmctld", ShowJobs()) for _ in range(100)]
+
+
+def unread_answers(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    return [at.flood("slurmctld", ShowJobs(), reads=False) for _ in range(100)]
+
+
+def step_flood(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    step = CreateStep(request_id=bytes(16), job_id=1)
+    return [at.flood("slurmctld", step) for _ in range(20)]
+
+
+def large_steps(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    names = [f"node{n}" for n in range(50_000)]
+    step = CreateStep(request_id=bytes(16), job_id=1, task_nodes=names)
+    return [at.flood("slurmctld", step) for _ in range(4)]
+
+
+def sacct_flood(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    return [at.flood("slurmdbd", ListJobRecords(columns=["job_id"])) for _ in range(20)]
+
+
+ATTACKS: dict[str, Callable[[Attack], list[Coroutine[Any, Any, None]]]] = {
+    "nobody attacks": lambda at: [],
+    "declared lengths, 280 sockets": declared_lengths,
+    "half bodies, 200 sockets": half_bodies,
+    "slow clients, 2,000": slow_clients,
+    "connection flood": connection_flood,
+    "squeue flood, 100 connections": squeue_flood,
+    "unread answers, 100 connections": unread_answers,
+    "step flood, 20 connections": step_flood,
+    "steps of 50,000 names": large_steps,
+    "sacct flood, 20 connections": sacct_flood,
+}
+
+
+def begin(name: str, user: str, sockets: dict[str, str]) -> int:
+    """Start an attack in a child process of that user's; return its id."""
+    child = os.fork()
+    if child:
+        return child
+    person = pwd.getpwnam(user)
+    os.setgroups([])
+    os.setresgid(person.pw_gid, person.pw_gid, person.pw_gid)
+    os.setresuid(person.pw_uid, person.pw_uid, person.pw_uid)
+
+    async def run() -> None:
+        await asyncio.gather(*ATTACKS[name](Attack(sockets)))
+
+    try:
+        asyncio.run(run())
+        signal.pause()
+    finally:
+        os._exit(1)
+
+
+# --- the other user -----------------------------------------------------------------------
+
+
+def timed(cluster: Cluster, user: str, seconds: float) -> dict[str, list[float]]:
+    """Return the seconds of each squeue and sbatch of the other user, in turn for so long."""
+    person = pwd.getpwnam(user)
+    start = ("setpriv", f"--reuid={user}", f"--regid={person.pw_gid}", "--clear-groups", "--")
+    commands = {
+        "squeue": cluster.argv("squeue"),
+        "sbatch": cluster.argv("sbatch", "-D", "/tmp", "-o", "/dev/null", "--wrap", "true"),
+    }
+    took: dict[str, list[float]] = {name: [] for name in commands}
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for name, argv in commands.items():
+            took[name].append(spawn_seconds([*start, *argv], cluster.environment))
+    return took
+
+
+def resident_mib(pid: int) -> float:
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096 / (1 << 20)
+
+
+def pid_behind(path: str) -> int:
+    """Return the process that listens on a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(path)
+        raw = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid: int = struct.unpack("iII", raw)[0]
+    return pid
+
+
+def share(values: list[float], part: float) -> float:
+    """Return a percentile in milliseconds."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1e3
+
+
+def main() -> None:
+    parse = parser(__doc__ or "")
+    parse.add_argument("--attacker", default="nobody")
+    parse.add_argument("--user", default="games")
+    parse.add_argument("--seconds", type=float, default=10.0, help="of each attack")
+    parse.add_argument("--only", help="attacks whose names contain this")
+    options = parse.parse_args()
+    cluster = clusters(options)[0]
+    sockets = daemon_sockets(cluster)
+    controller = pid_behind(sockets["slurmctld"])
+    rows: list[dict[str, object]] = []
+    for name in ATTACKS:
+        if options.only and options.only not in name:
+            continue
+        child = begin(name, options.attacker, sockets)
+        try:
+            time.sleep(min(2.0, options.seconds / 4))
+            took = timed(cluster, options.user, options.seconds)
+            mib = resident_mib(controller)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        wait_for(
+            lambda: not cluster.run("squeue", "-h", "-u", options.user).strip(), 60,
+            f"the end of {options.user}'s jobs after {name}",
+        )  # fmt: skip
+        p99_ms = share(took["squeue"], 0.99)
+        rows.append(
+            {
+                "attack": name,
+                "commands": sum(map(len, took.values())),
+                "squeue_p50_ms": share(took["squeue"], 0.5),
+                "squeue_p99_ms": p99_ms,
+                "squeue_max_ms": max(took["squeue"]) * 1e3,
+                "sbatch_p50_ms": share(took["sbatch"], 0.5),
+                "sbatch_max_ms": max(took["sbatch"]) * 1e3,
+                "slurmctld_mib": mib,
+                "limit_ms": LIMIT_S * 1e3,
+                "ok": p99_ms <= LIMIT_S * 1e3,
+            }
+        )
+    show(options, f"another user beside the attacks of one, {options.seconds:.0f} s each", rows)
+
+
+if __name__ == "__main__":
+    main()
