@@ -123,12 +123,28 @@ def test_a_segment_put_back_from_the_past_is_refused(room: Room) -> None:
 def test_an_unfinished_segment_creation_is_removed(room: Room) -> None:
     """RELIABILITY 10: a crash between creating a segment and its header leaves nothing to lose."""
     room.write(payloads_of(2))
-    half = room.layout.journal / "00000002-0000000000000003.journal"
+    half = room.layout.journal / "00000002-0000000000000003.journal.new"
     half.write_bytes(bytes(10))
     recovery, payloads = room.recover()
     assert payloads == payloads_of(2)
-    assert recovery.next_epoch == 3
+    assert recovery.next_epoch == 2
     assert not half.exists()
+
+
+@pytest.mark.parametrize("size", [0, 10, HEADER_BYTES, 5000])
+def test_an_emptied_newest_segment_is_refused(room: Room, size: int) -> None:
+    """RELIABILITY 5: H9, it was taken for one whose creation a crash had interrupted."""
+    room.write(payloads_of(3))
+    room.write(payloads_of(2))
+    newest = room.segments()[-1]
+    newest.write_bytes(bytes(size))
+    with pytest.raises(JournalDamage) as caught:
+        room.recover()
+    assert caught.value.path == newest
+    recovery, payloads = room.recover(ignore_errors=True)
+    assert payloads == payloads_of(3)
+    assert recovery.next_sequence > 4
+    assert newest.with_name(newest.name + ".damaged").exists()
 
 
 def checkpoint_at(room: Room, sequence: int, payload: bytes = b"state") -> None:

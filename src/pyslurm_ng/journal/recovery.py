@@ -22,6 +22,7 @@ from pyslurm_ng.journal.segment import (
     SegmentName,
     SegmentReader,
     list_segments,
+    list_unborn,
 )
 
 
@@ -89,6 +90,9 @@ class Recovery:
             JournalDamage: acknowledged records are unreadable or missing.
             JournalError, OSError: see `SegmentReader`.
         """
+        for path in list_unborn(self._layout.journal):
+            self.notes.append(f"{path}: removed, its creation was not completed")
+            os.unlink(path)
         try:
             yield from self._read_segments()
             self._check_reaches_checkpoint("the journal ends there")
@@ -103,11 +107,6 @@ class Recovery:
         wanted = self._relevant()
         for index, segment in enumerate(wanted):
             after = wanted[index + 1] if index + 1 < len(wanted) else None
-            if after is None and _is_unborn(segment.path):
-                self.notes.append(f"{segment.path}: removed, its creation was not completed")
-                os.unlink(segment.path)
-                disk.sync_directory(self._layout.journal)
-                return
             with SegmentReader(segment.path) as reader:
                 self._enter(reader)
                 yield from self._read_one(reader, after)
@@ -208,16 +207,6 @@ class Recovery:
                 os.rename(path, aside)
             self.notes.append(f"{path}: set aside as {aside.name} from offset {damage.offset} on")
         disk.sync_directory(self._layout.journal)
-
-
-def _is_unborn(path: Path) -> bool:
-    """Whether a crash interrupted the creation, before any record could be written."""
-    with open(path, "rb") as file:
-        header = file.read(HEADER_BYTES)
-        if len(header) == HEADER_BYTES and header.count(0) < len(header):
-            return False
-        rest = file.read()
-    return rest.count(0) == len(rest)
 
 
 def _highest_sequence(segment: SegmentName) -> int:

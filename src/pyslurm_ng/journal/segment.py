@@ -203,6 +203,16 @@ def segment_path(directory: Path, epoch: int, first_sequence: int) -> Path:
     return directory / f"{epoch:08d}-{first_sequence:016d}.journal"
 
 
+def unborn_path(path: Path) -> Path:
+    """Return where a segment is made before it gets its name."""
+    return path.with_name(path.name + ".new")
+
+
+def list_unborn(directory: Path) -> list[Path]:
+    """Return segments whose making was cut short; nothing was ever recorded in them."""
+    return sorted(directory.glob("*.journal.new"))
+
+
 def list_segments(directory: Path) -> list[SegmentName]:
     """Return the segments of a directory, oldest first; other files are left alone."""
     found = []

@@ -8,6 +8,7 @@ process is stopped and the next start reads only what the checksums prove.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from pyslurm_ng.journal.segment import (
     SegmentHeader,
     encode_frames,
     segment_path,
+    unborn_path,
 )
 
 BUSY_BYTES = 64 << 20
@@ -247,17 +249,26 @@ class JournalWriter:
         self._extend_bytes = 0 if self.space_low else min(_EXTEND_BYTES, self._reserve.spare(free))
 
     def _open_segment(self, *, follows_gap: bool = False) -> None:
-        """Create the next segment: name, header, file and directory are durable at the end."""
+        """Create the next segment: name, header, file and directory are durable at the end.
+
+        It has its name only when its header is durable: an empty file of this name is one that has
+        lost its records, not one that a crash left half made.
+        """
         path, head = self._next_segment(follows_gap=follows_gap)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        unborn = unborn_path(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._extend_bytes = 0
 
         def create() -> None:
-            self._fd = os.open(path, flags, 0o600)
+            self._fd = os.open(unborn, flags, 0o600)
 
         self._patiently(create, self._reserve.give_up)
         self._patiently(lambda: disk.write_fully(self._fd, head, 0), self._reserve.give_up)
         os.fsync(self._fd)
+        if path.exists():
+            # Only we write this epoch, so nobody makes it between here and the renaming.
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        self._patiently(lambda: os.rename(unborn, path), self._reserve.give_up)
         disk.sync_directory(self._directory)
         self._offset = self._zeroed = len(head)
 
