@@ -88,6 +88,16 @@ def test_an_older_epoch_is_not_obeyed() -> None:
     assert node.accept_epoch(3)
 
 
+def test_the_newest_job_id_is_remembered_around_the_highest() -> None:
+    """RELIABILITY 8: a controller that has lost its newest jobs is told of them."""
+    node = core()
+    for job_id in (5, 3, 30_000_000, 60_000_000, 2):
+        node.obey(launch(), credential(job_id))
+    assert node.newest_job_id == 2
+    node.obey(launch(), credential(60_000_001))
+    assert node.newest_job_id == 2
+
+
 def test_a_new_attempt_ends_the_old_one() -> None:
     node = core()
     started(node)

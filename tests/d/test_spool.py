@@ -90,3 +90,12 @@ def test_a_finished_step_is_not_launched_again(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         step_record.create(path, {"job": 1, "tasks": []})
     assert [key for _, key in spool.found_steps()] == [(1, 2, 0)]
+
+
+def test_the_newest_job_id_survives_a_restart(tmp_path: Path) -> None:
+    """RELIABILITY 8: and a file that cannot be read is none."""
+    place = str(tmp_path / "spool")
+    Spool(place).keep_newest_job_id(4_711)
+    assert Spool(place).newest_job_id() == 4_711
+    (tmp_path / "spool" / "newest_job").write_text("")
+    assert Spool(place).newest_job_id() == 0

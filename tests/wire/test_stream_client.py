@@ -86,3 +86,25 @@ def test_parts_refusals_and_losses(tmp_path: Path) -> None:
             await connect_link(identity("node", "n1"), "x", host="127.0.0.1", port=port)
 
     asyncio.run(test())
+
+
+def test_a_cancellation_that_comes_with_the_answer_is_obeyed(tmp_path: Path) -> None:
+    """Swallowed, it left the controller's link to slurmdbd waiting for its own end for ever."""
+
+    async def test() -> None:
+        server, _, path = await serve(tmp_path)
+        link = await connect_link(identity("slurmctld", "ctl"), "slurmdbd", path=path)
+        server.handler = lambda call: None
+        asking = asyncio.ensure_future(link.request(Ping(), 10))
+        while not link._waiting:
+            await asyncio.sleep(0)
+        (waiting,) = link._waiting.values()
+        waiting.future.set_result(Pong("ctl", "slurmctld", "", 0))
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        link.close()
+        await link.lost
+        await server.close()
+
+    asyncio.run(test())

@@ -46,6 +46,8 @@ _ACCRUAL_US = 60_000_000  # age is counted in days
 _SWITCH_S = 0.0005
 # Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
 _NODE_SHUTDOWN_S = 0.2
+_ACCOUNTING_S = 3.0
+"""How long a start waits for slurmdbd before it takes work."""
 _DAY_US = 86_400_000_000
 _CLOCK_JUMP_US = 5_000_000
 
@@ -98,6 +100,9 @@ class Daemon:
         self._control = control = Control(parts, self.options, self.log)
         loop.set_exception_handler(parts.failures.on_loop)
         self._begin_epoch(beginning)
+        # Job ids that slurmdbd knows must not be given out again, so it is asked first.
+        parts.connect_accounting()
+        await parts.hear_accounting(_ACCOUNTING_S)
         try:
             await self._listen(beginning)
         except OSError as error:
@@ -107,7 +112,6 @@ class Daemon:
             loop.add_signal_handler(number, control.terminate)
         loop.add_signal_handler(signal.SIGHUP, control.hang_up)
         loop.add_signal_handler(signal.SIGUSR2, control.reopen_logs)
-        parts.connect_accounting()
         memory.settle()
         # The loop waits so long for the interpreter, each time, while the other thread plans.
         sys.setswitchinterval(_SWITCH_S)

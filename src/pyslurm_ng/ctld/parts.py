@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
+from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.file_credentials import FileCredentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
@@ -296,6 +297,9 @@ class Parts:
             faults=self.faults,
         )
         self.writer.observe(self.sender.applied, is_brittle=True)
+        self.history = History(
+            self.writer, self.clock.now_us, self._beginning.host, log, self.faults
+        )
         self.nodes = NodeService(
             self.writer,
             self.soft,
@@ -305,6 +309,7 @@ class Parts:
             clock=self.clock,
             log=log,
             faults=self.faults,
+            history=self.history,
         )
 
     def _build_steps(self) -> None:
@@ -384,9 +389,22 @@ class Parts:
             ),
             log=self._log,
             faults=self.faults,
+            history=self.history,
+            start=begun.recovery.position.sequence,
         )
         self.writer.follow(self.dbd.wake)
         self._dbd_task = self.loop.create_task(self.dbd.run())
+
+    async def hear_accounting(self, most_s: float) -> None:
+        """Wait until slurmdbd has told which job ids it knows, but not for long: it may be away."""
+        if self.dbd is None:
+            return
+        try:
+            await asyncio.wait_for(self.dbd.contact.wait(), most_s)
+        except asyncio.TimeoutError:
+            self._log.info(
+                f"slurmdbd has not answered within {most_s:g} s; going on, job ids by this state"
+            )
 
     # What parts ask of the loop -------------------------------------------------------------------
 

@@ -175,6 +175,8 @@ def _recover(
     scripts = ScriptStore(layout.state / "scripts")
     recovery = Recovery(layout, ignore_errors=options.ignore_errors)
     cluster, count = recover_cluster(recovery, scripts)
+    # It may have been raised above the journal's, see `ctld.history`.
+    recovery.next_epoch = max(recovery.next_epoch, cluster.epoch + 1)
     # Its bytes are as large as the cluster, and applied now.
     recovery.checkpoint = None
     for note in recovery.notes:

@@ -27,6 +27,7 @@ from pyslurm_ng.model.job import Usage
 from pyslurm_ng.wire import node_messages as nm
 
 _REMEMBERED = 20_000
+_HALF_THE_IDS = 1 << 25  # of MaxJobId, 67108863
 _SIGKILL = 9
 ESLURMD_CREDENTIAL_REVOKED = 4001
 ESLURMD_JOB_NOTRUNNING = 4002
@@ -158,6 +159,7 @@ class NodeCore:
         self.has_epilog = has_epilog
         self.kill_wait_s = kill_wait_s
         self.epoch = 0
+        self.newest_job_id = 0
         self.jobs: dict[int, JobHere] = {}
         self.reports: list[nm.Report] = []
         self._ended: OrderedDict[tuple[int, int], nm.BatchEnded | None] = OrderedDict()
@@ -239,12 +241,20 @@ class NodeCore:
         if job is not None and job.attempt != credential.attempt:
             actions += self._end(job, 0, "", 0.0)
             job = None
+        self._note_id(credential.job_id)
         if job is None:
             job = JobHere(credential.job_id, credential.attempt, credential)
             self.jobs[credential.job_id] = job
         elif job.credential is None:
             job.credential = credential
         return actions, job
+
+    def _note_id(self, job_id: int) -> None:
+        """Remember the newest id; behind the highest that there is, ids begin anew."""
+        newest = self.newest_job_id
+        is_newer = job_id > newest if abs(job_id - newest) < _HALF_THE_IDS else job_id < newest
+        if is_newer or not newest:
+            self.newest_job_id = job_id
 
     def _go_on(self, job: JobHere) -> list[Action]:
         """Start what waits, after the prolog."""

@@ -275,6 +275,7 @@ class Daemon:
             has_prolog=bool(conf.prolog), has_epilog=bool(conf.epilog), kill_wait_s=conf.kill_wait
         )
         core.epoch = self.spool.epoch()
+        core.newest_job_id = self.spool.newest_job_id()
         return core
 
     def _tell_ready(self) -> None:
@@ -343,6 +344,7 @@ class Daemon:
             conf_hash=self.node.conf.text_hash,
             load_hundredths=sensors.load_hundredths(),
             free_mem_mib=sensors.free_mem_mib(),
+            newest_job_id=self.core.newest_job_id,
         )
 
     def _facts(self) -> NodeFacts:
@@ -423,6 +425,7 @@ class Daemon:
                     self._take_order(order)
                 except Exception as error:  # noqa: BLE001 - the other jobs' orders are no worse
                     self.faults.note("order", f"{type(order).__name__} {order.duty_id}", error)
+            self.spool.keep_newest_job_id(self.core.newest_job_id)
             self.flush_soon()
         elif isinstance(message, nm.NodeRegisterAgain):
             self._controllers.register()

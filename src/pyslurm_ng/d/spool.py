@@ -3,6 +3,7 @@
 steps/          a file for each step, see step_record; only root reads it
 jobNNNNN/       a batch script while it runs, ours, which only its user reads
 epoch           the newest epoch obeyed
+newest_job      the newest job id it has had
 prologs/        an empty file for each attempt whose Prolog has run
 stepd.lock      see stepd
 """
@@ -42,6 +43,7 @@ class Spool:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        self._kept_job_id = 0
         self.steps = f"{directory}/steps"
         self._prologs = f"{directory}/prologs"
         if not os.path.isdir(directory):
@@ -115,6 +117,33 @@ class Spool:
         finally:
             os.close(descriptor)
         os.rename(fresh, f"{self.directory}/epoch")
+
+    # Job ids ----------------------------------------------------------------------------------
+
+    def newest_job_id(self) -> int:
+        """Return the newest job id that the node has had; 0 for a new node."""
+        try:
+            with open(f"{self.directory}/newest_job", encoding="ascii") as file:
+                self._kept_job_id = int(file.read())
+        except (OSError, ValueError):
+            self._kept_job_id = 0
+        return self._kept_job_id
+
+    def keep_newest_job_id(self, job_id: int) -> None:
+        """Remember the newest job id, for a controller whose state was restored from a backup.
+
+        It is not synced, and on a full disk not kept: other nodes and slurmdbd know ids, too.
+        """
+        if job_id == self._kept_job_id:
+            return
+        self._kept_job_id = job_id
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"{self.directory}/newest_job", flags, 0o600)
+            try:
+                os.pwrite(descriptor, b"%010d\n" % job_id, 0)
+            finally:
+                os.close(descriptor)
 
     # Prologs ----------------------------------------------------------------------------------
 

@@ -8,11 +8,22 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin import clusters
-from pyslurm_ng.dbd.admin.change import Change, actor_of
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.batches import read_cursor
 from pyslurm_ng.dbd.updates import find_cluster, next_version, store_value
-from pyslurm_ng.wire.dbd_messages import ClusterRegistered, RegisterCluster
+from pyslurm_ng.wire.dbd_messages import (
+    ClusterRegistered,
+    ComparedJob,
+    CompareJobs,
+    JobsCompared,
+    RegisterCluster,
+    RewindJournal,
+)
+
+_CHUNK = 500
+_NEWEST_ROWS = 10_000
+"""Among so many rows the highest job id is looked for: rows of requeued jobs have old ids."""
 
 
 def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
@@ -42,11 +53,12 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
         cursor = read_cursor(connection, cluster_id)
         if cursor is None or cursor[0] != request.journal_id:
             _end_open(connection, cluster_id, now_us)
-            cursor = (request.journal_id, 0, 0, "")
+            epoch = cursor[1] if cursor is not None else 0
+            cursor = (request.journal_id, epoch, 0, "")
             row = {
                 "cluster_id": cluster_id,
                 "journal_id": request.journal_id,
-                "epoch": 0,
+                "epoch": epoch,
                 "sequence": 0,
                 "updated_us": now_us,
                 "records": 0,
@@ -60,7 +72,81 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
             sequence=cursor[2],
             store_id=store_value(connection, "store_id"),
             version=int(store_value(connection, "version")),
+            checksum=cursor[3],
+            newest_job_id=_newest_job_id(connection, cluster_id),
         )
+
+
+def _newest_job_id(connection: sa.Connection, cluster_id: int) -> int:
+    """Return the highest job id among the cluster's newest rows; ids begin anew one day."""
+    jobs = schema.jobs
+    newest = connection.execute(sa.select(sa.func.max(jobs.c.job_index))).scalar()
+    found = connection.execute(
+        sa.select(sa.func.max(jobs.c.job_id)).where(
+            jobs.c.job_index > (newest or 0) - _NEWEST_ROWS, jobs.c.cluster_id == cluster_id
+        )
+    ).scalar()
+    return int(found or 0)
+
+
+def compare(database: Database, request: CompareJobs) -> JobsCompared:
+    """Return what is known of a controller's jobs, and the open ones that it does not know."""
+    jobs = schema.jobs
+    columns = [jobs.c[name] for name in ComparedJob.__struct_fields__]
+    found: list[ComparedJob] = []
+    with database.read() as connection:
+        cluster_id = known_cluster(connection, request.cluster)
+        ids = request.jobs
+        for first in range(0, len(ids), _CHUNK):
+            query = sa.select(*columns).where(
+                jobs.c.cluster_id == cluster_id,
+                jobs.c.job_id.in_(ids[first : first + _CHUNK]),
+                jobs.c.is_last == 1,
+            )
+            found += [ComparedJob(*row) for row in connection.execute(query)]
+        unknown = [job_id for _, job_id in _open_rows(connection, cluster_id, set(ids))]
+    return JobsCompared(found, sorted(set(unknown)))
+
+
+def rewind(database: Database, request: RewindJournal) -> None:
+    """Take what follows a record as new, and end the open jobs that the controller has lost."""
+    now_us = time.time_ns() // 1000
+    with database.write() as connection:
+        cluster_id = known_cluster(connection, request.cluster)
+        rows = [row for row, _ in _open_rows(connection, cluster_id, set(request.jobs))]
+        for first in range(0, len(rows), _CHUNK):
+            _end_rows(connection, schema.jobs.c.job_index.in_(rows[first : first + _CHUNK]), now_us)
+        cursor = {
+            "cluster_id": cluster_id,
+            "journal_id": request.journal_id,
+            "epoch": request.epoch,
+            "sequence": request.sequence,
+            "updated_us": now_us,
+            "records": 0,
+            "checksum": request.checksum,
+        }
+        database.upsert(connection, schema.cursors, ("cluster_id",), [cursor])
+
+
+def known_cluster(connection: sa.Connection, name: str) -> int:
+    """Return the id of a cluster.
+
+    Raises:
+        RefusedError: it is not registered.
+    """
+    found = find_cluster(connection, name)
+    if found is None:
+        raise RefusedError(f"cluster {name} is not registered")
+    return found
+
+
+def _open_rows(connection: sa.Connection, cluster_id: int, but: set[int]) -> list[tuple[int, int]]:
+    """Return row and id of the jobs that have not ended, but for some."""
+    jobs = schema.jobs
+    query = sa.select(jobs.c.job_index, jobs.c.job_id).where(
+        jobs.c.cluster_id == cluster_id, jobs.c.end_us == 0
+    )
+    return [(row[0], row[1]) for row in connection.execute(query) if row[1] not in but]
 
 
 def _track(connection: sa.Connection, names: list[str]) -> None:
@@ -82,18 +168,24 @@ def _track(connection: sa.Connection, names: list[str]) -> None:
 
 def _end_open(connection: sa.Connection, cluster_id: int, now_us: int) -> None:
     """End jobs and steps that the former journal left open, and forget its node numbers."""
-    jobs, steps = schema.jobs, schema.steps
+    jobs = schema.jobs
     still_open = sa.and_(jobs.c.cluster_id == cluster_id, jobs.c.end_us == 0)
+    _end_rows(connection, still_open, now_us)
+    nodes = schema.cluster_nodes
+    connection.execute(nodes.delete().where(nodes.c.cluster_id == cluster_id))
+
+
+def _end_rows(connection: sa.Connection, of_jobs: sa.ColumnElement[bool], now_us: int) -> None:
+    """End jobs that no controller knows any more, and their steps."""
+    jobs, steps = schema.jobs, schema.steps
     connection.execute(
         steps.update()
         .where(
             steps.c.end_us == 0,
-            steps.c.job_index.in_(sa.select(jobs.c.job_index).where(still_open)),
+            steps.c.job_index.in_(sa.select(jobs.c.job_index).where(of_jobs)),
         )
         .values(end_us=now_us, state="CANCELLED")
     )
     connection.execute(
-        jobs.update().where(still_open).values(end_us=now_us, state="CANCELLED", kill_uid=0)
+        jobs.update().where(of_jobs).values(end_us=now_us, state="CANCELLED", kill_uid=0)
     )
-    nodes = schema.cluster_nodes
-    connection.execute(nodes.delete().where(nodes.c.cluster_id == cluster_id))

@@ -32,7 +32,7 @@ from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_ret
 from pyslurm_ng.dbd.ingest.batches import GapError, ingest
 from pyslurm_ng.dbd.ingest.frames import NewerRecordError, Problem, decode_frame
 from pyslurm_ng.dbd.readers import Query, Readers
-from pyslurm_ng.dbd.updates import association_update, find_cluster
+from pyslurm_ng.dbd.updates import association_update
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
 from pyslurm_ng.wire.shares import PRIVILEGED
@@ -43,6 +43,7 @@ REMEMBERED_REPLIES = 1000
 PATIENCE_S = 8
 """How long a request waits for a database that does not answer. A controller's batch is then
 refused and sent again: the journal is the queue, and users' changes must not wait behind it."""
+LOOK_AGAIN_S = 2.0
 TOO_LONG = "the query took too long: name fewer jobs, or a shorter time with -S and -E"
 
 Work = Callable[[], msgspec.Struct]
@@ -106,6 +107,10 @@ class Service:
                 self._write(call, lambda: self._journal_batch(request), begun)
             case msg.RegisterCluster():
                 self._write(call, lambda: self._register(request), begun)
+            case msg.CompareJobs():
+                self._write(call, lambda: registration.compare(self._database, request), begun)
+            case msg.RewindJournal():
+                self._write(call, lambda: self._rewind(request), begun)
             case msg.ChangeEntities():
                 self._write(call, lambda: self._change(call, request), begun)
             case msg.AwaitAssociations():
@@ -240,10 +245,7 @@ class Service:
 
     def _cluster_id(self, name: str) -> int:
         with self._database.read() as connection:
-            found = find_cluster(connection, name)
-        if found is None:
-            raise RefusedError(f"cluster {name} is not registered")
-        return found
+            return registration.known_cluster(connection, name)
 
     def _register(self, request: msg.RegisterCluster) -> msg.ClusterRegistered:
         answer: msg.ClusterRegistered = self._patiently(
@@ -255,6 +257,15 @@ class Service:
         )
         self._post(self._tell_all)
         return answer
+
+    def _rewind(self, request: msg.RewindJournal) -> Done:
+        self._patiently(lambda: registration.rewind(self._database, request))
+        self._log.error(
+            f"cluster {request.cluster} has lost what is stored behind record {request.sequence} "
+            "of its journal (a restored backup, or damage); open jobs that it does not know have "
+            "ended here"
+        )
+        return Done()
 
     def _change(self, call: Call, request: msg.ChangeEntities) -> msg.ChangeResult:
         uid = call.peer.uid
@@ -395,12 +406,17 @@ class Service:
                     connection, request.cluster, request.store_id, request.version
                 )
         except sa.exc.SQLAlchemyError as error:
-            # The controller asks again when its wait is over.
             self._note_database_error(error)
+            self._post(self._look_again, call)
             return
         if update is not None:
             self._post(self._answer_update, call, update)
         yield True
+
+    def _look_again(self, call: Call) -> None:
+        """After an error of the database; the controller itself waits for much longer."""
+        if call in self._waiting:
+            self._loop.call_later(LOOK_AGAIN_S, self._look_for, call)
 
     def _answer_update(self, call: Call, update: msg.AssociationUpdate) -> None:
         if self._forget(call):

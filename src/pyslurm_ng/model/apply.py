@@ -878,6 +878,17 @@ def _script_stored(cluster: Cluster, event: ev.ScriptStored) -> None:
     """Contents are kept in files by the edge; the Cluster knows only their digests."""
 
 
+@applies(ev.NumbersSkipped)
+def _numbers_skipped(cluster: Cluster, event: ev.NumbersSkipped) -> None:
+    if event.next_job_id:
+        assert cluster.first_job_id <= event.next_job_id <= cluster.max_job_id, event
+        cluster.next_job_id = event.next_job_id
+    for job_id, attempt in event.attempts:
+        job = cluster.jobs[job_id]
+        assert job.state == JobState.PENDING and attempt > job.attempt, job
+        job.attempt = attempt
+
+
 # The controller's programs --------------------------------------------------------------------
 
 

@@ -465,6 +465,18 @@ class ScriptStored(Event, tag=62, frozen=True, array_like=True, gc=False):
     content: bytes
 
 
+class NumbersSkipped(Event, tag=63, frozen=True, array_like=True, gc=False):
+    """Others have seen job ids and attempts of a past that this state does not have: a backup was
+    restored, or the newest records were lost. They are not given again.
+
+    `next_job_id` 0: it stays as it is. `attempts` are (job id, attempt) of pending jobs, the
+    attempt that the next start has.
+    """
+
+    next_job_id: int = 0
+    attempts: tuple[tuple[int, int], ...] = ()
+
+
 # The controller's programs --------------------------------------------------------------------
 
 
@@ -542,6 +554,7 @@ AnyEvent = (
     | EpochStarted
     | RequestAnswered
     | ScriptStored
+    | NumbersSkipped
     | PrologEnded
     | EpilogEnded
     | JobIdsSeen

@@ -55,7 +55,13 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("ClusterRegistered")
 class ClusterRegistered(msgspec.Struct, frozen=True):
-    """The cursor: batches after `sequence` of journal `journal_id` are wanted next."""
+    """The cursor: batches after `sequence` of journal `journal_id` are wanted next.
+
+    `checksum` is that of the record `sequence` ("": not known): a controller whose record has
+    another one, or that has no such record, has lost what slurmdbd stored of it. `epoch` is the
+    newest that slurmdbd has seen of the cluster in any journal, `newest_job_id` the highest job id
+    among the newest jobs; 0: none.
+    """
 
     cluster_id: int
     journal_id: str
@@ -63,6 +69,8 @@ class ClusterRegistered(msgspec.Struct, frozen=True):
     sequence: int
     store_id: str
     version: int
+    checksum: str = ""
+    newest_job_id: int = 0
 
 
 MAX_BATCH_BYTES = 32 << 20
@@ -103,6 +111,53 @@ class BatchAck(msgspec.Struct, frozen=True):
 
     epoch: int
     sequence: int
+
+
+JobIds = Annotated[list[b.JobIdField], msgspec.Meta(max_length=2_000_000)]
+
+
+@message(kind="CompareJobs", roles="slurmctld|admin", rate="daemon", max_bytes=16 << 20)
+class CompareJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A controller that has lost the newest part of its past asks what became of its jobs."""
+
+    cluster: b.WordText
+    jobs: JobIds
+
+
+class ComparedJob(msgspec.Struct, array_like=True, frozen=True):
+    """What slurmdbd knows of a job; `state` is its word, `end_us` 0: it has not ended."""
+
+    job_id: int
+    attempt: int
+    state: str
+    exit_code: int
+    start_us: int
+    end_us: int
+
+
+@reply("JobsCompared")
+class JobsCompared(msgspec.Struct, frozen=True):
+    """The jobs asked for that slurmdbd knows, and the open ones that were not asked for."""
+
+    jobs: list[ComparedJob]
+    unknown: list[int]
+
+
+@message(
+    kind="RewindJournal", roles="slurmctld|admin", rate="daemon", max_bytes=16 << 20, audit=True
+)
+class RewindJournal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A controller has lost what slurmdbd stored behind `sequence`: what follows is new again.
+
+    Open jobs that are not in `jobs` end here: the controller does not know them.
+    """
+
+    cluster: b.WordText
+    journal_id: b.WordText
+    epoch: Count
+    sequence: Count
+    checksum: Annotated[str, msgspec.Meta(max_length=16)]
+    jobs: JobIds
 
 
 @message(kind="AwaitAssociations", roles="slurmctld|admin", rate="daemon", max_bytes=4096)

@@ -377,6 +377,7 @@ class RegisterNode(Struct, array_like=True, frozen=True):
     conf_hash: _Text = ""
     load_hundredths: b.AmountOrNone = -1
     free_mem_mib: b.AmountOrNone = -1
+    newest_job_id: b.JobIdField = 0  # the highest it has had
 
 
 @reply("NodeRegistered")

@@ -84,12 +84,12 @@ class StreamLink(asyncio.Protocol):
         future: asyncio.Future[msgspec.Struct] = asyncio.get_running_loop().create_future()
         self._waiting[sequence] = _Waiting(future, on_part)
         self._transport.write(frame.pack_frame(kind, sequence, body, 0, credential))
+        # Not `wait_for`: before Python 3.12 it swallows a cancellation that comes with the answer.
+        timer = asyncio.get_running_loop().call_later(deadline_s, _too_late, future)
         try:
-            return await asyncio.wait_for(future, deadline_s)
-        except asyncio.TimeoutError:
-            text = "Socket timed out on send/recv operation"
-            raise LinkError(TIMED_OUT, text) from None
+            return await future
         finally:
+            timer.cancel()
             self._waiting.pop(sequence, None)
 
     def close(self) -> None:
@@ -143,6 +143,11 @@ class StreamLink(asyncio.Protocol):
             waiting.future.set_exception(LinkError(answer.code, answer.text))
         else:
             waiting.future.set_result(answer)
+
+
+def _too_late(future: asyncio.Future[msgspec.Struct]) -> None:
+    if not future.done():
+        future.set_exception(LinkError(TIMED_OUT, "Socket timed out on send/recv operation"))
 
 
 def _admit(kind: str, flags: int, sequence: int, credential: bytes, body_bytes: int) -> object:

@@ -14,7 +14,9 @@ from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
+from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.service import Service, Settings
@@ -92,6 +94,10 @@ class Controller:
         self.writer = self.room.start(segment_bytes=segment_bytes)
         self.updates: list[AssociationUpdate] = []
         self.faults = Faults(log)
+        cluster = Cluster()
+        apply_all(cluster, [ev.EpochStarted(T, 1, "ctl")])
+        soon = asyncio.get_running_loop().call_soon
+        books = Writer(cluster, self.writer, call_soon=soon, on_bug=lambda text, error: None)
         self.link = DbdLink(
             identity=identity("slurmctld"),
             place=Place((accounting.path,), "127.0.0.1", 1),
@@ -101,6 +107,7 @@ class Controller:
             on_update=self.updates.append,
             log=log,
             faults=self.faults,
+            history=History(books, lambda: T, "ctl", log, self.faults),
         )
         self.task = asyncio.get_running_loop().create_task(self.link.run())
 

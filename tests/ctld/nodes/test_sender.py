@@ -9,9 +9,11 @@ import pytest
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.history import TRUSTED_IDS, History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
+from pyslurm_ng.ctld.rules import past
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
@@ -112,6 +114,7 @@ class Room:
             clock=self.clock,
             log=self.log,
             faults=self.faults,
+            history=History(self.writer, self.clock.now_us, "ctl", self.log, self.faults),
         )
 
     def turn(self) -> None:
@@ -420,3 +423,38 @@ def test_a_heartbeat_is_answered_where_the_node_has_to_know(tmp_path: Path) -> N
     room.register("n1")
     assert room.say("n1", nm.Heartbeat()) == []
     assert room.say("n1", nm.Heartbeat(wants_answer=True)) == [Done()]
+
+
+def seen(room: Room, name: str, epoch: int, newest_job_id: int, *jobs: nm.RunningJob) -> None:
+    """Let a node register that has seen more than this controller has."""
+    facts = msgspec.msgpack.encode(NodeFacts(boot_id="b"))
+    room.say(name, nm.RegisterNode(facts, list(jobs), epoch=epoch, newest_job_id=newest_job_id))
+    room.sync()
+
+
+def test_ids_epochs_and_attempts_go_on_behind_those_of_a_node(room: Room) -> None:
+    """RELIABILITY 8: without slurmdbd too; the node's later jobs end, and its orders are obeyed."""
+    (job_id, *_) = [submit(room.cluster, JobRequest(name="j", ntasks=1)) for _ in range(2)]
+    seen(room, "n1", 9, 700, nm.RunningJob(job_id, 0, []), nm.RunningJob(700, 0, []))
+    assert room.cluster.epoch >= 9
+    assert room.cluster.next_job_id == 701 + past.MARGIN
+    assert room.cluster.jobs[job_id].attempt == 1
+    ended = {order.job_id for _, order in room.orders() if isinstance(order, nm.TerminateJob)}
+    assert ended == {job_id, 700}
+    epochs = {m.epoch for _, m in room.wire.sent if isinstance(m, nm.NodeOrders)}
+    assert min(epochs) >= 9
+    assert sum("node n1" in line for line in room.log.lines) >= 2
+    # Another one, and the same again, are no news.
+    lines = len([line for line in room.log.lines if "go on at" in line or "in command" in line])
+    seen(room, "n2", 8, 650)
+    seen(room, "n1", room.cluster.epoch, 700)
+    told = [line for line in room.log.lines if "go on at" in line or "in command" in line]
+    assert len(told) == lines
+
+
+def test_a_node_cannot_use_up_ids_or_epochs(room: Room) -> None:
+    """One that claims anything is not believed beyond a bound, and counted."""
+    before = room.cluster.epoch, room.cluster.next_job_id
+    seen(room, "n1", 2**62, TRUSTED_IDS + 5)
+    assert (room.cluster.epoch, room.cluster.next_job_id) == before
+    assert room.faults.counts["node_ahead"] == 2

@@ -22,7 +22,13 @@ from pathlib import Path
 
 from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.ctld.followers.accounting_records import as_sent, without_events
+from pyslurm_ng.ctld.followers.accounting_records import (
+    as_sent,
+    checksum_text,
+    without_events,
+)
+from pyslurm_ng.ctld.followers.journal_cursor import common_record
+from pyslurm_ng.ctld.history import History
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.segment import Frame, JournalError
 from pyslurm_ng.wire.auth import Identity
@@ -32,9 +38,12 @@ from pyslurm_ng.wire.dbd_messages import (
     AwaitAssociations,
     BatchAck,
     ClusterRegistered,
+    CompareJobs,
+    JobsCompared,
     JournalBatch,
     JournalFrame,
     RegisterCluster,
+    RewindJournal,
 )
 from pyslurm_ng.wire.stream import BAD_LENGTH, INTERNAL
 from pyslurm_ng.wire.stream_client import (
@@ -103,11 +112,13 @@ class DbdLink:
         durable: returns the newest sequence that is durable.
         on_update: called on the loop with what changed in associations, QOS and users; an update
             that changes nothing is not passed on.
-        version: the association version that the Cluster has, 0 for none.
+        history: is told what slurmdbd has stored of a past that the journal has lost.
+        start: the newest record that was in the journal when the process began.
 
     Attributes:
         acknowledged: the newest sequence slurmdbd has stored; segments before it may go.
         is_connected: whether slurmdbd answered the last time.
+        contact: set when slurmdbd's first answer has been taken: ids go on behind its own.
     """
 
     def __init__(
@@ -121,6 +132,8 @@ class DbdLink:
         on_update: OnUpdate,
         log: DaemonLog,
         faults: Faults,
+        history: History,
+        start: int = 0,
         acknowledged: int = 0,
     ) -> None:
         self._identity = identity
@@ -131,6 +144,9 @@ class DbdLink:
         self._on_update = on_update
         self._log = log
         self._faults = faults
+        self._history = history
+        self._start = start
+        self.contact = asyncio.Event()
         self._careful_until = 0  # records up to here are sent one by one
         self._doubts: dict[int, int] = {}  # by sequence; see `_doubt`
         self._given_up = 0  # in turn
@@ -188,11 +204,13 @@ class DbdLink:
         """Register, then send and listen until the connection fails."""
         answer = await link.request(self._registration, REGISTER_DEADLINE_S)
         assert isinstance(answer, ClusterRegistered)
-        self.acknowledged = answer.sequence
+        stored = await self._agree(link, answer)
+        self.acknowledged = stored
         self.is_connected = True
-        self._log.verbose(f"slurmdbd: registered, journal stored up to {answer.sequence}")
+        self.contact.set()
+        self._log.verbose(f"slurmdbd: registered, journal stored up to {stored}")
         tasks = [
-            asyncio.ensure_future(self._send(link, answer.sequence)),
+            asyncio.ensure_future(self._send(link, stored)),
             asyncio.ensure_future(self._listen(link)),
         ]
         try:
@@ -203,6 +221,35 @@ class DbdLink:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _agree(self, link: StreamLink, answer: ClusterRegistered) -> int:
+        """Return the record behind which slurmdbd wants the journal.
+
+        If it has stored what the journal does not have any more, job ids and attempts go on behind
+        its own, and what this journal holds from the last common record on is new to it.
+        """
+        history, journal = self._history, self._journal
+        history.registered(answer, is_first=not self.contact.is_set())
+        common = await asyncio.get_running_loop().run_in_executor(
+            None, common_record, journal, answer, self._start, self._durable()
+        )
+        if common is None:
+            return answer.sequence
+        cluster = self._registration.cluster
+        known = await link.request(CompareJobs(cluster, history.living_jobs()), REGISTER_DEADLINE_S)
+        assert isinstance(known, JobsCompared)
+        # If we end before slurmdbd has heard of it, the next start finds the same again.
+        await history.settle(answer, common.sequence, known)
+        rewind = RewindJournal(
+            cluster,
+            self._registration.journal_id,
+            common.epoch,
+            common.sequence,
+            checksum_text(common.checksum) if common.sequence else "",
+            history.living_jobs(),
+        )
+        await link.request(rewind, REGISTER_DEADLINE_S)
+        return common.sequence
 
     async def _send(self, link: StreamLink, stored: int) -> None:
         """Send what follows `stored`, and what is added, batch by batch."""

@@ -11,6 +11,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
+from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.rules.lost_runs import open_on, over
 from pyslurm_ng.ctld.rules.nodes import register, strays
@@ -68,6 +69,7 @@ class NodeService:
         clock: Clock,
         log: Log,
         faults: Faults,
+        history: History,
     ) -> None:
         self.conf = conf
         self._authenticator = identity.authenticator
@@ -78,6 +80,7 @@ class NodeService:
         self._clock = clock
         self._log = log
         self._faults = faults
+        self._history = history
         self._asked_again: dict[str, int] = {}
         self._asked_of_runs: dict[str, int] = {}
 
@@ -120,6 +123,7 @@ class NodeService:
             self._log.error(f"registration of {name} refused: {error}")
             answer(ErrorReply(Errno.SLURM_PROTOCOL_VERSION_ERROR, f"RegisterNode: {error}"))
             return
+        self._history.of_node(name, message.epoch, message.newest_job_id, message.jobs)
         writer.record(register(cluster, node_id, facts, message.jobs, self.conf, now_us))
         self._soft.heard(
             node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib

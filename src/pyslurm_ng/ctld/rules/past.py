@@ -1,0 +1,122 @@
+"""What others remember of a past that this state does not have, and how to go on beyond it.
+
+A state directory restored from a backup, or a journal whose newest records are lost, leads to a
+controller that would give out ids a second time. slurmdbd and the nodes have seen them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
+from pyslurm_ng.wire.dbd_messages import ComparedJob
+from pyslurm_ng.wire.node_messages import RunningJob
+
+MARGIN = 1_000
+"""Further ids left out: those that were given to users, but reached no node and no database."""
+
+
+def is_beyond(cluster: Cluster, job_id: int) -> bool:
+    """Whether an id that somebody has seen has not been given out by this state yet.
+
+    Ids begin anew behind the highest, so the nearer way round decides.
+    """
+    if not cluster.first_job_id <= job_id <= cluster.max_job_id:
+        return False
+    span = cluster.max_job_id - cluster.first_job_id + 1
+    return (job_id - cluster.next_job_id) % span < span // 2
+
+
+def skip_ids(cluster: Cluster, newest_job_id: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return that job ids go on behind one that somebody has seen; [] if they do anyway."""
+    if not newest_job_id or not is_beyond(cluster, newest_job_id):
+        return []
+    span = cluster.max_job_id - cluster.first_job_id + 1
+    after = (newest_job_id - cluster.first_job_id + 1 + MARGIN) % span
+    return [ev.NumbersSkipped(now_us, cluster.first_job_id + after)]
+
+
+def skip_epoch(cluster: Cluster, newest_epoch: int, host: str, now_us: int) -> list[ev.AnyEvent]:
+    """Return that this controller takes command behind an epoch that another one has had."""
+    if newest_epoch < cluster.epoch:
+        return []
+    return [ev.EpochStarted(now_us, newest_epoch + 1, host)]
+
+
+def skip_attempts(
+    cluster: Cluster, running: Iterable[RunningJob], now_us: int
+) -> list[ev.AnyEvent]:
+    """Return that pending jobs of which a node has an attempt go on behind that.
+
+    What the node has of them it is told to end: this state never started it.
+    """
+    attempts = []
+    for item in running:
+        job = cluster.jobs.get(item.job_id)
+        if job is not None and job.state == JobState.PENDING and item.attempt >= job.attempt:
+            attempts.append((item.job_id, item.attempt + 1))
+    return [ev.NumbersSkipped(now_us, attempts=tuple(attempts))] if attempts else []
+
+
+def living_jobs(cluster: Cluster) -> list[int]:
+    """Return the jobs that have not ended, as this state has it."""
+    return sorted({*cluster.pending, *cluster.active})
+
+
+def settle(
+    cluster: Cluster, known: Sequence[ComparedJob], now_us: int
+) -> Iterator[list[ev.AnyEvent]]:
+    """Yield what slurmdbd knows better; the caller applies each before it asks for the next.
+
+    A job that has ended since is not run again: it ends here as it ended then. One that has been
+    started since goes on with an attempt that no node has seen.
+    """
+    attempts: list[tuple[int, int]] = []
+    for one in known:
+        job = cluster.jobs.get(one.job_id)
+        if job is None or job.state in TERMINAL_STATES or is_completing(job):
+            continue
+        state = JobState.__members__.get(one.state)
+        if one.end_us and state in TERMINAL_STATES and state is not None and not job.array_pending:
+            yield from _end(cluster, job, state, one, now_us)
+            continue
+        if one.attempt > job.attempt and job.state != JobState.PENDING:
+            yield from _give_back(cluster, job, now_us)
+        has_started = one.start_us > 0 or one.attempt > job.attempt
+        if job.state == JobState.PENDING and has_started and one.attempt >= job.attempt:
+            attempts.append((job.job_id, one.attempt + 1))
+    if attempts:
+        yield [ev.NumbersSkipped(now_us, attempts=tuple(attempts))]
+
+
+def _end(
+    cluster: Cluster, job: Job, state: JobState, known: ComparedJob, now_us: int
+) -> Iterator[list[ev.AnyEvent]]:
+    if job.state == JobState.PENDING:
+        ended = ev.JobEnded(now_us, job.job_id, state, known.exit_code)
+        yield [ended, *dependency.after_end(cluster, job, state, known.exit_code, now_us)]
+        return
+    end = job_end.End(state, known.exit_code, end_us=known.end_us)
+    yield from _leave(cluster, job, end, now_us)
+
+
+def _give_back(cluster: Cluster, job: Job, now_us: int) -> Iterator[list[ev.AnyEvent]]:
+    """Put a job back into the queue whose present run is none of this state's any more."""
+    end = job_end.End(JobState.NODE_FAIL, reason=Reason.NodeDown, flags=JobFlag.REQUEUED)
+    yield from _leave(cluster, job, end, now_us)
+
+
+def _leave(
+    cluster: Cluster, job: Job, end: job_end.End, now_us: int
+) -> Iterator[list[ev.AnyEvent]]:
+    """End a run without its nodes: they are told to end what they still have as strays."""
+    nodes = frozenset(alloc.node_id for alloc in (*job.nodes, *job.nodes_leaving))
+    yield job_end.complete(cluster, job, end, now_us, clean_nodes=nodes)
+    if job.job_id in cluster.epilogs:
+        yield [ev.EpilogEnded(now_us, job.job_id, job.attempt)]
+        if job.job_id in cluster.active:
+            yield job_end.finish(cluster, job, end.state, end.exit_code, job.flags, now_us)
