@@ -28,6 +28,10 @@ from pyslurm_ng.base.units import (
         ("1T", 1048576),
         ("1K", 1),
         ("1025K", 2),
+        ("1GB", 1024),
+        ("1gb", 1024),
+        ("128MB", 128),
+        ("500kB", 1),
         ("0", 0),
     ],
 )
@@ -35,7 +39,10 @@ def test_memory_is_read_in_mib(text: str, mib: int) -> None:
     assert parse_mem_mib(text) == mib
 
 
-@pytest.mark.parametrize("text", ["", "lots", "4X", "-1", "1.5G", "G", "4GB", "9" * 30, "٣"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "lots", "4X", "-1", "1.5G", "G", "4B", "4GBB", "4GiB", "4 GB", "B", "GB", "9" * 30, "٣"],
+)
 def test_bad_memory_is_refused(text: str) -> None:
     with pytest.raises(UnitError):
         parse_mem_mib(text)

@@ -28,12 +28,17 @@ def whole_number(text: str) -> int | None:
 
 
 def parse_mem_mib(text: str) -> int:
-    """Return MiB for ``4000``, ``64G``, ``512K`` (rounded up): the default unit is MiB.
+    """Return MiB for ``4000``, ``64G``, ``1GB``, ``512K`` (rounded up): the default unit is MiB.
+
+    A unit may have a B after it and means the same, as with Slurm.
 
     Raises:
-        UnitError: not an unsigned integer with one of K, M, G, T, P after it.
+        UnitError: not an unsigned integer with one of K, M, G, T, P, or KB to PB, after it.
     """
-    number, shift = _number_and_shift(text, default_shift=20)
+    word = text.strip()
+    if word[-1:] in ("B", "b") and word[-2:-1].upper() in tuple(_SUFFIXES):
+        word = word[:-1]
+    number, shift = _number_and_shift(word, default_shift=20)
     mib = -(-(number << shift) >> 20)
     if mib >= _MAX_AMOUNT:
         raise UnitError(f"memory too large: {text}")
