@@ -28,6 +28,13 @@ def test_prints_as_recorded(
     ]
 
 
+@pytest.mark.parametrize("ids", ["99999998,99999999", "99999999,99999999"])
+def test_several_unknown_jobs_are_no_error(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one id alone is; AiiDA doubles an id for that."""
+    printed = run_command(monkeypatch, queue(), "alice", ["squeue", "-h", "-j", ids])
+    assert (printed.code, printed.stdout, printed.stderr) == (0, "", "")
+
+
 def without_estimates(text: str) -> list[str]:
     """Leave out job 32, whose node count Slurm estimates as 2 here and as 1 in its TRES."""
     return [line for line in text.splitlines() if "32" not in line.split()[:1]]

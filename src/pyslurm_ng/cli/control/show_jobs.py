@@ -77,6 +77,9 @@ def show_job(session: "Session", words: "list[str]") -> int:
     if not rows and not words:
         print("No jobs in the system")
         return 0
+    if not rows:
+        say("slurm_load_jobs error: Invalid job id specified")
+        return 1
     if words:
         # The tasks of an array come as Slurm lists them: its own record, then the youngest first.
         rows.sort(key=_array_order)

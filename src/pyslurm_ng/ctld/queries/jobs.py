@@ -221,7 +221,8 @@ def _selected(
         return test
     if wanted.jobs:
         parts, unknown = job_filter.find_jobs(cluster, wanted.jobs)
-        if unknown and (request.strict or not parts):
+        # Slurm asks for one job by its id, and chooses several out of all, where none may be left.
+        if unknown and (request.strict or (not parts and len(wanted.jobs) == 1)):
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
         return [(job, tasks) for job, tasks in parts if test(job) and audience.sees_job(job)]
     jobs = _candidates(cluster, request)
