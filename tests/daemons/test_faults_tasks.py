@@ -120,6 +120,35 @@ def test_every_exit_code_and_signal(cluster: LiveCluster, work: Path) -> None:
     assert found == expected
 
 
+# What the two tasks of a step end with: exit codes, and signals as negative numbers.
+MIXED = [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (255, 0), (0, 255), (7, 7), (128, 127), (126, 130)]
+MIXED += [(0, -number) for number in (1, 2, 6, 9, 10, 12, 14, 15)]
+MIXED += [(-number, 0) for number in (1, 2, 6, 9, 10, 12, 14, 15)]
+MIXED += [(3, -15), (-15, 3), (255, -1), (-9, -15), (-15, -9), (-10, -12)]
+
+
+def test_steps_of_tasks_that_end_differently(cluster: LiveCluster, work: Path) -> None:
+    """RELIABILITY 37: the highest exit code counts, and any signal more than any exit code."""
+    script = work / "steps.sh"
+    task = "n=$(echo $ENDS | cut -d, -f$((SLURM_PROCID+1))); [ $n -ge 0 ] && exit $n; kill $n $$"
+    lines = [f"ENDS={a},{b} srun -n2 sh -c '{task}'" for a, b in MIXED]
+    script.write_text("#!/bin/bash\nulimit -c 0\n" + "\n".join(lines) + "\nexit 5\n")
+    job_id = cluster.submit("-n", "2", "-o", "out", str(script), cwd=work)
+    cluster.wait_for_jobs(job_id, limit_s=120)
+    assert cluster.accounted(job_id, "State,ExitCode") == "FAILED|5:0"
+    rows = ("sacct", "-n", "-P", "-j", str(job_id), "-o", "JobID,ExitCode")
+
+    def ends() -> dict[str, str]:
+        return dict(line.split("|") for line in cluster.out(*rows).splitlines())
+
+    cluster.wait_until("steps in accounting", lambda: len(ends()) >= 2 + len(MIXED))
+    found = ends()
+    for number, pair in enumerate(MIXED):
+        signals = [-end for end in pair if end < 0]
+        expected = f"0:{max(signals)}" if signals else f"{max(pair)}:0"
+        assert found[f"{job_id}.{number}"] == expected, pair
+
+
 def test_scripts_that_cannot_run(cluster: LiveCluster, work: Path) -> None:
     """No interpreter: the shell's 127 or the errno; the node stays in service."""
     bodies = {
