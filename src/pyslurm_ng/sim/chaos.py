@@ -10,6 +10,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from pyslurm_ng.base.faults import Faults as SparedFaults
 from pyslurm_ng.conf import node_loss
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
@@ -117,6 +118,9 @@ class _Answer:
 class Chaos:
     """One seed's life of a cluster."""
 
+    # Where a controller notes what costs one job only; None: nothing of the sort may happen.
+    spared_by_controller: SparedFaults | None = None
+
     def __init__(
         self,
         seed: int,
@@ -191,6 +195,7 @@ class Chaos:
             pass_us=self._pass_us,
             fate=self._program,
             prepare=preparation(self.conf),
+            faults=self.spared_by_controller,
         )
         if not self.start_image:
             self.start_image = controller.start_image
