@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.d import daemon as module
 from pyslurm_ng.d.core import NodeCore, StepEnd
 from pyslurm_ng.d.daemon import Daemon
+from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.step_runner import StepKey
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
@@ -53,7 +55,7 @@ class Runner:
 
 
 @pytest.fixture
-def slurmd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def slurmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A daemon whose sockets, processes and files are the test's."""
     daemon: Any = Daemon.__new__(Daemon)
     loop = asyncio.new_event_loop()
@@ -61,15 +63,7 @@ def slurmd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     daemon.faults = Faults(daemon.log)
     daemon.core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
     daemon.runner = Runner()
-    daemon.spool = SimpleNamespace(
-        check_room=lambda *sizes: None,
-        step_path=lambda *key: "/nowhere",
-        keep_epoch=lambda epoch: None,
-        forget_prolog=lambda *key: None,
-        had_prolog=lambda *key: False,
-        mark_prolog=lambda *key: None,
-        directory="/nowhere",
-    )
+    daemon.spool = Spool(str(tmp_path))
     daemon.setup = SimpleNamespace(node=SimpleNamespace(
         node_name="n1", conf=SimpleNamespace(prolog=(), prolog_timeout=1, epilog=("/e",),
                                              epilog_timeout=1)))  # fmt: skip
