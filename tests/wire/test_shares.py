@@ -366,7 +366,7 @@ def test_a_bucket_is_emptied_and_refilled() -> None:
     clock.now += 1000
     assert [limit.may_ask(ALICE, "ShowJobs") for _ in range(4)] == [True] * 3 + [False]
     assert limit.refused == {ALICE: 5}
-    assert said[0] == "RPC rate limit exceeded by uid 1000 with ShowJobs, telling to back off"
+    assert said[0] == "uid 1000 is over its limit of requests (rl_enable) with ShowJobs"
 
 
 def test_log_frequency_and_table_are_bounded() -> None:
@@ -386,7 +386,7 @@ def test_log_frequency_and_table_are_bounded() -> None:
         limit.may_ask(uid, "Ping")
         limit.may_ask(uid, "Ping")
     assert len(limit.refused) <= 2
-    assert len(limit._buckets) <= 2
+    assert len(limit._marks) <= 2
 
 
 def test_a_limited_user_waits_and_loses_nothing(

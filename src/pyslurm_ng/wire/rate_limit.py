@@ -1,7 +1,10 @@
 """Slurm's limit of requests per user: a bucket of tokens for each uid (SlurmctldParameters=rl_*).
 
-A request takes a token. Every period some are put back, up to the bucket's size. Who finds none
-is told to back off (`BACKOFF`); its commands wait a second and ask again.
+Every user may make `rl_bucket_size` requests at once, and `rl_refill_rate` more in each
+`rl_refill_period`. Requests beyond that are told to back off (`BACKOFF`); the command waits a
+second and asks again.
+
+Source: a virtual clock as in the generic cell rate algorithm (ITU-T I.371), in whole tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class RateLimitWords:
-    """The words of SlurmctldParameters with their defaults; periods are seconds."""
+    """The words of SlurmctldParameters with their defaults; times are in seconds."""
 
     rl_bucket_size: int = 30
     rl_log_freq: int = 0
@@ -34,27 +37,20 @@ def rate_limit_words(slurmctld_parameters: Iterable[str]) -> RateLimitWords | No
     return RateLimitWords(**{name: int(given[name]) for name in known & given.keys()})
 
 
-class _Bucket:
-    __slots__ = ("filled_period", "logged_s", "tokens", "unlogged")
-
-    def __init__(self, tokens: int, period: int) -> None:
-        self.tokens = tokens
-        self.filled_period = period
-        self.logged_s = -1e18
-        self.unlogged = 0
-
-
 class RateLimit:
-    """The buckets of one controller.
+    """Counts the requests of each user against one stream of tokens.
+
+    The stream has issued the same number of tokens to everybody at any time. A user's mark is the
+    newest token of the stream that the user has spent. It is never further behind the stream than
+    a bucket holds, so one number is all that is kept of a user.
 
     Args:
         words: from `rate_limit_words`; None limits nobody.
         monotonic_s: a clock.
-        say: logs a line about a user who was told to back off.
+        say: logs a line about a user that was told to back off.
 
     Attributes:
-        refused: requests told to back off, by uid, since the last `reset`; of `rl_table_size`
-            users at most.
+        refused: requests told to back off, by uid, since the last `reset`.
     """
 
     def __init__(
@@ -67,41 +63,41 @@ class RateLimit:
         self.refused: dict[int, int] = {}
         self._monotonic_s = monotonic_s
         self._say = say
-        self._buckets: OrderedDict[int, _Bucket] = OrderedDict()
+        self._marks: OrderedDict[int, int] = OrderedDict()
+        self._silent_until_s = 0.0
+        self._untold = 0
 
     def may_ask(self, uid: int, kind: str) -> bool:
-        """Take a token; return whether there was one."""
+        """Return whether a request may be answered now, and count it."""
         words = self.words
         if words is None:
             return True
         now_s = self._monotonic_s()
-        period = int(now_s // words.rl_refill_period)
-        bucket = self._buckets.get(uid)
-        if bucket is None:
-            if len(self._buckets) >= words.rl_table_size:
-                # Whoever has not asked for longest: his bucket is the likeliest to be full again.
-                self._buckets.popitem(last=False)
-            bucket = self._buckets[uid] = _Bucket(words.rl_bucket_size, period)
-        else:
-            self._buckets.move_to_end(uid)
-            gained = (period - bucket.filled_period) * words.rl_refill_rate
-            bucket.tokens = min(words.rl_bucket_size, bucket.tokens + gained)
-            bucket.filled_period = period
-        if bucket.tokens > 0:
-            bucket.tokens -= 1
+        issued = int(now_s / words.rl_refill_period) * words.rl_refill_rate
+        full = issued - words.rl_bucket_size
+        mark = max(full, self._marks.pop(uid, full))
+        if mark < issued:
+            self._keep_mark(uid, mark + 1, words.rl_table_size)
             return True
+        self._keep_mark(uid, mark, words.rl_table_size)
         if uid in self.refused or len(self.refused) < words.rl_table_size:
             self.refused[uid] = self.refused.get(uid, 0) + 1
-        if now_s - bucket.logged_s < words.rl_log_freq:
-            bucket.unlogged += 1
-        else:
-            self._log(uid, kind, bucket, now_s)
+        self._tell(uid, kind, now_s)
         return False
 
-    def _log(self, uid: int, kind: str, bucket: _Bucket, now_s: float) -> None:
-        more = f" ({bucket.unlogged} more since the last line)" if bucket.unlogged else ""
-        bucket.logged_s, bucket.unlogged = now_s, 0
-        self._say(f"RPC rate limit exceeded by uid {uid} with {kind}, telling to back off{more}")
+    def _keep_mark(self, uid: int, mark: int, most: int) -> None:
+        """Keep the mark of the user that asked last; that of the longest silent one makes room."""
+        if len(self._marks) >= most:
+            self._marks.popitem(last=False)
+        self._marks[uid] = mark
+
+    def _tell(self, uid: int, kind: str, now_s: float) -> None:
+        if self.words is None or now_s < self._silent_until_s:
+            self._untold += 1
+            return
+        more = f" ({self._untold} more since the last line)" if self._untold else ""
+        self._silent_until_s, self._untold = now_s + self.words.rl_log_freq, 0
+        self._say(f"uid {uid} is over its limit of requests (rl_enable) with {kind}{more}")
 
     def reset(self) -> None:
         """Begin counting anew; `sdiag --reset`."""
