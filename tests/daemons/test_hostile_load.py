@@ -88,7 +88,7 @@ def test_a_limited_user_is_slowed_down_and_loses_nothing(cluster: LiveCluster) -
             cluster.out("squeue", "-h")
         assert "root" not in cluster.out("sdiag").partition("Requests told to back off")[2]
         log = (cluster.directory / "log" / "slurmctld.log").read_text()
-        assert "RPC rate limit exceeded by uid" in log
+        assert "is over its limit of requests (rl_enable)" in log
     finally:
         conf.write_text(before)
         cluster.out("scontrol", "reconfigure")
