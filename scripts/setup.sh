@@ -52,6 +52,7 @@ want 'command -v mariadbd || test -x /usr/sbin/mariadbd' mariadb-server
 want 'command -v munged || test -x /usr/sbin/munged' munge
 want 'ldconfig -p | grep -q libmunge || test -e /usr/lib/*/libmunge.so.2' libmunge2
 want 'command -v strace' strace
+want 'ls /usr/lib/*/faketime/libfaketime.so.1' libfaketime
 
 root=()
 if [ "$(id -u)" != 0 ]; then

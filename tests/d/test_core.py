@@ -251,6 +251,23 @@ def test_registration_names_scripts_whose_end_is_not_acknowledged() -> None:
     assert node.running() == []
 
 
+def test_registration_says_how_long_jobs_have_been_here() -> None:
+    """RELIABILITY 14: by the boot clock; of a job of which only a report is left, by that."""
+    node, wall_us = core(), 1_700_000_000_000_000
+    started(node, 1)
+    node.arrived(1, 40)
+    node.arrived(1, 99)  # an order that is heard again changes nothing
+    started(node, 2, duty_id=6)
+    ended = StepEnd(0, nm.END_CLEAN, wall_us - 70, wall_us - 30)
+    assert node.running(100, wall_us) == [
+        nm.RunningJob(1, 0, [STEP_BATCH], 60),
+        nm.RunningJob(2, 0, [STEP_BATCH], -1),
+    ]
+    node.step_ended(2, 0, STEP_BATCH, ended)
+    assert node.running(100, wall_us)[1] == nm.RunningJob(2, 0, [STEP_BATCH], 70)
+    assert node.running(10, 0)[0].run_us == -1
+
+
 ORDERS = st.one_of(
     st.builds(lambda job, attempt: ("launch", job, attempt), st.integers(1, 2), st.integers(0, 1)),
     st.builds(lambda job, attempt: ("end", job, attempt), st.integers(1, 2), st.integers(0, 1)),

@@ -407,3 +407,28 @@ def test_what_the_scheduler_had_against_a_job_is_told(
     assert isinstance(first, ev.JobAllocated)
     record(store, msgspec.structs.replace(first, waited_for=int(reason)), *others)
     assert jobs(store, "job_id", "reason") == [(1, told)]
+
+
+def test_a_clock_that_was_wrong_leaves_no_negative_rows(store: Database) -> None:
+    """RELIABILITY 14: what runs is moved, what has ended stays, nothing ends before its begin."""
+    hour = 3600 * SECOND
+    for job_id in (1, 2):
+        record(store, submitted(T, job_id))
+        record(store, *started(T + SECOND, job_id, on(job_id)))
+    record(store, *finished(T + 9 * SECOND, 2, 3, 0))
+    record(store, ev.JobSuspended(T + 10 * SECOND, 1, 5))
+    record(store, ev.NodesDown(T + 11 * SECOND, (3,), "gone"))
+    record(store, ev.TimesMoved(T + 12 * SECOND - 2 * hour, -2 * hour, (1,), is_all=True))
+    record(store, ev.NodesReturned(T + 13 * SECOND - 2 * hour, (3,)))
+    record(store, ev.JobResumed(T + 20 * SECOND - 2 * hour, 1, 6))
+    record(store, *finished(T + 31 * SECOND - 2 * hour, 1, 3, 0))
+    assert jobs(store, "job_id", "start_us", "end_us", "suspended_us") == [
+        (1, T + SECOND - 2 * hour, T + 31 * SECOND - 2 * hour, 10 * SECOND),
+        (2, T + SECOND, T + 9 * SECOND, 0),
+    ]
+    assert rows(store, schema.steps, "start_us", "end_us") == [
+        (T + SECOND - 2 * hour, T + 31 * SECOND - 2 * hour),
+        (T + SECOND, T + 9 * SECOND),
+    ]
+    spans = rows(store, schema.node_events, "start_us", "end_us")
+    assert all(end == 0 or end >= start for start, end in spans)

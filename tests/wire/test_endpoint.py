@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -48,7 +49,7 @@ class Cluster:
             identity("slurmctld", "host1", with_link_key=with_link_key),
             audience="slurmctld",
             on_message=self.hear,
-            on_refused=lambda cause, text: self._note_refusal(cause, text),
+            on_refused=lambda cause, text, peer: self._note_refusal(cause, text),
         )
         self.port = self.ctld.bind("127.0.0.1", 0)
         self.nodes: dict[str, Endpoint] = {}
@@ -448,3 +449,22 @@ def test_no_message_of_a_node_is_longer_than_the_port_takes() -> None:
     own = [row for row in table.rows() if "node" in row.roles and not row.kind.startswith("Test")]
     longest = max(row.max_bytes for row in own)
     assert longest + frame.MAX_UNAUTHENTICATED_BYTES <= MAX_REPORT_BYTES
+
+
+def test_clocks_that_differ_are_told_once_for_each_message() -> None:
+    """An answer that is refused for its time is not answered: that went on for ever."""
+
+    async def test(cluster: Cluster) -> None:
+        node = cluster.node("n1")
+        assert await node.ask("slurmctld", Ping(), 10)
+        later = authenticator(clock_us=lambda: now_us() + 7200_000_000)
+        node.identity = replace(node.identity, authenticator=later)
+        refused: list[str] = []
+        node._on_refused = lambda cause, text, peer: refused.append(cause)
+        for _ in range(3):
+            with pytest.raises(RequestFailed):
+                await node.ask("slurmctld", Ping(), 0.2)
+        assert [cause for cause, _ in cluster.refused] == ["from_future"] * 3
+        assert refused == ["expired"] * 3
+
+    in_cluster(test)

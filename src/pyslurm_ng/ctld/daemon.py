@@ -49,7 +49,6 @@ _NODE_SHUTDOWN_S = 0.2
 _ACCOUNTING_S = 3.0
 """How long a start waits for slurmdbd before it takes work."""
 _DAY_US = 86_400_000_000
-_CLOCK_JUMP_US = 5_000_000
 
 
 class Daemon:
@@ -126,6 +125,7 @@ class Daemon:
     def _begin_epoch(self, beginning: Beginning) -> None:
         """Take command: a new epoch, the state as the options and files want it."""
         writer, now_us = self._parts.writer, self._parts.clock.now_us()
+        self._parts.timekeeper.begin()
         epoch = beginning.recovery.next_epoch
         writer.record([ev.EpochStarted(now_us, epoch, self.host, _boot_id())])
         if self.options.clear:
@@ -191,9 +191,8 @@ class Daemon:
             return
         parts = self._parts
         parts.loop.call_later(_TICK_S, self._tick)
-        ahead_us = parts.clock.steer()
-        if abs(ahead_us) > _CLOCK_JUMP_US:
-            self.log.debug(f"the wall clock differs by {ahead_us / 1e6:.1f} s; following slowly")
+        if parts.timekeeper.tick():
+            self._accrual_us = 0
         now_us = parts.clock.now_us()
         cluster, conf = parts.writer.cluster, parts.configuration.conf
         parts.soft.expect(cluster, now_us)
@@ -225,16 +224,16 @@ class Daemon:
         parts = self._parts
         cluster, conf = parts.writer.cluster, parts.configuration.conf
         spared = partial(parts.faults.note, "timer")
-        limited = parts.limits.due(conf, now_us, spared)
+        limited = parts.run_times.sure(parts.limits.due(conf, now_us, spared))
         run_out: tuple[int, ...] = ()
         if parts.scheduler.policy.stops_jobs:
             try:
-                run_out = parts.usage.run_out(now_us)
+                run_out = tuple(parts.run_times.sure(parts.usage.run_out(now_us)))
             except Exception as error:  # noqa: BLE001 - time limits count all the same
                 spared("minutes used up", error)
         seen_us = parts.soft.last_seen_us
         parts.writer.record(timers.due(cluster, conf, seen_us, now_us, limited, run_out, spared))
-        parts.steps.tick(limited)
+        parts.steps.tick(limited, parts.run_times.take_fresh())
 
     def _keep_reservations(self, now_us: int) -> None:
         """Let reservations begin, end and follow their groups."""

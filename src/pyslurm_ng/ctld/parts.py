@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.file_credentials import FileCredentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
+from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import Sender
 from pyslurm_ng.ctld.open_calls.allocations import Allocations
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
@@ -49,6 +50,7 @@ from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.start import Beginning, CannotStart, open_scheduling_log
+from pyslurm_ng.ctld.timekeeper import Timekeeper, TimeMark
 from pyslurm_ng.ctld.users.identities import Identities
 from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups
 from pyslurm_ng.ctld.writer import Writer
@@ -90,7 +92,9 @@ class Parts:
         self.configuration = configuration
         self.faults = Faults(log)
         self.failures = Failures(log, self.faults)
-        self.clock = Clock(beginning.cluster.time_us + 1)
+        self._time_mark = TimeMark(beginning.layout.state / "time")
+        self.clock = Clock(max(beginning.cluster.time_us, self._time_mark.read()) + 1)
+        self.run_times = RunTimes(beginning.cluster, self.clock.gap_us)
         self.soft = Soft(
             started_us=self.clock.now_us(),
             reset_us=self.clock.now_us(),
@@ -165,6 +169,9 @@ class Parts:
             call_later=self.loop.call_later,
         )
         begun.scripts.when_durable = self.writer.when_durable
+        self.timekeeper = Timekeeper(
+            self.clock, self.writer, self.run_times, self._time_mark, self._log
+        )
 
     def _build_scheduler(self) -> None:
         conf = self.configuration.conf
@@ -284,7 +291,7 @@ class Parts:
             identity,
             audience="slurmctld",
             on_message=lambda message, peer, answer: self.nodes.handle(message, peer, answer),
-            on_refused=lambda cause, text: log.verbose(f"message refused ({cause}): {text}"),
+            on_refused=lambda cause, text, peer: self.nodes.refused(cause, text, peer),
         )
         self._credentials = Credentials(identity.signer, wall_us)
         self.sender = Sender(
@@ -307,6 +314,7 @@ class Parts:
             identity=identity,
             conf=self.configuration.conf,
             clock=self.clock,
+            run_times=self.run_times,
             log=log,
             faults=self.faults,
             history=self.history,

@@ -207,6 +207,8 @@ class Soft:
                 if event.scheduler == "Backfill":
                     self.passes.started += 1
                     self.passes.started_ever += 1
+            elif isinstance(event, ev.TimesMoved) and event.is_all:
+                self._move(event.shift_us)
             elif isinstance(event, ev.JobEnded):
                 if event.state == JobState.COMPLETED:
                     jobs.completed += 1
@@ -214,6 +216,14 @@ class Soft:
                     jobs.cancelled += 1
                 else:
                     jobs.failed += 1
+
+    def _move(self, shift_us: int) -> None:
+        """Have nodes be as silent as before, by a clock that has been moved."""
+        self.listened_us += shift_us if self.listened_us else 0
+        for node_id in self.last_seen_us:
+            self.last_seen_us[node_id] += shift_us
+        for measures in self.node_load.values():
+            measures.last_seen_us += shift_us
 
     def _keep_priority(self, event: ev.AnyEvent) -> None:
         """Remember the priority of a job that ended while it waited, as squeue goes on showing it.

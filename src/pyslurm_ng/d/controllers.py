@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import msgspec
 
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.d.core import NodeCore
 from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import Identity, Peer
+from pyslurm_ng.wire.auth import CLOCK_CAUSES, Identity, Peer
 from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
 
 _REGISTER_LIMIT_S = 10.0
@@ -44,10 +46,12 @@ class Controllers:
         core: NodeCore,
         lease: Lease,
         registered: Callable[[], None],
+        faults: Faults,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._node = node
         self._log = log
+        self._faults = faults
         self._registration = registration
         self._core = core
         self._lease = lease
@@ -56,7 +60,7 @@ class Controllers:
             identity,
             audience=f"slurmd:{node.node_name}",
             on_message=on_message,
-            on_refused=lambda cause, text: log.verbose(f"message refused ({cause}): {text}"),
+            on_refused=self._refused,
         )
         self._peers: list[str] = []
         self._at = 0
@@ -72,6 +76,12 @@ class Controllers:
     def primary(self) -> str:
         """The controller that answered last, by its name as a peer."""
         return self._peers[self._at]
+
+    def _refused(self, cause: str, text: str, peer: Peer | None) -> None:
+        if cause in CLOCK_CAUSES and peer is not None:
+            self._faults.note("clock", f"message of {peer.role} {peer.name} refused: {text}")
+        else:
+            self._log.verbose(f"message refused ({cause}): {text}")
 
     def begin(self) -> None:
         """Dial every controller and register."""
@@ -195,5 +205,5 @@ class Controllers:
             acknowledged(sent)
             self.send_reports(acknowledged)
 
-        message = nm.NodeReports(list(self._in_flight))
+        message = nm.NodeReports(list(self._in_flight), time.time_ns() // 1000)
         self._endpoint.request(self.primary, message, _REPORT_LIMIT_S, done)

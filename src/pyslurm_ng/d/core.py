@@ -137,6 +137,7 @@ class JobHere:
     steps_wait: list[tuple[int, nm.JobCredential]] = field(default_factory=list)
     prepares: list[int] = field(default_factory=list)  # duties to settle after the prolog
     terminate_duty: int = -1  # 0: without a duty; -1: not ordered
+    since_us: int = 0  # when it came here, by the boot clock; 0: not known
     epilog: str = "none"
     stuck: set[int] = field(default_factory=set)  # steps that outlive SIGKILL, as reported
 
@@ -534,12 +535,26 @@ class NodeCore:
 
     # Restart ----------------------------------------------------------------------------------
 
-    def adopt(self, credential: nm.JobCredential, step_id: int, duty_id: int) -> None:
-        """Take up a step that a predecessor of this daemon had started."""
+    def arrived(self, job_id: int, boot_us: int) -> None:
+        """Note when a job came here, by the boot clock, unless that is known."""
+        job = self.jobs.get(job_id)
+        if job is not None and not job.since_us:
+            job.since_us = boot_us
+
+    def since_us(self, job_id: int) -> int:
+        """Return when a job came here, by the boot clock; 0 where that is not known."""
+        job = self.jobs.get(job_id)
+        return job.since_us if job is not None else 0
+
+    def adopt(
+        self, credential: nm.JobCredential, step_id: int, duty_id: int, since_us: int = 0
+    ) -> None:
+        """Take up a step that a predecessor of this daemon had started, and since when it knew."""
         job = self.jobs.get(credential.job_id)
         if job is None:
             job = JobHere(credential.job_id, credential.attempt, credential, prolog="done")
             self.jobs[credential.job_id] = job
+        self.arrived(job.job_id, since_us)
         job.steps[step_id] = duty_id
 
     def remember_ended(self, credential: nm.JobCredential, duty_id: int, end: StepEnd) -> None:
@@ -554,13 +569,31 @@ class NodeCore:
         """Return whether somebody waits for a report that a job is prepared."""
         return self.has_prolog and any(isinstance(report, nm.DutyDone) for report in self.reports)
 
-    def running(self) -> list[nm.RunningJob]:
-        """Return what a registration says of this node's jobs, those with unsent reports too."""
-        found = {(job.job_id, job.attempt): sorted(job.steps) for job in self.jobs.values()}
+    def running(self, boot_us: int = 0, wall_us: int = 0) -> list[nm.RunningJob]:
+        """Return what a registration says of this node's jobs, those with unsent reports too.
+
+        Args:
+            boot_us: now by the boot clock, for how long each job has been here.
+            wall_us: now by the clock that reports are of, for jobs of which only that is left.
+        """
+        found = {
+            (job.job_id, job.attempt): nm.RunningJob(
+                job.job_id,
+                job.attempt,
+                sorted(job.steps),
+                boot_us - job.since_us if 0 < job.since_us <= boot_us else -1,
+            )
+            for job in self.jobs.values()
+        }
         for report in self.reports:
-            if isinstance(report, nm.BatchEnded):
-                found.setdefault((report.job_id, report.attempt), []).append(STEP_BATCH)
-        return [nm.RunningJob(job_id, attempt, steps) for (job_id, attempt), steps in found.items()]
+            if not isinstance(report, nm.BatchEnded):
+                continue
+            key = (report.job_id, report.attempt)
+            if key not in found:
+                has_begun = 0 < report.start_us <= wall_us
+                found[key] = nm.RunningJob(*key, [], wall_us - report.start_us if has_begun else -1)
+            found[key].step_ids.append(STEP_BATCH)
+        return list(found.values())
 
 
 def _ended(reservation: str) -> str:

@@ -90,6 +90,11 @@ def _step_name(key: StepKey) -> str:
     return f"StepId={key[0]}.{step_text(key[1])}"
 
 
+def _boot_us() -> int:
+    """Return microseconds since boot, suspensions of the machine included; nobody sets them."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
 class Streams(Protocol):
     """What answers srun and commands on this node."""
 
@@ -219,7 +224,7 @@ class Daemon:
         self._controllers = Controllers(
             self.identity, self.node, self.log, on_message=self._on_message,
             registration=self._registration, core=self.core, lease=self._lease,
-            registered=self.flush_soon,
+            registered=self.flush_soon, faults=self.faults,
         )  # fmt: skip
         self.relay = self._controllers.relay
         self._neighbours = Neighbours(
@@ -339,7 +344,7 @@ class Daemon:
     def _registration(self) -> nm.RegisterNode:
         return nm.RegisterNode(
             facts=msgspec.msgpack.encode(self._facts()),
-            jobs=self.core.running(),
+            jobs=self.core.running(_boot_us(), time.time_ns() // 1000),
             epoch=self.core.epoch,
             conf_hash=self.node.conf.text_hash,
             load_hundredths=sensors.load_hundredths(),
@@ -463,6 +468,8 @@ class Daemon:
                 key = (credential.job_id, credential.attempt)
                 self.core.refuse(order, key, _INTERNAL)
             raise
+        if credential is not None:
+            self.core.arrived(credential.job_id, _boot_us())
         self.act(actions)
 
     def open_credential(self, blob: bytes) -> nm.JobCredential:
@@ -588,6 +595,7 @@ class Daemon:
             # The script is written twice: into the step's file and, by the supervisor, as it is.
             self.spool.check_room(2 * len(action.order.script) + len(action.order.environment))
             spec = batch_spec(self.node, credential, action.order, account)
+            spec["since_us"] = self.core.since_us(job_id)
             path = self.spool.step_path(job_id, STEP_BATCH, attempt)
             self.runner.start((job_id, STEP_BATCH, attempt), path, spec)
         except FileExistsError:
@@ -611,7 +619,9 @@ class Daemon:
         """Take srun's request, whose sender has been checked."""
         self._ticket += 1
         self._tickets[self._ticket] = (request, call)
-        self.act(self.core.launch_step(credential, self._ticket))
+        actions = self.core.launch_step(credential, self._ticket)
+        self.core.arrived(credential.job_id, _boot_us())
+        self.act(actions)
 
     def _start_step(self, action: co.StartStep, account: Any) -> None:
         credential = action.credential
@@ -623,6 +633,7 @@ class Daemon:
             self._check_user(credential)
             self.spool.check_room(len(request.environment))
             spec = step_spec(self.node, credential, request, account)
+            spec["since_us"] = self.core.since_us(job_id)
             path = self.spool.step_path(job_id, step_id, attempt)
             self.runner.start((job_id, step_id, attempt), path, spec)
         except FileExistsError:
@@ -806,9 +817,11 @@ class Daemon:
             if "reported" in records:
                 self._remember_ended(records, credential, step_id)
                 continue
-            self.core.adopt(credential, step_id, records["spec"].get("duty", 0))
+            spec, is_alive = records["spec"], step_record.is_alive(records.get("pid"))
+            since_us = spec.get("since_us", 0) if is_alive else 0  # of this boot
+            self.core.adopt(credential, step_id, spec.get("duty", 0), since_us)
             key = (job_id, step_id, attempt)
-            if "end" not in records and step_record.is_alive(records.get("pid")):
+            if "end" not in records and is_alive:
                 self.log.info(f"reattaching StepId={job_id}.{step_text(step_id)}")
                 self.runner.adopt(key, path)
             else:

@@ -45,6 +45,8 @@ Minutes = Number32
 """A time limit; 4294967295 is none, 4294967294 "not given". In microseconds it fits 64 bits."""
 UnixTimeUs = Annotated[int, Meta(ge=0, le=253_402_300_799_999_999)]
 """A moment, to the end of the year 9999: a later one has no date."""
+SpanUsOrNone = Annotated[int, Meta(ge=-1, le=253_402_300_799_999_999)]
+"""How long something took: no longer than there are dates; -1 says "not known"."""
 Nice = Annotated[int, Meta(ge=-2147483645, le=2147483645)]
 """The range of --nice."""
 Signal = Annotated[int, Meta(ge=0, le=64)]

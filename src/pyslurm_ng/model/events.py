@@ -477,6 +477,19 @@ class NumbersSkipped(Event, tag=63, frozen=True, array_like=True, gc=False):
     attempts: tuple[tuple[int, int], ...] = ()
 
 
+class TimesMoved(Event, tag=64, frozen=True, array_like=True, gc=False):
+    """A clock was wrong: recorded times are moved, so that what has passed since stays the same.
+
+    `job_ids` are the jobs whose runs are moved. With `is_all` so are all other times of the Cluster
+    that durations are counted from, and recorded time itself, which may go back here and nowhere
+    else. What people have set (begin times, deadlines, reservations) is wall time and stays.
+    """
+
+    shift_us: int
+    job_ids: tuple[int, ...]
+    is_all: bool = False
+
+
 # The controller's programs --------------------------------------------------------------------
 
 
@@ -555,6 +568,7 @@ AnyEvent = (
     | RequestAnswered
     | ScriptStored
     | NumbersSkipped
+    | TimesMoved
     | PrologEnded
     | EpilogEnded
     | JobIdsSeen

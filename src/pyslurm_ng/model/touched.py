@@ -58,6 +58,8 @@ def touched_jobs(event: ev.AnyEvent) -> Ids:
         return (event.array_job_id, event.job_id)
     if isinstance(event, ev.JobPurged):
         return event.job_ids
+    if isinstance(event, ev.TimesMoved):
+        return EVERYTHING if event.is_all else event.job_ids
     if isinstance(event, ev.ConfigLoaded):
         return EVERYTHING
     return ()
@@ -77,7 +79,7 @@ def touched_nodes(event: ev.AnyEvent) -> Ids:
         return (event.node_id,)
     if isinstance(event, _NODES):
         return event.node_ids
-    if isinstance(event, _SHOWN_BY_NODES):
+    if isinstance(event, _SHOWN_BY_NODES) or (isinstance(event, ev.TimesMoved) and event.is_all):
         return EVERYTHING
     return ()
 

@@ -41,6 +41,8 @@ MAC_BYTES = 32
 NONCE_BYTES = 16
 TOKEN_LIFE_US = 60_000_000
 MAX_SKEW_US = 300_000_000
+CLOCK_CAUSES = frozenset(("expired", "from_future"))
+"""Causes of refusals for which the sender is who it says, and one of the two clocks is wrong."""
 MIN_KEY_BYTES = 32
 MAX_KEY_BYTES = 64 << 10
 MAX_REPLAY_ENTRIES = 4_000_000

@@ -114,7 +114,8 @@ class Endpoint:
         audience: its own name in credentials: slurmctld or slurmd:NODE.
         on_message: called with (message, sender, answer) for each admitted request or one-way
             message; `answer(reply)` may be called at most once, at any time.
-        on_refused: called with (cause, text) for each refused message, for the log.
+        on_refused: called with (cause, text, who signed it if that is known) for each refused
+            message.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Endpoint:
         *,
         audience: str,
         on_message: OnMessage,
-        on_refused: Callable[[str, str], None] | None = None,
+        on_refused: Callable[[str, str, Peer | None], None] | None = None,
     ) -> None:
         self.identity = identity
         self.audience = audience
@@ -428,7 +429,7 @@ class Endpoint:
         route = b""
         if socket is self._router and parts:
             route, parts = _bytes(parts[0]), parts[1:]
-        sequence = 0
+        sequence = flags = 0
         peer: Peer | None = None
         try:
             kind, flags, sequence, credential, body = _split(parts)
@@ -452,7 +453,9 @@ class Endpoint:
                 raise MessageError("role", "Access/permission denied")
             message = table.decode_request(kind, body)
         except (BadFrame, AuthError, MessageError) as error:
-            self._refuse(socket, route, sequence, peer, error)
+            # To answer an answer would be answered, and so on for as long as the clocks differ.
+            is_asked = 0 if flags & frame.FLAG_REPLY else sequence
+            self._refuse(socket, route, is_asked, peer, error)
             return
         self._deliver(socket, route, sequence, peer, kind, message)
 
@@ -535,10 +538,10 @@ class Endpoint:
     ) -> None:
         """Count, log and, unless there is a flood of it, tell a sender that proved its name."""
         self.refusals[error.cause] += 1
-        if self._on_refused is not None:
-            self._on_refused(error.cause, error.text)
         if isinstance(error, AuthError):
             peer = error.peer
+        if self._on_refused is not None:
+            self._on_refused(error.cause, error.text, peer)
         second = int(self._loop.time())
         if second != self._answered_second:
             self._answered_second, self._answered_count = second, 0

@@ -351,17 +351,25 @@ Report = JobReport | NodeTrouble
 
 @message(kind="NodeReports", roles="node", max_bytes=4 << 20)
 class NodeReports(Struct, array_like=True, frozen=True):
-    """Reports of one node in order; the reply is `Done` when they are durable."""
+    """Reports of one node in order; the reply is `Done` when they are durable.
+
+    `sent_us` is the node's clock when they were sent, which the times in them are of; 0: not said.
+    """
 
     reports: Annotated[list[Report], Meta(max_length=REPORTS_AT_ONCE)]
+    sent_us: b.UnixTimeUs = 0
 
 
 class RunningJob(Struct, array_like=True, frozen=True, gc=False):
-    """An attempt of a job that a node has processes of, or owes a report about."""
+    """An attempt of a job that a node has processes of, or owes a report about.
+
+    `run_us` is for how long the node has known it, by a clock that nobody sets; -1: not known.
+    """
 
     job_id: b.JobIdField
     attempt: b.Count
     step_ids: Annotated[list[b.JobIdField], Meta(max_length=65536)]
+    run_us: b.SpanUsOrNone = -1
 
 
 @message(kind="RegisterNode", roles="node", max_bytes=4 << 20)

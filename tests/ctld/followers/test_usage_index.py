@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
-from pyslurm_ng.ctld.rules import job_end, timers
+from pyslurm_ng.ctld.rules import clocks, job_end, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
@@ -338,3 +338,41 @@ def test_minutes_to_come_grow_less_as_jobs_run(minutes: int, *, may: bool) -> No
     assert [start.job_id for start in plan.starts] == [next_id] * may
     if not may:
         assert plan.waits[next_id].reason is Reason.AssocGrpCPURunMinutesLimit
+
+
+@pytest.mark.parametrize("shift_us", [120 * MINUTE_US, -3 * 1440 * MINUTE_US])
+@pytest.mark.parametrize("text", [NEVER_FADES, WHOLE_NODES])
+def test_a_clock_that_is_moved_changes_no_usage(shift_us: int, text: str) -> None:
+    """RELIABILITY 14: neither what runs nor what has ended counts for more or for less."""
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf_of(text))
+    ends(cluster, index, one.job_id, START_US + 10 * MINUTE_US)
+    next_id = job(cluster, 1, 600)
+    cluster.jobs[next_id].assoc_id = 2
+    now_us = START_US + 20 * MINUTE_US
+    for start in Planner()(snapshot(cluster, now_us), policy(conf_of(WHOLE_NODES))).starts:
+        told(cluster, index, *dispatch(cluster, start, now_us))
+    now_us += 5 * MINUTE_US
+    before = [used_min(index, now_us, owner) for owner in OWNERS]
+    assert before[0][0] > 14.9
+    told(cluster, index, *clocks.all_moved(cluster, now_us + shift_us, shift_us))
+    now_us += shift_us
+    for known in (index, UsageIndex(cluster, conf_of(text))):
+        assert [used_min(known, now_us, owner) for owner in OWNERS] == before
+    (kept,) = index.due(now_us + 10 * MINUTE_US, UTC)
+    told(cluster, index, kept)
+    ends(cluster, index, next_id, now_us + 10 * MINUTE_US)
+    at_us = now_us + 10 * MINUTE_US
+    again = UsageIndex(cluster, conf_of(text))
+    for owner in OWNERS:  # what is written down is whole seconds
+        assert used_min(again, at_us, owner) == pytest.approx(
+            used_min(index, at_us, owner), abs=0.03
+        )
+
+
+def test_one_run_that_is_moved_counts_from_where_it_is() -> None:
+    cluster, index, one = started(Limits(), PLAIN)
+    index.adopt(conf_of(NEVER_FADES))
+    now_us = START_US + 130 * MINUTE_US
+    told(cluster, index, ev.TimesMoved(now_us, 120 * MINUTE_US, (one.job_id,)))
+    assert used_min(index, now_us, ("qos", "normal"))[0] == 10

@@ -12,10 +12,12 @@ from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import TRUSTED_IDS, History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.node_service import NodeService
+from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.rules import past
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.silence import silent_nodes
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
@@ -24,7 +26,7 @@ from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, NodeFlag
 from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.snapshot import snapshot
@@ -112,6 +114,7 @@ class Room:
             identity=identity("slurmctld", "ctl"),
             conf=conf_of(),
             clock=self.clock,
+            run_times=RunTimes(self.cluster, 0),
             log=self.log,
             faults=self.faults,
             history=History(self.writer, self.clock.now_us, "ctl", self.log, self.faults),
@@ -458,3 +461,26 @@ def test_a_node_cannot_use_up_ids_or_epochs(room: Room) -> None:
     seen(room, "n1", 2**62, TRUSTED_IDS + 5)
     assert (room.cluster.epoch, room.cluster.next_job_id) == before
     assert room.faults.counts["node_ahead"] == 2
+
+
+def test_a_node_with_a_wrong_clock_is_not_dead(room: Room) -> None:
+    """RELIABILITY 14: nothing starts there, but it is there: its jobs are not given up."""
+    room.start_job()
+    room.sync()
+    ((name, _),) = room.orders()
+    node = room.cluster.node(room.cluster.node_by_name[name])
+    peer = Peer(0, 0, 0, "node", name, "h", "slurm")
+    timeout_us = conf_of().slurmd_timeout * 1_000_000
+    for cause in ("from_future", "expired"):
+        room.clock.at_us += timeout_us - 1
+        room.service.refused(cause, "clocks may differ by 300 s", peer)
+        seen_us = {node.node_id: room.soft.last_seen_us[node.node_id]}
+        events = silent_nodes(room.cluster, conf_of(), seen_us, room.clock.at_us + timeout_us - 1)
+        assert events == []
+        assert node.flags & NodeFlag.NOT_RESPONDING
+    room.service.refused("bad_signature", "anybody says that", peer)
+    room.service.refused("from_future", "unknown", None)
+    room.service.refused("from_future", "unknown", Peer(0, 0, 0, "node", "n9", "h", "slurm"))
+    assert room.soft.last_seen_us[node.node_id] == room.clock.at_us
+    room.say(name, nm.Heartbeat())
+    assert not node.flags & NodeFlag.NOT_RESPONDING

@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.preparation import Preparation
-from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.rules.reports import judge, moved
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
@@ -210,6 +210,31 @@ def test_a_job_that_its_node_had_no_room_for_may_start_elsewhere() -> None:
     tell(cluster, node.node_id, nm.JobTerminated(job.job_id, 0, duty.duty_id))
     assert (job.state, job.attempt) == (JobState.PENDING, 1)
     assert job.priority != 0
+
+
+@pytest.mark.parametrize("skew_us", [-7200_000_000, -2_000_000, 0, 2_000_000, 7200_000_000])
+def test_no_step_ends_before_it_began_or_later_than_now(skew_us: int) -> None:
+    """RELIABILITY 14: the clock of one node is wrong."""
+    cluster = cluster_of()
+    job = running(cluster)
+    report = nm.BatchEnded(
+        job.job_id, 0, launch_duty(cluster, job), 0, START_US + skew_us, LATER_US + skew_us
+    )
+    events = tell(cluster, job.batch_node_id, report)
+    (step,) = [event for event in events if isinstance(event, ev.StepEnded)]
+    assert START_US <= step.end_us <= LATER_US
+    (whole,) = [event for event in events if isinstance(event, ev.JobCompleting)]
+    assert START_US <= whole.end_us <= LATER_US
+
+
+def test_times_of_a_node_are_told_in_ours() -> None:
+    """A node two hours behind said that a job had taken no time."""
+    hours_us = 7200_000_000
+    report = nm.BatchEnded(1, 0, 5, 0, START_US - hours_us, LATER_US - hours_us)
+    assert moved(report, hours_us) == nm.BatchEnded(1, 0, 5, 0, START_US, LATER_US)
+    unknown = nm.StepEnded(1, 0, 0, 9, 0, LATER_US)
+    assert moved(unknown, -hours_us).start_us == 0
+    assert moved(nm.DutyDone(1, 0, 5), hours_us) == nm.DutyDone(1, 0, 5)
 
 
 def test_failed_epilog_drains() -> None:

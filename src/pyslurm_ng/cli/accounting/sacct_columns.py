@@ -181,7 +181,7 @@ def planned_s(job: "Row", context: Context) -> int:
         return 0
     until: int = job["start_us"] or job["end_us"] or context.now_us
     eligible: int = job["eligible_us"]
-    return until // 1_000_000 - eligible // 1_000_000
+    return max(0, until // 1_000_000 - eligible // 1_000_000)
 
 
 def _limit(job: "Row", _: Context) -> str:

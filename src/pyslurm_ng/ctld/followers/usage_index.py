@@ -107,6 +107,8 @@ class UsageIndex:
                 self._must_keep = True
             elif isinstance(event, ev.UsageReset):
                 self._forget(event)
+            elif isinstance(event, ev.TimesMoved):
+                self._move(event)
 
     def due(self, now_us: int, calendar: Calendar) -> list[ev.AnyEvent]:
         """Return UsageReset when its time has come, else UsageKept once in a while."""
@@ -269,6 +271,20 @@ class UsageIndex:
         for owner in (*owners, *(("qos", name) for name in event.qos)):
             self._ledger.put(owner, event.time_us, Spent())
             self._changed.pop(owner, None)
+
+    def _move(self, event: ev.TimesMoved) -> None:
+        """Have what was counted be as old as before, by a clock that has been moved."""
+        shift_us = event.shift_us
+        for job_id in event.job_ids:
+            one = self._holds.get(job_id)
+            if one is not None:
+                self._holds[job_id] = one._replace(start_us=one.start_us + shift_us)
+        if event.is_all:
+            self._ledger.move(shift_us)
+            self._begun_us += shift_us
+            self._kept_us += shift_us
+            self._checked_us += shift_us
+            self._charged_until_us += shift_us
 
     def _amounts(self, job: Job) -> Amounts:
         partition = self._cluster.partitions.get(job.partition)

@@ -12,17 +12,25 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import History
+from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.rules.lost_runs import open_on, over
 from pyslurm_ng.ctld.rules.nodes import register, strays
-from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.rules.reports import judge, moved
 from pyslurm_ng.ctld.rules.silence import heartbeat_ms
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeFlag, NodeState
-from pyslurm_ng.wire.auth import AuthError, Identity, Peer, body_digest, check_digest
+from pyslurm_ng.wire.auth import (
+    CLOCK_CAUSES,
+    AuthError,
+    Identity,
+    Peer,
+    body_digest,
+    check_digest,
+)
 from pyslurm_ng.wire.endpoint import Answer
 from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
 from pyslurm_ng.wire.node_messages import (
@@ -38,6 +46,7 @@ from pyslurm_ng.wire.node_messages import (
 )
 from pyslurm_ng.wire.table import MessageError, decode_request, encode
 
+_MOST_SKEW_US = 1_000_000  # less is the time that messages take
 _facts_decoder = Decoder(NodeFacts)
 
 
@@ -67,6 +76,7 @@ class NodeService:
         identity: Identity,
         conf: SlurmConf,
         clock: Clock,
+        run_times: RunTimes,
         log: Log,
         faults: Faults,
         history: History,
@@ -78,6 +88,7 @@ class NodeService:
         self._soft = soft
         self._sender = sender
         self._clock = clock
+        self._run_times = run_times
         self._log = log
         self._faults = faults
         self._history = history
@@ -99,6 +110,23 @@ class NodeService:
             answer(ErrorReply(Errno.ESLURM_INTERNAL, f"{kind_of(message)}: internal error"))
         took_us = self._clock.now_us() - begun_us
         self._soft.count_call(kind_of(message), peer.uid, took_us)
+
+    def refused(self, cause: str, text: str, peer: Peer | None) -> None:
+        """Note a message that was not taken; a node whose clock is wrong is not therefore dead.
+
+        It counts as not responding, so nothing is started there, but its jobs are not given up.
+        """
+        if cause not in CLOCK_CAUSES or peer is None:
+            self._log.verbose(f"message refused ({cause}): {text}")
+            return
+        self._faults.note("clock", f"message of {peer.role} {peer.name} refused: {text}")
+        node_id = self._writer.cluster.node_by_name.get(peer.name)
+        if peer.role != "node" or node_id is None:
+            return
+        now_us = self._clock.now_us()
+        self._soft.heard(node_id, now_us)
+        if not self._writer.cluster.node(node_id).flags & NodeFlag.NOT_RESPONDING:
+            self._writer.record([ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=True)])
 
     def _take(self, node_id: int, message: Struct, peer: Peer, answer: Answer) -> None:
         if isinstance(message, Heartbeat):
@@ -124,6 +152,7 @@ class NodeService:
             answer(ErrorReply(Errno.SLURM_PROTOCOL_VERSION_ERROR, f"RegisterNode: {error}"))
             return
         self._history.of_node(name, message.epoch, message.newest_job_id, message.jobs)
+        writer.record(self._run_times.heard(node_id, message.jobs, now_us))
         writer.record(register(cluster, node_id, facts, message.jobs, self.conf, now_us))
         self._soft.heard(
             node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
@@ -144,9 +173,12 @@ class NodeService:
         """
         writer, now_us = self._writer, self._clock.now_us()
         self._soft.heard(node_id, now_us)
+        # Times in reports are the node's; what is recorded are differences of ours.
+        ahead_us = now_us - message.sent_us if message.sent_us else 0
         for report in message.reports:
             try:
-                events = judge(writer.cluster, node_id, report, self.conf, now_us)
+                said = moved(report, ahead_us) if abs(ahead_us) > _MOST_SKEW_US else report
+                events = judge(writer.cluster, node_id, said, self.conf, now_us)
             except Exception as error:  # noqa: BLE001 - the other jobs' reports are no worse
                 self._faults.note("report", f"{report!r:.200} of node {name}", error)
                 self._ask_again(name, now_us, is_known=True)
@@ -212,7 +244,7 @@ class NodeService:
     def _ask_again(self, name: str, now_us: int, *, is_known: bool) -> None:
         """Ask a node that we do not know, or that came back, to register; a known one rarely."""
         pause_us = 30_000_000 if is_known else 500_000
-        if now_us - self._asked_again.get(name, 0) < pause_us:
+        if 0 <= now_us - self._asked_again.get(name, 0) < pause_us:
             return
         self._asked_again[name] = now_us
         self._sender.tell(name, NodeRegisterAgain(self._writer.cluster.epoch))

@@ -92,6 +92,9 @@ class Sender:
                 pairs = event.done if isinstance(event, ev.DutiesDone) else event.dropped
                 for _, duty_id in pairs:
                     self._sent_us.pop(duty_id, None)
+            elif isinstance(event, ev.TimesMoved) and event.is_all:
+                for duty_id in self._sent_us:
+                    self._sent_us[duty_id] += event.shift_us
             elif isinstance(event, (ev.NodesDown, ev.NodesReturned)):
                 self._ask_for_strays(event.node_ids)
 

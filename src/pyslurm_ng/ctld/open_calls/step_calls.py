@@ -7,7 +7,7 @@ do not either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast
@@ -94,7 +94,7 @@ class StepCalls:
         self._waiting: dict[int, list[_Waiting]] = {}
         self._open: dict[tuple[int, int], OpenCall] = {}
         self._due: dict[int, None] = {}
-        self._last_us = clock.now_us()
+        self._last_us = 0  # what ran out while no controller was there ends at the first tick
 
     @property
     def waiting_count(self) -> int:
@@ -187,13 +187,21 @@ class StepCalls:
             waiting.call.error(Errno.ESLURM_INTERNAL, error_text(Errno.ESLURM_INTERNAL))
             return True
 
-    def tick(self, limited: Iterable[int]) -> None:
-        """End steps whose own time limit has passed, of the jobs that may have some."""
-        now_us = self._clock.now_us()
-        cluster = self._writer.cluster
-        self._writer.record(
-            steps.step_time_limits(cluster, limited, self._last_us, now_us, cluster.next_duty_id)
-        )
+    def tick(self, limited: Iterable[int], fresh: Collection[int] = ()) -> None:
+        """End steps whose own time limit has passed, of the jobs that may have some.
+
+        Args:
+            fresh: jobs that were not looked at before, since their run time was not known.
+        """
+        now_us, cluster = self._clock.now_us(), self._writer.cluster
+        if self._last_us > now_us:
+            self._last_us = now_us  # the clock was moved back, and all steps with it
+        first = [job_id for job_id in limited if job_id in fresh]
+        others = [job_id for job_id in limited if job_id not in fresh]
+        for job_ids, last_us in ((first, 0), (others, self._last_us)):
+            self._writer.record(
+                steps.step_time_limits(cluster, job_ids, last_us, now_us, cluster.next_duty_id)
+            )
         self._last_us = now_us
 
     # Granted ------------------------------------------------------------------------------------

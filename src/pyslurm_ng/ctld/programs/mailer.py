@@ -64,6 +64,8 @@ class Mailer:
         """Send what events just applied bring."""
         for event in events:
             kind = type(event)
+            if isinstance(event, ev.TimesMoved) and event.is_all:
+                self._last_us += event.shift_us
             if kind in _STEPS:
                 job = self._cluster.jobs.get(event.job_id)  # type: ignore[union-attr]
                 # One mail for all components of a heterogeneous job.

@@ -6,6 +6,8 @@ before left it.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
@@ -64,6 +66,17 @@ def _judge(
     if isinstance(report, nm.JobTerminated):
         return _terminated(cluster, node_id, job, report, conf, now_us)
     return _launch_failed(cluster, node_id, job, report, conf, now_us)
+
+
+def moved(report: nm.Report, ahead_us: int) -> nm.Report:
+    """Return a report with its times in our clock, which is so far ahead of the node's."""
+    if not isinstance(report, (nm.BatchEnded, nm.StepEnded)):
+        return report
+    return replace(
+        report,
+        start_us=report.start_us + ahead_us if report.start_us else 0,
+        end_us=report.end_us + ahead_us if report.end_us else 0,
+    )
 
 
 def _settle(cluster: Cluster, node_id: int, duty_id: int, now_us: int) -> list[ev.AnyEvent]:
@@ -147,7 +160,7 @@ def _batch_ended(
                 state=step_end_state(report.status, report.flags),
                 exit_code=report.status,
                 usage=report.usage,
-                end_us=report.end_us,
+                end_us=_step_end_us(job.steps[STEP_BATCH], report.end_us, now_us),
                 cancelled_by=_killer(report.flags),
             )
         )
@@ -232,9 +245,14 @@ def _whole_step_ended(
         state=state,
         exit_code=max(step.exit_code, report.status),
         usage=usage,
-        end_us=report.end_us,
+        end_us=_step_end_us(step, report.end_us, now_us),
         cancelled_by=_killer(report.flags),
     )
+
+
+def _step_end_us(step: Step, reported_us: int, now_us: int) -> int:
+    """Return when a step ended by its node's clock, within what ours allows."""
+    return min(max(reported_us, step.start_us or step.created_us), now_us) if reported_us else 0
 
 
 def _killer(flags: int) -> int:

@@ -235,6 +235,9 @@ class Scheduler:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """See whether events make a pass due, and what they change for it."""
         for event in events:
+            if isinstance(event, ev.TimesMoved) and event.is_all:
+                self._ranking, self._retry_us, self._patience_us = None, 0, 0
+                self.due()
             if not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
                 self._views.forget(touched_jobs(event))
             if self._is_running and _changes_wants(event):

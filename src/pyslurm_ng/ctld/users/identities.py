@@ -60,7 +60,7 @@ class Identities:
         """Call `done` with the person, now if he is known, else when the directory answered."""
         key = (peer.uid, peer.gid)
         known = self._known.get(key)
-        if known is not None and now_us - known[0] < self.keep_us:
+        if known is not None and 0 <= now_us - known[0] < self.keep_us:
             done(known[1])
             return
         waiting = self._asked.get(key)

@@ -106,6 +106,7 @@ class Step:
         self._stdin_taken = 0
         self._usage: dict[int, dict[str, int]] = {}
         self._start_us = time.time_ns() // 1000
+        self._started_s = time.monotonic()
         self._end_us = 0
         self._own_rss_kib = own_peak_kib()
         self._watch_signals()
@@ -121,7 +122,8 @@ class Step:
         """
         self._try(self._start)
         self._try(self._serve)
-        self._end_us = time.time_ns() // 1000
+        # Not the wall clock once more: somebody may have set it meanwhile.
+        self._end_us = self._start_us + int((time.monotonic() - self._started_s) * 1e6)
         self._try(self._end_processes)
         self._try(self._end_streams)
         self._finish()

@@ -57,6 +57,9 @@ def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[in
             step_jobs[job_id] = None
     if isinstance(event, ev.ArrayTaskSplit):
         job_ids[event.array_job_id] = None
+    if isinstance(event, ev.TimesMoved):
+        job_ids.update(dict.fromkeys(event.job_ids))
+        step_jobs.update(dict.fromkeys(event.job_ids))
 
 
 def apply(session: Session, event: ev.AnyEvent) -> bool:
@@ -447,6 +450,19 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         job_row["derived_exit_code"] = max(job_row["derived_exit_code"], event.exit_code)
 
 
+def _times_moved(session: Session, event: ev.TimesMoved) -> None:
+    """Move the runs that are not over; what has ended stays as it was told then."""
+    for job_id in event.job_ids:
+        row = session.job(job_id)
+        if row is None or row["end_us"]:
+            continue
+        for name in ("start_us", "suspend_start_us", *(("eligible_us",) if event.is_all else ())):
+            row[name] += event.shift_us if row[name] else 0
+        for step in session.open_steps(row["job_index"]):
+            key = step["step_id"], step["het_component"]
+            session.step(row["job_index"], *key)["start_us"] += event.shift_us
+
+
 def _node_list(session: Session, nodes: tuple[model_job.NodeAlloc, ...]) -> str:
     names = session.node_names
     return fold([names.get(node.node_id, f"node-id-{node.node_id}") for node in nodes])
@@ -500,4 +516,5 @@ _HANDLERS: dict[type, Any] = {
     ev.StepEnded: _step_ended,
     ev.StepUpdated: _step_updated,
     ev.ScriptStored: _script_stored,
+    ev.TimesMoved: _times_moved,
 }

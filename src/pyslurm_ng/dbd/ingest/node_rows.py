@@ -73,7 +73,11 @@ def _cluster_tres(session: Session, time_us: int, tres: str, nodes: str) -> None
     found = session.connection.execute(sa.select(table).where(open_period)).first()
     if found is not None and (found.tres, found.cluster_nodes) == (tres, nodes):
         return
-    session.connection.execute(table.update().where(open_period).values(end_us=time_us))
+    session.connection.execute(
+        table.update()
+        .where(open_period)
+        .values(end_us=sa.case((table.c.start_us > time_us, table.c.start_us), else_=time_us))
+    )
     _begin(session, "", time_us, "", "Cluster Registered TRES", -1, tres, nodes)
 
 
@@ -111,7 +115,7 @@ def _end(session: Session, node_name: str, time_us: int) -> None:
             table.c.node_name == node_name,
             table.c.end_us == 0,
         )
-        .values(end_us=time_us)
+        .values(end_us=sa.case((table.c.start_us > time_us, table.c.start_us), else_=time_us))
     )
 
 

@@ -67,6 +67,11 @@ class Ledger:
         """Forget what everybody has used."""
         self._spent.clear()
 
+    def move(self, shift_us: int) -> None:
+        """Have all usage be of so much later: the clock that it was counted by has been moved."""
+        for owner, (at_us, spent) in self._spent.items():
+            self._spent[owner] = at_us + shift_us, spent
+
     def owners(self) -> tuple[OwnerKey, ...]:
         """Return who has used anything."""
         return tuple(self._spent)

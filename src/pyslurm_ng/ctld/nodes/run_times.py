@@ -1,0 +1,86 @@
+"""Which jobs' run times are not sure since a start at which the clock did not fit the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyslurm_ng.ctld.rules import clocks
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire import node_messages as nm
+
+_SECOND_US = 1_000_000
+
+
+class RunTimes:
+    """Jobs that wait for their node's word. Soft state: a controller's next start makes it anew."""
+
+    def __init__(self, cluster: Cluster, gap_us: int) -> None:
+        """Begin after a start at which the wall clock was `gap_us` ahead of the newest record."""
+        self._cluster = cluster
+        self.gap_us = gap_us
+        self._unsure: dict[int, int] = {}  # attempts by job id
+        self._fresh: set[int] = set()
+        if abs(gap_us) > clocks.TOLERANCE_US:
+            jobs = (cluster.jobs[job_id] for job_id in cluster.active)
+            self._unsure = {job.job_id: job.attempt for job in jobs if clocks.has_run(job)}
+
+    def __len__(self) -> int:
+        return len(self._unsure)
+
+    def found(self) -> str:
+        """Return one line on what was found at the start; "" if it is nothing to speak of."""
+        if abs(self.gap_us) <= clocks.TOLERANCE_US or not self._cluster.time_us:
+            return ""
+        long = _duration(abs(self.gap_us))
+        if self.gap_us < 0:
+            return (
+                f"clock: the newest record is {long} ahead of this host's clock, which is taken "
+                f"for right: times on record are moved back; run times of {len(self)} jobs stay "
+                "as they are until their nodes say how long they have run"
+            )
+        return (
+            f"clock: the newest record is {long} old: this controller was away for so long, or "
+            f"its clock has jumped; {len(self)} running jobs are not ended by time limits until "
+            "their nodes say how long they have run"
+        )
+
+    def heard(
+        self, node_id: int, running: Sequence[nm.RunningJob], now_us: int
+    ) -> list[ev.AnyEvent]:
+        """Return what a registration tells of the jobs that wait for it."""
+        if not self._unsure:
+            return []
+        events, sure = clocks.run_times(
+            self._cluster, node_id, running, self._unsure, max(0, self.gap_us), now_us
+        )
+        for job_id in sure:
+            del self._unsure[job_id]
+        self._fresh.update(sure)
+        return events
+
+    def take_fresh(self) -> set[int]:
+        """Return the jobs whose run time has become known since this was called last."""
+        fresh, self._fresh = self._fresh, set()
+        return fresh
+
+    def sure(self, job_ids: Iterable[int]) -> list[int]:
+        """Return those of some jobs whose run time is known."""
+        if not self._unsure:
+            return list(job_ids)
+        return [job_id for job_id in job_ids if not self._is_unsure(job_id)]
+
+    def _is_unsure(self, job_id: int) -> bool:
+        job, attempt = self._cluster.jobs.get(job_id), self._unsure.get(job_id)
+        if attempt is None:
+            return False
+        if job is not None and job.attempt == attempt and clocks.has_run(job):
+            return True
+        del self._unsure[job_id]  # that run is over
+        return False
+
+
+def _duration(span_us: int) -> str:
+    seconds = span_us // _SECOND_US
+    days, seconds = divmod(seconds, 86_400)
+    return f"{days}-{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

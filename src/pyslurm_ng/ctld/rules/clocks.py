@@ -1,0 +1,74 @@
+"""What follows from clocks that were wrong: recorded times are moved, and durations stay.
+
+A controller that finds its clock far ahead of the newest record cannot tell whether it was away for
+so long or the clock has jumped. The nodes can: they count how long a job has run by a clock that
+nobody sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.wire import node_messages as nm
+
+TOLERANCE_US = 60_000_000
+"""What launches, prologs and reports may take is no sign of a wrong clock."""
+
+
+def has_run(job: Job) -> bool:
+    """Whether a job's run is under way, so that its time counts."""
+    return job.state in (JobState.RUNNING, JobState.SUSPENDED) and not is_completing(job)
+
+
+def all_moved(cluster: Cluster, now_us: int, shift_us: int) -> list[ev.AnyEvent]:
+    """Return the move of all recorded times to a clock that was taken over; `now_us` is its."""
+    running = tuple(job_id for job_id in cluster.active if has_run(cluster.jobs[job_id]))
+    return [ev.TimesMoved(now_us, shift_us, running, is_all=True)]
+
+
+def run_times(
+    cluster: Cluster,
+    node_id: int,
+    running: Sequence[nm.RunningJob],
+    unsure: Collection[int],
+    unknown_us: int,
+    now_us: int,
+) -> tuple[list[ev.AnyEvent], list[int]]:
+    """Return what a node's word on its jobs changes, and the jobs that are sure then.
+
+    Each job's time goes by its own nodes only: a node that lies harms nobody else's jobs.
+
+    Args:
+        unsure: jobs whose time is not known since the controller's start.
+        unknown_us: how far a job is moved of which its node knows nothing: an allocation without
+            steps.
+    """
+    said = {(item.job_id, item.attempt): item.run_us for item in running}
+    by_shift: dict[int, list[int]] = {}
+    sure: list[int] = []
+    for job_id in unsure:
+        job = cluster.jobs.get(job_id)
+        if job is None or not has_run(job) or _decider(job) != node_id:
+            continue
+        sure.append(job_id)
+        run_us = said.get((job_id, job.attempt), -1)
+        shift_us = now_us - run_us - job.start_us if run_us >= 0 else unknown_us
+        shift_us = min(shift_us, now_us - job.start_us)
+        if abs(shift_us) > TOLERANCE_US:
+            by_shift.setdefault(shift_us, []).append(job_id)
+    events: list[ev.AnyEvent] = [
+        ev.TimesMoved(now_us, shift_us, tuple(job_ids)) for shift_us, job_ids in by_shift.items()
+    ]
+    return events, sure
+
+
+def _decider(job: Job) -> int:
+    """Return the node that has been with a job from its start, as far as it still has it."""
+    nodes = [alloc.node_id for alloc in job.nodes]
+    if job.batch_node_id in nodes:
+        return job.batch_node_id
+    return nodes[0] if nodes else -1
