@@ -38,7 +38,10 @@ class Supervised:
     def hear(self) -> dict[str, Any]:
         """Return the next thing the supervisor says; {} when it has gone."""
         assert select.select([self.channel], [], [], LIMIT_S)[0], "the supervisor is silent"
-        body = self.channel.recv(1 << 20)
+        try:
+            body = self.channel.recv(1 << 20)
+        except ConnectionResetError:
+            body = b""  # it has gone, and left something unread
         return unpack(body) if body else {}
 
     def end(self) -> dict[str, Any]:

@@ -151,6 +151,11 @@ class Step:
             self._link.tell(step_io.FAILED, {"code": status, "text": text})
 
     def _serve(self) -> None:
+        if self._is_dying:
+            # Tasks that were started just then have not heard of it.
+            self._signal_all(self._processes(), SIGTERM)
+            if self._kill_at <= time.monotonic():
+                self._kill()
         while self._is_serving():
             self._turn()
         while self._spec["waits_for_children"] and not self._is_dying and self._processes():
