@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.queries import job_fields, jobs
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.sparing import sparing
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.ctld.users import identities, reservation_groups
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -322,3 +323,13 @@ def test_sdiag_shows_faults_only_when_there_are_any(monkeypatch: pytest.MonkeyPa
     assert shown["statistics"]["faults_by_kind"][0] == {"kind": "request", "count": 40}
     reference.soft.reset(1)
     assert "Faults" not in run_command(monkeypatch, reference, "root", ["sdiag"]).stdout
+
+
+def test_ids_and_names_that_no_directory_can_have_are_nobodys() -> None:
+    """Otherwise a request waits for ever, and all later ones of that user with it."""
+    person = identities.look_up(1 << 40, 1 << 40)
+    assert (person.user_name, person.groups) == ("", ())
+    assert reservation_groups.look_up_members(["a\0b", "no-such-group"]) == {
+        "a\0b": (),
+        "no-such-group": (),
+    }

@@ -32,8 +32,9 @@ def look_up(uid: int, gid: int) -> Person:
     try:
         name = pwd.getpwuid(uid).pw_name
         groups = tuple(_group_name(number) for number in os.getgrouplist(name, gid))
-    except (KeyError, OSError):
+    except (KeyError, OSError, ValueError, OverflowError):
         # Unknown, or a directory that does not answer: nobody with rights, and soon asked again.
+        # Other errors are those of ids and names that no directory can have.
         return Person(uid, gid, "", "", ())
     return Person(uid, gid, name, _group_name(gid), groups)
 
@@ -41,7 +42,7 @@ def look_up(uid: int, gid: int) -> Person:
 def _group_name(gid: int) -> str:
     try:
         return grp.getgrgid(gid).gr_name
-    except (KeyError, OSError):
+    except (KeyError, OSError, ValueError, OverflowError):
         return str(gid)
 
 

@@ -17,14 +17,14 @@ Members = Mapping[str, tuple[str, ...]]
 def look_up_members(names: Sequence[str]) -> Members:
     """Return the users of each group, those whose own group it is too; may block.
 
-    A group that the directory does not know has none.
+    A group that the directory does not know, or whose name it cannot even read, has none.
     """
     found: dict[str, tuple[str, ...]] = {}
     everybody = pwd.getpwall()
     for name in names:
         try:
             group = grp.getgrnam(name)
-        except (KeyError, OSError):
+        except (KeyError, OSError, ValueError):
             found[name] = ()
             continue
         own = (person.pw_name for person in everybody if person.pw_gid == group.gr_gid)
