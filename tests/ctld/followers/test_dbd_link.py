@@ -49,9 +49,9 @@ def identity(role: str) -> Identity:
 class Accounting:
     """A slurmdbd on the test's own loop that can be stopped and started."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, database: Database | None = None) -> None:
         self.path = str(place / "dbd.sock")
-        self.database = Database(sqlite_url(f"{place}/acct.sqlite"))
+        self.database = database or Database(sqlite_url(f"{place}/acct.sqlite"))
         self.database.open()
         self._log = DaemonLog("slurmdbd")
         self._log.stderr_level = QUIET
@@ -96,6 +96,7 @@ class Controller:
         self.faults = Faults(log)
         cluster = Cluster()
         apply_all(cluster, [ev.EpochStarted(T, 1, "ctl")])
+        cluster.next_job_id = 1_000_000  # the tests write jobs past this cluster
         soon = asyncio.get_running_loop().call_soon
         books = Writer(cluster, self.writer, call_soon=soon, on_bug=lambda text, error: None)
         self.link = DbdLink(
@@ -130,9 +131,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def play(place: Path, story: Callable[[Accounting, Controller], Awaitable[None]],
-         segment_bytes: int = 64 << 20) -> Accounting:  # fmt: skip
+         segment_bytes: int = 64 << 20, database: Database | None = None
+         ) -> Accounting:  # fmt: skip
     """Run a story of a slurmdbd and a controller."""
-    accounting = Accounting(place)
+    accounting = Accounting(place, database)
 
     async def main() -> None:
         await accounting.start()
