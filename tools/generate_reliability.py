@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 if sys.version_info >= (3, 11):
@@ -58,6 +59,7 @@ def cited_rows(text: str) -> list[str]:
     return found
 
 
+@cache
 def tests_by_row() -> dict[str, list[str]]:
     """Return `file::test` for each row; the file alone where only its docstring cites the row."""
     rows: dict[str, list[str]] = defaultdict(list)

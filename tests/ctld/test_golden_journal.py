@@ -19,7 +19,7 @@ RELEASES = sorted(path.name for path in GOLDEN.iterdir())
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_journal_of_the_past_replays(release: str, tmp_path: Path) -> None:
-    """Append-only events: an upgrade reads what its predecessors wrote."""
+    """RELIABILITY 17: events are append-only, so an upgrade reads what was written before."""
     state = tmp_path / "state"
     shutil.copytree(GOLDEN / release, state)
     layout = Layout(state)

@@ -44,7 +44,7 @@ def submit(cluster: LiveCluster, script: str, *options: str) -> int:
 
 
 def test_steps_survive_kill_of_slurmd(cluster: LiveCluster) -> None:
-    """Twenty scripts go on, write all they have to write, and are reported by the next slurmd."""
+    """RELIABILITY 21: twenty scripts go on and write all they have to; the next slurmd reports."""
     go = cluster.directory / "go"
     jobs = [
         submit(
@@ -71,7 +71,7 @@ def test_steps_survive_kill_of_slurmd(cluster: LiveCluster) -> None:
 
 
 def test_restart_reattaches(cluster: LiveCluster) -> None:
-    """A restarted slurmd commands what its predecessor had started."""
+    """RELIABILITY 21: a restarted slurmd commands what its predecessor had started."""
     job_id = submit(cluster, "trap 'echo usr1; exit 4' USR1; echo b; while :; do sleep 0.1; done",
                     "-o", "reattach")  # fmt: skip
     out = cluster.directory / "reattach"

@@ -86,7 +86,7 @@ def test_frames_that_do_not_continue_are_not_read(other: Position) -> None:
 
 
 def test_header_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
-    """State of the future is not touched, and the text says what it is."""
+    """RELIABILITY 17: state of the future is not touched, and the text says what it is."""
     raw = bytearray(SegmentHeader(KEY, 1, 1, 0).encode())
     struct.pack_into("<H", raw, 8, FORMAT_VERSION + 1)
     body = bytes(raw[:-8])
