@@ -83,7 +83,7 @@ WordText = Annotated[str, Meta(max_length=64)]
 NameText = Annotated[str, Meta(max_length=128)]
 """A name that accounting has a column of 128 for: account, QOS, WCKey, user, node."""
 LabelText = Annotated[str, Meta(max_length=255)]
-"""A name or short list that accounting has a column of 255 for: reservations, MCS label."""
+"""A name or short list that accounting has a column of 255 for: one reservation, MCS label."""
 HostText = Annotated[str, Meta(max_length=255)]
 """A host's name or address: the longest name of the DNS."""
 JobNameText = Annotated[str, Meta(max_length=1024)]
@@ -91,17 +91,17 @@ JobNameText = Annotated[str, Meta(max_length=1024)]
 PartitionListText = Annotated[str, Meta(max_length=1024)]
 """--partition; accounting stores the first 255, and one name as soon as the job runs."""
 ShortText = Annotated[str, Meta(max_length=1024)]
-"""A list of few words: --network, --tres-freq, --gpu-freq, --acctg-freq."""
+"""A list of few words: --reservation, --qos, --network, --tres-freq, --gpu-freq, --acctg-freq."""
 PathText = Annotated[str, Meta(max_length=4096)]
 """A file name or pattern: the kernel's PATH_MAX."""
 ListText = Annotated[str, Meta(max_length=4096)]
 """A short list or expression: --constraint, --gres, --licenses, --nodes, --mail-user."""
 LineText = Annotated[str, Meta(max_length=4096)]
 """A line for a log or a user's terminal: why something failed."""
-HostListText = Annotated[str, Meta(max_length=65536)]
-"""Nodes: four thousand names written out, millions in brackets."""
-DependencyText = Annotated[str, Meta(max_length=65536)]
-"""--dependency: seven thousand jobs."""
+HostListText = Annotated[str, Meta(max_length=131_072)]
+"""Nodes: eight thousand names written out, millions in brackets. One argument holds no more."""
+DependencyText = Annotated[str, Meta(max_length=131_072)]
+"""--dependency: as many jobs as are allowed, with ids of ten digits. One argument holds no more."""
 ArrayText = Annotated[str, Meta(max_length=65536)]
 """--array: ten thousand indexes written out."""
 LongText = Annotated[str, Meta(max_length=65536)]

@@ -99,8 +99,8 @@ class JobRequest(
     name: JobNameText = ""
     account: NameText = ""
     partition: PartitionListText = ""  # comma list
-    qos: LabelText = ""
-    reservation: LabelText = ""
+    qos: ShortText = ""
+    reservation: ShortText = ""
     wckey: NameText = ""
     comment: LongText = ""
     admin_comment: LongText = ""

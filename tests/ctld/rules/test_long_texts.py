@@ -13,7 +13,7 @@ import pytest
 from pyslurm_ng.base import hostlist, tres
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
-from pyslurm_ng.ctld.rules.dependency import parse_dependency
+from pyslurm_ng.ctld.rules.dependency import MOST_TERMS, parse_dependency
 from pyslurm_ng.ctld.rules.reservation.settings import _tres_parts
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
 from pyslurm_ng.ctld.rules.submission.license_names import full_names
@@ -124,6 +124,21 @@ def test_thousands_of_jobs_may_be_waited_for() -> None:
     found = parse_dependency(cluster, text)
     assert not isinstance(found, Reject)
     assert [term.job_id for term in found[0]] == ids
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("request.dependency", "afterok" + ":4294960000" * MOST_TERMS),
+        ("request.reservation", ",".join(["weekly_maintenance_window"] * 39)),
+        ("request.qos", ",".join(["interactive_high"] * 60)),
+        ("request.node_list", ",".join(f"node-{n:06}" for n in range(10_000))),
+        ("request.exclude", ",".join(f"node-{n:06}" for n in range(10_000))),
+    ],
+)
+def test_bounds_are_as_wide_as_what_slurm_takes(field: str, text: str) -> None:
+    """Slurm 22.05 takes names of 1,020 characters and lists as long as an argument can be."""
+    assert len(text) <= longest(field)
 
 
 def test_too_many_terms_are_refused_in_words() -> None:
