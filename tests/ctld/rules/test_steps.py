@@ -469,3 +469,24 @@ def test_more_ports_than_there_are() -> None:
         refused = ask(cluster, job, conf_of(text), ntasks=1, resv_ports=count)
         assert isinstance(refused, Reject)
         assert refused.code == Errno.ESLURM_PORTS_INVALID
+
+
+@pytest.mark.parametrize("fields", [
+    {"ntasks": 1 << 24, "distribution": "cyclic"},
+    {"ntasks": 1 << 24, "distribution": "plane=1"},
+    {"ntasks_per_node": 1 << 24},
+    {"ntasks_per_node": 1 << 24, "nodes_min": 1 << 24},
+])  # fmt: skip
+def test_tasks_beyond_all_bounds_are_refused_before_they_are_dealt(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY 53: each cost the controller a minute, in which it answered nobody."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2)
+
+    def no_layout(*_: object) -> None:
+        raise AssertionError("tasks are dealt out")
+
+    monkeypatch.setattr("pyslurm_ng.sched.cons_tres.step_select.spread", no_layout)
+    outcome = ask(cluster, job, overcommit=True, **fields)
+    assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_BAD_TASK_COUNT

@@ -181,6 +181,10 @@ def _need(
         ntasks = len(positions)
     elif distribution.node == "arbitrary":
         return Reject(Errno.ESLURM_BAD_DIST)
+    # Before they are dealt out one by one: under overcommit any number would find a place.
+    most = context.conf.max_tasks_per_node
+    if message.ntasks_per_node > most or ntasks > most * len(candidates):
+        return Reject(Errno.ESLURM_BAD_TASK_COUNT)
     nodes_min = min(message.nodes_min, ntasks) if ntasks else message.nodes_min
     nodes_max = message.nodes_max or (nodes_min if message.nodes_min else 0)
     if packs:
