@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,12 @@ from pyslurm_ng.journal.checkpoint import (
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.reserve import Reserve, is_full
-from pyslurm_ng.journal.segment import JournalDamage, JournalError, SegmentReader
+from pyslurm_ng.journal.segment import (
+    HEADER_BYTES,
+    JournalDamage,
+    JournalError,
+    SegmentReader,
+)
 from tests.journal.journal_room import Room
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -258,6 +263,76 @@ def test_a_full_disk_is_told_before_the_reserve_is_touched(tiny_disk: Room) -> N
     writer.close()
     assert len(tiny_disk.recover()[1]) == sequence
     assert tiny_disk.fatal == []
+
+
+@pytest.mark.parametrize("step", ["rename", "sync_directory", "close"])
+def test_killed_while_the_reserve_becomes_a_segment(
+    room: Room, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """RELIABILITY 10: nothing that was durable is lost, and the next start has a reserve again."""
+    writer = room.start()
+    sequence = writer.append(b"kept")
+    while writer.durable < sequence:
+        pass
+    used: list[str] = []
+
+    class Killed(BaseException):
+        pass
+
+    def die(*words: object, **more: object) -> None:
+        used.append(step)
+        raise Killed
+
+    def full(*words: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyslurm_ng.journal.writer.disk.write_fully", _but_heads(full))
+        if step == "sync_directory":
+            patch.setattr("pyslurm_ng.journal.reserve.disk.sync_directory", die)
+        else:
+            patch.setattr(os, step, die)
+        patch.setattr(threading, "excepthook", lambda args: None)
+        writer.append(b"never said to be durable" * 100_000)
+        while not room.fatal:
+            room.is_told.wait(1)
+    assert used == [step]
+    assert room.durable == [sequence]
+    assert room.recover()[1] == [b"kept"]
+    again = room.start()
+    assert room.layout.reserve.stat().st_size >= Reserve(room.layout.reserve).size
+    again.append(b"more")
+    again.close()
+    assert room.recover()[1] == [b"kept", b"more"]
+
+
+def _but_heads(refuse: Callable[..., None]) -> Callable[[int, bytes, int], None]:
+    """Return a write that fails, but for what is as short as a segment's header."""
+
+    def write(fd: int, content: bytes, offset: int) -> None:
+        if len(content) > HEADER_BYTES:
+            refuse()
+        os.pwrite(fd, content, offset)
+
+    return write
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EIO])
+def test_a_disk_that_takes_nothing_any_more_ends_the_process(
+    room: Room, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """RELIABILITY 7: a file system that was mounted read-only is no full one: nobody waits."""
+    writer = room.start()
+
+    def refuse(*words: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("pyslurm_ng.journal.writer.disk.write_fully", refuse)
+    writer.append(b"x")
+    assert room.is_told.wait(60)
+    assert os.strerror(number) in room.fatal[0]
+    assert "records up to 0 are safe" in room.fatal[0]
+    assert room.durable == []
 
 
 def test_a_file_size_limit_is_waited_for(room: Room) -> None:

@@ -228,10 +228,28 @@ class _Reader:
                 elif not self.past and (month, day) < (today.tm_mon, today.tm_mday):
                     year += 1
         try:
-            # -1: the C library decides about daylight saving on that day.
-            return int(time.mktime((year, month, day, *clock, 0, 0, -1)))
+            return _moment_of((year, month, day, *clock))
         except (OverflowError, ValueError):
             raise self.fail(0) from None
+
+
+def _moment_of(wanted: tuple[int, int, int, int, int, int]) -> int:
+    """Return when a local time is, seconds since the epoch.
+
+    Where the clocks leave it out or show it twice, the C library goes by what it was asked before.
+    A command of Slurm asks once: what is left out is as much later, and of two the second is meant
+    east of Greenwich, the first west of it.
+    """
+    # -1: the C library decides about daylight saving on that day.
+    moment = int(time.mktime((*wanted, 0, 0, -1)))
+    shown = time.localtime(moment)
+    if shown[:6] < wanted:
+        moment += time.localtime(moment + 10_800).tm_gmtoff - shown.tm_gmtoff
+    for change in (1800, 3600):  # by half an hour on Lord Howe Island
+        for other in (moment - change, moment + change):
+            if time.localtime(other)[:6] == wanted == shown[:6]:
+                return max(moment, other) if shown.tm_gmtoff > 0 else min(moment, other)
+    return moment
 
 
 def _day_after(now_s: int, days: int) -> tuple[int, int, int]:
