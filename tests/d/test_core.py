@@ -98,15 +98,67 @@ def test_the_newest_job_id_is_remembered_around_the_highest() -> None:
     assert node.newest_job_id == 2
 
 
-def test_a_new_attempt_ends_the_old_one() -> None:
+def test_a_new_attempt_waits_for_the_end_of_the_old_one() -> None:
+    """They share a directory and a control group: one that ends would take the other's.
+
+    So a node that was silent for too long comes back: its first registration brings the order to
+    start the job anew while the run that was given up still goes on there.
+    """
     node = core()
     started(node)
     actions = node.obey(launch(9), credential(attempt=1))
-    assert [type(action) for action in actions] == [Command, StartBatch]
-    assert isinstance(actions[0], Command) and actions[0].attempt == 0
-    node.step_ended(1, 0, STEP_BATCH, OK)
-    assert node.reports == []
-    assert node.jobs[1].attempt == 1
+    assert actions == [Command(1, 0, STEP_BATCH, {"do": "terminate", "why": "", "wait_s": 0.0})]
+    assert node.obey(launch(9), credential(attempt=1)) == []
+    assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH], -1), nm.RunningJob(1, 1, [], -1)]
+    node.obey(nm.TerminateJob(8, 1, 0, force=True), None)
+    (begun,) = node.step_ended(1, 0, STEP_BATCH, OK)
+    assert isinstance(begun, StartBatch)
+    assert begun.credential.attempt == 1
+    assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 0)
+    node.step_started(1, 1, STEP_BATCH)
+    assert node.reports[-1] == nm.DutyDone(1, 1, 9)
+
+
+def test_a_new_attempt_waits_for_the_epilog_of_the_old_one() -> None:
+    node = core(prolog=True, epilog=True)
+    node.obey(launch(), credential())
+    assert node.obey(launch(9), credential(attempt=1)) == []
+    assert [type(action) for action in node.prolog_ended(1, 0, "")] == [RunEpilog]
+    assert [type(action) for action in node.epilog_ended(1, 0, 0)] == [RunProlog]
+    assert [type(action) for action in node.prolog_ended(1, 1, "")] == [StartBatch]
+
+
+def test_steps_of_a_new_attempt_wait_as_well() -> None:
+    """Its script may run on another node already."""
+    node = core()
+    started(node)
+    assert [type(one) for one in node.launch_step(credential(attempt=1, step_id=0), 4)] == [Command]
+    (begun,) = node.step_ended(1, 0, STEP_BATCH, OK)
+    assert begun == StartStep(credential(attempt=1, step_id=0), 4)
+
+
+def test_a_new_attempt_that_is_given_up_meanwhile_never_begins() -> None:
+    node = core()
+    started(node)
+    node.obey(launch(9), credential(attempt=1))
+    node.launch_step(credential(attempt=1, step_id=0), 4)
+    refused = node.obey(nm.TerminateJob(8, 1, 1), None)
+    assert [type(action) for action in refused] == [RefuseStep]
+    assert node.reports == [nm.JobTerminated(1, 1, 8, 0)]
+    assert node.obey(launch(9), credential(attempt=1)) == []
+    assert node.step_ended(1, 0, STEP_BATCH, OK) == []
+    assert node.jobs == {}
+
+
+def test_only_the_latest_attempt_waits() -> None:
+    node = core()
+    started(node)
+    node.obey(launch(9), credential(attempt=1))
+    assert node.obey(launch(10), credential(attempt=2)) == []
+    assert node.obey(launch(9), credential(attempt=1)) == []
+    (begun,) = node.step_ended(1, 0, STEP_BATCH, OK)
+    assert isinstance(begun, StartBatch)
+    assert begun.credential.attempt == 2
 
 
 def test_an_order_for_an_older_attempt_is_old_mail() -> None:
@@ -269,16 +321,16 @@ def test_registration_says_how_long_jobs_have_been_here() -> None:
 
 
 ORDERS = st.one_of(
-    st.builds(lambda job, attempt: ("launch", job, attempt), st.integers(1, 2), st.integers(0, 1)),
-    st.builds(lambda job, attempt: ("end", job, attempt), st.integers(1, 2), st.integers(0, 1)),
-    st.builds(lambda job, attempt: ("kill", job, attempt), st.integers(1, 2), st.integers(0, 1)),
+    st.builds(lambda job, attempt: ("launch", job, attempt), st.integers(1, 2), st.integers(0, 2)),
+    st.builds(lambda job, attempt: ("end", job, attempt), st.integers(1, 2), st.integers(0, 2)),
+    st.builds(lambda job, attempt: ("kill", job, attempt), st.integers(1, 2), st.integers(0, 2)),
 )
 
 
 @settings(deadline=None)
 @given(st.lists(ORDERS, max_size=30))
 def test_no_attempt_is_ever_started_twice(orders: list[tuple[str, int, int]]) -> None:
-    """Whatever is repeated, reordered or late."""
+    """Whatever is repeated, reordered or late; nor are two attempts of a job here at once."""
     node = core()
     starts: list[tuple[int, int]] = []
     running: set[tuple[int, int]] = set()
@@ -295,5 +347,6 @@ def test_no_attempt_is_ever_started_twice(orders: list[tuple[str, int, int]]) ->
             if isinstance(action, StartBatch):
                 started_key = (action.credential.job_id, action.credential.attempt)
                 starts.append(started_key)
+                assert all(other[0] != started_key[0] for other in running)
                 running.add(started_key)
     assert len(starts) == len(set(starts))

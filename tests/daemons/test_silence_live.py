@@ -168,6 +168,25 @@ def test_as_in_slurm_the_second_run_records_the_doubt(cluster: LiveCluster) -> N
     victim.end()
 
 
+def test_a_job_begins_again_where_its_lost_run_still_is(cluster: LiveCluster) -> None:
+    """RELIABILITY 24: its node comes back and is the only one left; the lost run ends first."""
+    set_policy(cluster, "node_loss=slurm")
+    victim = Victim(cluster, "same")
+    others = ",".join(name for name in states(cluster) if name != victim.node)
+    cluster.out("scontrol", "update", f"NodeName={others}", "State=DRAIN", "Reason=others")
+    with stopped(cluster, f"slurmd-{victim.node}"):
+        cluster.wait_until("requeue", lambda: shown(cluster, victim.job, "Restarts") == "1")
+        cluster.wait_until("delay", lambda: shown(cluster, victim.job, "Reason") != "BeginTime")
+        assert is_running(victim.pid)
+    victim.wait_for_second_run()
+    assert victim.runs()[1] == f"run 1 on {victim.node}"
+    assert "overlap" not in victim.lines()
+    assert not is_running(victim.pid)
+    assert shown(cluster, victim.job, "JobState") == "RUNNING"
+    cluster.out("scontrol", "update", f"NodeName={others}", "State=RESUME")
+    victim.end()
+
+
 def test_a_run_is_confirmed_by_its_node(cluster: LiveCluster) -> None:
     """RELIABILITY 24, confirmed: the second run waits for the node's answer; 0 s of overlap."""
     set_policy(cluster, "node_loss=confirmed")

@@ -140,6 +140,7 @@ class JobHere:
     since_us: int = 0  # when it came here, by the boot clock; 0: not known
     epilog: str = "none"
     stuck: set[int] = field(default_factory=set)  # steps that outlive SIGKILL, as reported
+    later: JobHere | None = None  # the attempt that begins when nothing of this one is left
 
     @property
     def is_ending(self) -> bool:
@@ -233,16 +234,27 @@ class NodeCore:
     def _is_outdated(self, credential: nm.JobCredential) -> bool:
         """Return whether a later attempt of the job is here: the order is old mail."""
         job = self.jobs.get(credential.job_id)
-        return job is not None and job.attempt > credential.attempt
+        return job is not None and (job.later or job).attempt > credential.attempt
 
     def _know(self, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
-        """Return this attempt's record; whatever runs of another attempt is ended."""
+        """Return this attempt's record; whatever runs of an older attempt is ended first.
+
+        Attempts of one job have one directory and one control group: the end of an older one would
+        take those of the later one with it.
+        """
+        self._note_id(credential.job_id)
         job = self.jobs.get(credential.job_id)
         actions: list[Action] = []
         if job is not None and job.attempt != credential.attempt:
-            actions += self._end(job, 0, "", 0.0)
+            if not job.is_ending:
+                actions += self._end(job, 0, "", 0.0)
+            if self.jobs.get(job.job_id) is job:
+                if job.later is not None and job.later.attempt != credential.attempt:
+                    actions += self._drop_later(job)
+                if job.later is None:
+                    job.later = JobHere(credential.job_id, credential.attempt, credential)
+                return actions, job.later
             job = None
-        self._note_id(credential.job_id)
         if job is None:
             job = JobHere(credential.job_id, credential.attempt, credential)
             self.jobs[credential.job_id] = job
@@ -258,7 +270,9 @@ class NodeCore:
             self.newest_job_id = job_id
 
     def _go_on(self, job: JobHere) -> list[Action]:
-        """Start what waits, after the prolog."""
+        """Start what waits, after the prolog, once nothing of an older attempt is left."""
+        if self.jobs.get(job.job_id) is not job:
+            return []
         if job.prolog == "none" and self.has_prolog:
             job.prolog = "running"
             assert job.credential is not None
@@ -312,10 +326,11 @@ class NodeCore:
         """Return what a verified request of srun asks for."""
         key = (credential.job_id, credential.attempt)
         job = self.jobs.get(credential.job_id)
+        is_later = job is not None and job.attempt < credential.attempt
         is_over = job is not None and (job.is_ending or job.attempt != credential.attempt)
-        if key in self._ended or is_over:
+        if key in self._ended or self._is_outdated(credential) or (is_over and not is_later):
             return [RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")]
-        if job is not None and credential.step_id in job.steps:
+        if job is not None and not is_later and credential.step_id in job.steps:
             text = f"step {credential.step_id} of job {job.job_id} is running already"
             return [RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, text)]
         actions, job = self._know(credential)
@@ -421,6 +436,10 @@ class NodeCore:
     ) -> list[Action]:
         job = self.jobs.get(order.job_id)
         if job is None or job.attempt != order.attempt:
+            if job is not None and job.later is not None and job.later.attempt == order.attempt:
+                actions = self._drop_later(job)
+                self._report_clean(order.job_id, order.attempt, order.duty_id, 0)
+                return actions
             if job is None and self.has_epilog and credential is not None:
                 job = JobHere(order.job_id, order.attempt, credential, prolog="done")
                 self.jobs[order.job_id] = job
@@ -445,11 +464,7 @@ class NodeCore:
     def _end(self, job: JobHere, duty_id: int, text: str, wait_s: float) -> list[Action]:
         job.terminate_duty = duty_id
         job.batch_waits = None
-        actions: list[Action] = [
-            RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")
-            for ticket, _ in job.steps_wait
-        ]
-        job.steps_wait.clear()
+        actions = _revoked(job)
         words = {"do": "terminate", "why": text, "wait_s": wait_s}
         for step_id in job.steps:
             actions.append(Command(job.job_id, job.attempt, step_id, words))
@@ -464,18 +479,30 @@ class NodeCore:
             job.epilog = "running"
             return [RunEpilog(job.job_id, job.attempt, job.credential)]
         self._report_clean(job.job_id, job.attempt, job.terminate_duty, 0)
-        if self.jobs.get(job.job_id) is job:
+        return self._gone(job)
+
+    def _gone(self, job: JobHere) -> list[Action]:
+        """Forget an attempt of which nothing is left; a later one that waited for that begins."""
+        if job.later is None:
             del self.jobs[job.job_id]
-        return []
+            return []
+        self.jobs[job.job_id] = job.later
+        return self._go_on(job.later)
+
+    def _drop_later(self, job: JobHere) -> list[Action]:
+        """Give up the attempt that waits for the end of this one."""
+        later, job.later = job.later, None
+        assert later is not None
+        self._remember((later.job_id, later.attempt), None)
+        return _revoked(later)
 
     def epilog_ended(self, job_id: int, attempt: int, status: int) -> list[Action]:
         """Report that a node is clean of a job."""
         job = self.jobs.get(job_id)
         if job is None or job.attempt != attempt or job.epilog != "running":
             return []
-        del self.jobs[job_id]
         self._report_clean(job_id, attempt, job.terminate_duty, status)
-        return []
+        return self._gone(job)
 
     def _report_clean(self, job_id: int, attempt: int, duty_id: int, status: int) -> None:
         report = nm.JobTerminated(job_id, attempt, duty_id, status)
@@ -538,8 +565,9 @@ class NodeCore:
     def arrived(self, job_id: int, boot_us: int) -> None:
         """Note when a job came here, by the boot clock, unless that is known."""
         job = self.jobs.get(job_id)
-        if job is not None and not job.since_us:
-            job.since_us = boot_us
+        for attempt in (job, job.later) if job is not None else ():
+            if attempt is not None and not attempt.since_us:
+                attempt.since_us = boot_us
 
     def since_us(self, job_id: int) -> int:
         """Return when a job came here, by the boot clock; 0 where that is not known."""
@@ -583,7 +611,9 @@ class NodeCore:
                 sorted(job.steps),
                 boot_us - job.since_us if 0 < job.since_us <= boot_us else -1,
             )
-            for job in self.jobs.values()
+            for known in self.jobs.values()
+            for job in (known, known.later)
+            if job is not None
         }
         for report in self.reports:
             if not isinstance(report, nm.BatchEnded):
@@ -594,6 +624,15 @@ class NodeCore:
                 found[key] = nm.RunningJob(*key, [], wall_us - report.start_us if has_begun else -1)
             found[key].step_ids.append(STEP_BATCH)
         return list(found.values())
+
+
+def _revoked(job: JobHere) -> list[Action]:
+    """Return the answers to the steps that waited to begin in a job that is over."""
+    waiting, job.steps_wait = job.steps_wait, []
+    return [
+        RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")
+        for ticket, _ in waiting
+    ]
 
 
 def _ended(reservation: str) -> str:
