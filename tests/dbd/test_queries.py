@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from pyslurm_ng._records import project
+from pyslurm_ng.dbd import queries
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.queries import JobListing
@@ -288,3 +289,23 @@ def test_components_alone_or_with_the_whole_job(tmp_path: Path) -> None:
         assert select(database, jobs=[one], whole_het_job=True) == [1, 2, 3]
     assert select(database, jobs=[JobSelector(9)], whole_het_job=True) == [9]
     database.close()
+
+
+def test_pairs_of_job_and_task_are_not_mixed(store: Database) -> None:
+    """Several tasks are looked up at once: `-j 6_0,9_1` means neither 6_1 nor 9_0."""
+    record(store, submitted(minute(40), 8, array_pending=((0, 1, 1),)))
+    for job_id, task in ((9, 0), (8, 1)):
+        record(store, ev.ArrayTaskSplit(minute(41), 8, task, job_id))
+    assert select(store, jobs=[JobSelector(6, 0), JobSelector(8, 1)]) == [7, 6, 8]
+    assert select(store, jobs=[JobSelector(6, 1), JobSelector(8, 0)]) == [6, 9]
+
+
+def test_an_answer_has_so_many_jobs_and_no_more(
+    stored: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is selected is sorted in memory; the refusal says what to ask for instead."""
+    monkeypatch.setattr(queries, "MOST_JOBS", 4)
+    with pytest.raises(RefusedError, match=r"More than 4 jobs are selected: .* -S and -E"):
+        select(stored, actor=ALICE)
+    assert len(select(stored, actor=ALICE, jobs=[JobSelector(1), JobSelector(2)])) == 2
+    assert len(select(stored)) > 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -33,6 +33,7 @@ _jobs = schema.jobs
 _steps = schema.steps
 
 Clause = sa.ColumnElement[bool]
+T = TypeVar("T")
 
 
 class JobListing:
@@ -220,25 +221,27 @@ def _ordered_indexes(
     jobs = _jobs.c
     columns: list[Any] = [
         jobs.job_index, jobs.submit_us, jobs.array_job_id, jobs.array_task_id, jobs.job_id,
-        jobs.attempt,
+        jobs.attempt, jobs.het_job_id, jobs.het_job_offset,
     ]  # fmt: skip
     wanted_nodes = frozenset(request.nodes)
     if wanted_nodes:
         columns.append(jobs.node_list)
     keyed: list[tuple[int, ...]] = []
-    for query in _choices(connection, request, cluster_id):
+    read = 0
+    for query, is_meant in _choices(connection, request, cluster_id):
         chosen = sa.select(*columns).where(clause)
         if query is not None:
             # Not a choice between columns, for which databases read the whole table.
             found = query.subquery()
             chosen = chosen.join_from(found, _jobs, found.c.job_index == jobs.job_index)
-        for row in connection.execute(chosen.limit(most + 1 - len(keyed))):
-            if wanted_nodes and not _ran_on(row.node_list, wanted_nodes):
+        for row in connection.execute(chosen.limit(most + 1 - read)):
+            read += 1
+            if not is_meant(row) or (wanted_nodes and not _ran_on(row.node_list, wanted_nodes)):
                 continue
             # A waiting array's record comes after its tasks that have ids of their own.
             task = row[3] if row[3] >= 0 or not row[2] else 2**62
             keyed.append((row[1] // 1_000_000, row[2], task, row[4], row[5], row[0]))
-        if len(keyed) > most:
+        if read > most:
             raise RefusedError(
                 f"More than {most} jobs are selected: name a shorter time with -S and -E"
             )
@@ -247,44 +250,67 @@ def _ordered_indexes(
     return list(dict.fromkeys(key[-1] for key in keyed))
 
 
+Choice = tuple["sa.CompoundSelect[Any] | None", Callable[[Any], bool]]
+"""A query for rows that `-j` may mean, and whether it means one of them."""
+
+
 def _choices(
     connection: sa.Connection, request: ListJobRecords, cluster_id: int
-) -> Iterator[sa.CompoundSelect[Any] | None]:
-    """Yield queries for the rows that `-j` names, few jobs at a time; None without `-j`."""
+) -> Iterator[Choice]:
+    """Yield what `-j` names, few jobs at a time; everything without `-j`."""
     if not request.jobs:
-        yield None
+        yield None, _any_row
         return
     selectors: Sequence[JobSelector] = request.jobs
     if request.whole_het_job:
         selectors = _whole_het_jobs(connection, cluster_id, selectors)
     jobs = _jobs.c
     whole: dict[int, None] = {}
-    tasks: dict[int, set[int]] = {}
-    offsets: dict[int, set[int]] = {}
+    tasks: dict[tuple[int, int], None] = {}
+    components: dict[tuple[int, int], None] = {}
     for one in selectors:
         if one.array_task_id >= 0:
-            tasks.setdefault(one.job_id, set()).add(one.array_task_id)
+            tasks[one.job_id, one.array_task_id] = None
         elif one.het_job_offset >= 0:
-            offsets.setdefault(one.job_id, set()).add(one.het_job_offset)
+            components[one.job_id, one.het_job_offset] = None
         else:
             whole[one.job_id] = None
-    ours = jobs.cluster_id == cluster_id
-    row = sa.select(jobs.job_index)
+    row = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id)
     for ids in _chunks(list(whole)):
         columns = (jobs.job_id, jobs.array_job_id, jobs.het_job_id)
-        yield sa.union(*[row.where(ours, column.in_(ids)) for column in columns])
-    for job_id, numbers in tasks.items():
-        of_array = row.where(ours, jobs.array_job_id == job_id)
-        parts = [of_array.where(jobs.array_task_id.in_(some)) for some in _chunks(sorted(numbers))]
+        yield sa.union(*[row.where(column.in_(ids)) for column in columns]), _any_row
+    for pairs in _chunks(list(tasks)):
+        arrays, numbers = (sorted(set(part)) for part in zip(*pairs, strict=True))
+        of_arrays = row.where(jobs.array_job_id.in_(arrays))
         # Waiting tasks are one record; it is shown for any task asked for.
-        yield sa.union(of_array.where(jobs.array_tasks != ""), *parts)
-    for job_id, numbers in offsets.items():
-        of_job = row.where(ours, jobs.het_job_id == job_id)
-        parts = [of_job.where(jobs.het_job_offset.in_(some)) for some in _chunks(sorted(numbers))]
-        yield sa.union(*parts)
+        query = sa.union(
+            of_arrays.where(jobs.array_tasks != ""),
+            of_arrays.where(jobs.array_task_id.in_(numbers)),
+        )
+        yield query, _is_task_of(frozenset(pairs))
+    for pairs in _chunks(list(components)):
+        leaders, offsets = (sorted(set(part)) for part in zip(*pairs, strict=True))
+        of_jobs = row.where(jobs.het_job_id.in_(leaders))
+        query = sa.union(of_jobs.where(jobs.het_job_offset.in_(offsets)))
+        yield query, _is_component_of(frozenset(pairs))
 
 
-def _chunks(ids: list[int]) -> Iterator[list[int]]:
+def _any_row(_: Any) -> bool:
+    return True
+
+
+def _is_task_of(pairs: frozenset[tuple[int, int]]) -> Callable[[Any], bool]:
+    def is_meant(row: Any) -> bool:
+        return row.array_task_id < 0 or (row.array_job_id, row.array_task_id) in pairs
+
+    return is_meant
+
+
+def _is_component_of(pairs: frozenset[tuple[int, int]]) -> Callable[[Any], bool]:
+    return lambda row: (row.het_job_id, row.het_job_offset) in pairs
+
+
+def _chunks(ids: list[T]) -> Iterator[list[T]]:
     return (ids[first : first + _CHUNK] for first in range(0, len(ids), _CHUNK))
 
 

@@ -125,17 +125,18 @@ class Readers:
     def _work(self, is_kept: bool) -> None:
         """Take steps until told to stop; the kept thread those of the privileged lane only."""
         while (query := self._next(is_kept)) is not None:
-            is_over = True
+            is_over, is_unread = True, False
             began_s = time.monotonic()
             try:
                 is_over = self._step(query, began_s)
+                is_unread = query.call.unsent_bytes > UNREAD_BYTES
             except Exception as bug:  # noqa: BLE001 - noted; the thread must go on
                 self._bug(query.call, bug)
             query.left_s -= time.monotonic() - began_s
             with self._changed:
                 self._running[query.lane] -= 1
                 if not is_over and not self._is_stopping:
-                    self._go_on(query)
+                    self._go_on(query, is_unread)
                 self._changed.notify_all()
             if is_over:
                 query.ended()
@@ -171,9 +172,9 @@ class Readers:
             return None
         return next((lane for lane in self._lanes if self._running[lane] < RUNNING_PER_LANE), None)
 
-    def _go_on(self, query: Query) -> None:
+    def _go_on(self, query: Query, is_unread: bool) -> None:
         """Queue the next step, or wait until the peer has read more."""
-        if query.call.unsent_bytes <= UNREAD_BYTES:
+        if not is_unread:
             self._queue(query)
             return
         self._unread.append(query)

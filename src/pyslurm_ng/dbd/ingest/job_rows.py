@@ -326,8 +326,11 @@ def _completing(session: Session, event: ev.JobCompleting) -> None:
     row = session.job(event.job_id)
     if row is None:
         return
-    _add_suspended(row, event.time_us)
     state = JobState(event.state)
+    if row["end_us"] and row["state"] == state.name:
+        # Told by a controller that had lost it and knows it from here; the first words were fuller.
+        return
+    _add_suspended(row, event.time_us)
     if event.flags & JobFlag.REQUEUED and state not in _KEPT_BY_REQUEUE:
         row["state"] = "REQUEUED"
     else:
