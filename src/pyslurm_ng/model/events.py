@@ -575,6 +575,7 @@ AnyEvent = (
 )
 
 _EVENT_BYTES = 200
+_TERM_BYTES = 20
 _LONG_FIELDS = attrgetter(
     "comment", "extra", "admin_comment", "submit_line", "dependency", "array", "node_list",
     "exclude", "burst_buffer", "cpu_bind", "mem_bind", "tres_bind", "gpu_bind",
@@ -588,6 +589,8 @@ def about_bytes(event: AnyEvent) -> int:
         return _EVENT_BYTES + len(event.content)  # type: ignore[union-attr]
     if kind is RequestAnswered:
         return _EVENT_BYTES + len(event.reply)  # type: ignore[union-attr]
+    if kind is DependencyChanged:
+        return _EVENT_BYTES + _TERM_BYTES * len(event.dependencies)  # type: ignore[union-attr]
     if kind is JobSubmitted or kind is JobUpdated:
         request: JobRequest | None = event.request  # type: ignore[union-attr]
         if request is not None:

@@ -10,7 +10,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, JobRequest
+from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.policy import policy
@@ -89,3 +89,72 @@ def test_a_fan_opens_in_one_decision(length: int) -> None:
     assert not any(cluster.jobs[job_id].dependencies for job_id in others)
     assert len(snapshot(cluster, START_US).waiting) == length
     assert check(cluster) == []
+
+
+def test_who_waits_for_the_end_of_a_chain_too_is_judged_again() -> None:
+    """A failure ends a chain; a job that waits for its head and for its last has both ends."""
+    cluster = cluster_of()
+    first, _, last = chain(cluster, 3, REQ_KILL_INVALID_DEP)
+    waiting = waits_for(cluster, first, "afterany")
+    terms = (Dependency("afterany", first), Dependency("afterany", last))
+    apply(cluster, ev.DependencyChanged(START_US, waiting, terms))
+    head = cluster.jobs[first]
+    apply(cluster, ev.JobEnded(START_US, first, JobState.FAILED))
+    apply_all(cluster, dependency.after_end(cluster, head, JobState.FAILED, 0, START_US))
+    assert cluster.jobs[last].state == JobState.CANCELLED
+    assert cluster.jobs[waiting].dependencies == ()
+    assert cluster.jobs[waiting].eligible_us == START_US
+    assert check(cluster) == []
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Dependency]:
+    """Return a list that gains each term whose targets are looked at."""
+    looked: list[Dependency] = []
+    original = dependency._targets
+
+    def counted(cluster: Cluster, term: Dependency, ends: dependency.Ends) -> list[Job] | None:
+        looked.append(term)
+        return original(cluster, term, ends)
+
+    monkeypatch.setattr(dependency, "_targets", counted)
+    return looked
+
+
+def test_an_end_is_looked_at_once_however_many_wait_for_how_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two hundred jobs with 8,000 terms each cost six seconds for each end of one of those."""
+    cluster = cluster_of()
+    targets = [submit(cluster, JobRequest()) for _ in range(50)]
+    terms = tuple(Dependency("afterany", job_id) for job_id in targets)
+    for _ in range(20):
+        waiting = submit(cluster, JobRequest())
+        apply(cluster, ev.DependencyChanged(START_US, waiting, terms))
+    looked = looked_at(monkeypatch)
+    over = cluster.jobs[targets[7]]
+    apply(cluster, ev.JobEnded(START_US, over.job_id, JobState.COMPLETED))
+    events = dependency.after_end(cluster, over, JobState.COMPLETED, 0, START_US)
+    assert looked == [terms[7]]
+    changed = [event for event in events if isinstance(event, ev.DependencyChanged)]
+    assert [event.dependencies for event in changed] == [(*terms[:7], *terms[8:])] * 20
+
+
+def test_namesakes_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end among 5,000 jobs with `singleton` looked at each of the user's jobs for each."""
+    cluster = cluster_of()
+    jobs = [submit(cluster, JobRequest(name="same")) for _ in range(50)]
+    for job_id in jobs[1:]:
+        apply(cluster, ev.DependencyChanged(START_US, job_id, (Dependency("singleton"),)))
+    looked: list[int] = []
+    original = dependency._is_namesake
+
+    def counted(other: Job, job: Job) -> bool:
+        looked.append(other.job_id)
+        return original(other, job)
+
+    monkeypatch.setattr(dependency, "_is_namesake", counted)
+    over = cluster.jobs[jobs[0]]
+    apply(cluster, ev.JobEnded(START_US, over.job_id, JobState.COMPLETED))
+    apply_all(cluster, dependency.after_end(cluster, over, JobState.COMPLETED, 0, START_US))
+    assert sorted(looked) == jobs
+    assert [cluster.jobs[job_id].dependencies == () for job_id in jobs[1:3]] == [True, False]

@@ -6,6 +6,7 @@ Source: the dependency forms of the sbatch manual; what is refused follows a run
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -41,7 +42,8 @@ class Ends:
     """What has ended but is not applied yet: states by job id, and tasks split off to end.
 
     `taken` are the job ids that events not yet applied give out, `left` what their splits leave
-    of arrays' records; `claim` gives out ids where somebody else does that, too.
+    of arrays' records; `claim` gives out ids where somebody else does that, too. `about` are the
+    jobs and arrays whose terms may have changed (None: any), `seen` what was found out so far.
     """
 
     states: dict[int, JobState] = field(default_factory=dict)
@@ -50,6 +52,15 @@ class Ends:
     left: dict[int, task_ranges.TaskRanges] = field(default_factory=dict)
     claim: Callable[[], int] | None = None
     decided: set[int] = field(default_factory=set)  # arrays' records of which nothing is open
+    about: set[int] | None = None
+    seen: dict[object, int] = field(default_factory=dict)
+
+    def add(self, job: Job, state: JobState) -> None:
+        """Note an end that is not applied yet: what was found out before may be otherwise now."""
+        self.states[job.job_id] = state
+        self.seen.clear()
+        if self.about is not None:
+            self.about |= {job.job_id, job.array_job_id or job.job_id}
 
     def pending(self, job: Job) -> task_ranges.TaskRanges:
         """Return which tasks of an array's record still wait in it."""
@@ -217,7 +228,13 @@ def judge(
     Args:
         task_id: of an array's waiting tasks, the one that is judged.
     """
-    states = [term_state(cluster, job, term, ends, now_us, task_id) for term in job.dependencies]
+    about = None if job.dependency_any else ends.about
+    states = [
+        term_state(cluster, job, term, ends, now_us, task_id)
+        if about is None or not term.job_id or term.job_id in about
+        else term.state  # what ended is none of its business
+        for term in job.dependencies
+    ]
     if job.dependency_any:
         is_never = bool(states) and all(state == NEVER for state in states)
         return (() if MET in states else job.dependencies), is_never
@@ -259,6 +276,7 @@ def ended_tasks(
         for task_id in task_ranges.tasks(tasks)
     ]
     ends.tasks.update({(one.array_job_id, one.array_task_id): one for one in over})
+    ends.seen.clear()
     return over
 
 
@@ -276,20 +294,35 @@ def after_ends(
         ends: what else is not applied yet; it is kept up to date.
     """
     ends = ends or Ends()
-    ends.states.update({job.job_id: state for job, state in ended_jobs})
+    ends.about = set()
+    for job, state in ended_jobs:
+        ends.add(job, state)
     events: list[ev.AnyEvent] = []
-    judged: set[int] = set()
-    queue = [job for job, _ in ended_jobs]
+    # By job, how many ends were known when it was judged; and when each end became known.
+    judged: dict[int, int] = {}
+    known_at = dict.fromkeys(ends.states, len(ends.states))
+    names: dict[tuple[int, str], int] = {}
+    queue = deque(job for job, _ in ended_jobs)
     while queue:
-        ended = queue.pop(0)
-        for waiting in _dependents(cluster, ended):
+        ended = queue.popleft()
+        since = known_at[ended.job_id]
+        key = (ended.uid, ended.request.name)
+        with_singletons = names.get(key, 0) < since
+        names[key] = len(ends.states)
+        for waiting in _dependents(cluster, ended, with_singletons=with_singletons):
             is_plain = not waiting.array_pending
-            if waiting.job_id in ends.states or (is_plain and waiting.job_id in judged):
+            if waiting.job_id in ends.states or (
+                is_plain and judged.get(waiting.job_id, 0) >= since
+            ):
                 continue
-            judged.add(waiting.job_id)
+            judged[waiting.job_id] = len(ends.states)
             found = settle(cluster, waiting, ends, now_us, ended)
             events += found
-            queue += _ended_by(waiting, found, ends)
+            if is_plain and any(getattr(event, "never_satisfied", False) for event in found):
+                judged[waiting.job_id] = NO_VAL  # nothing changes that, and it is said once
+            for over in _ended_by(waiting, found, ends):
+                known_at[over.job_id] = len(ends.states)
+                queue.append(over)
     return events
 
 
@@ -300,13 +333,13 @@ def _ended_by(job: Job, events: list[ev.AnyEvent], ends: Ends) -> list[Job]:
     for event in events:
         if not isinstance(event, ev.JobEnded):
             continue
-        ends.states[event.job_id] = JobState.CANCELLED
         over, split = job, splits.get(event.job_id)
         if split is not None:
             over = structs.replace(
                 job, job_id=event.job_id, array_task_id=split.task_id, array_pending=()
             )
             ends.tasks[split.array_job_id, split.task_id] = over
+        ends.add(over, JobState.CANCELLED)
         ended.append(over)
     return ended
 
@@ -314,9 +347,11 @@ def _ended_by(job: Job, events: list[ev.AnyEvent], ends: Ends) -> list[Job]:
 def after_start(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
     """Return what follows for others from the start of `job` (`after:` terms only)."""
     events: list[ev.AnyEvent] = []
-    for waiting in _dependents(cluster, job):
+    ends = Ends(about=set())
+    ends.add(job, JobState.RUNNING)
+    for waiting in _dependents(cluster, job, with_singletons=False):
         if any(term.kind == "after" for term in waiting.dependencies):
-            events += settle(cluster, waiting, Ends({job.job_id: JobState.RUNNING}), now_us, job)
+            events += settle(cluster, waiting, ends, now_us, job)
     return events
 
 
@@ -349,11 +384,12 @@ def _has_open(cluster: Cluster, term: Dependency, ending: int) -> bool:
     return cluster.array_active.get(term.job_id, 0) > ending
 
 
-def _dependents(cluster: Cluster, job: Job) -> list[Job]:
+def _dependents(cluster: Cluster, job: Job, *, with_singletons: bool) -> list[Job]:
     waiting: dict[int, None] = dict(cluster.dependents.get(job.job_id, {}))
     if job.array_job_id and job.array_job_id != job.job_id:
         waiting.update(cluster.dependents.get(job.array_job_id, {}))
-    waiting.update(cluster.singletons.get((job.uid, job.request.name), {}))
+    if with_singletons:
+        waiting.update(cluster.singletons.get((job.uid, job.request.name), {}))
     return [
         cluster.jobs[job_id]
         for job_id in waiting
@@ -479,11 +515,21 @@ def term_state(
 ) -> int:
     """Return whether one term of `job`, or of one of its tasks, is OPEN, MET or can NEVER be."""
     if term.kind == "singleton":
-        return _singleton_state(cluster, job, ends)
+        return OPEN if _oldest_namesake(cluster, job, ends) < job.job_id else MET
     if term.kind == "aftercorr":
         term = _corresponding(cluster, term, job.array_task_id if task_id == NO_VAL else task_id)
         if job.array_pending and task_id == NO_VAL:
             return OPEN  # each task is judged alone
+    # Many jobs may wait for the same, and that may be an array of many tasks.
+    key = (term.kind, term.job_id, term.task_id, term.delay_min)
+    found = ends.seen.get(key)
+    if found is None:
+        found = ends.seen[key] = _state_of_targets(cluster, term, ends, now_us)
+    return found
+
+
+def _state_of_targets(cluster: Cluster, term: Dependency, ends: Ends, now_us: int) -> int:
+    """Return whether what a term speaks of makes it OPEN, MET or NEVER possible."""
     targets = _targets(cluster, term, ends)
     if targets is None:
         return OPEN  # tasks of the array still wait to be split off
@@ -556,14 +602,24 @@ def _started_state(
     return MET
 
 
-def _singleton_state(cluster: Cluster, job: Job, ends: Ends) -> int:
-    """Met when no earlier job of this user and name is left."""
-    for other_id in cluster.user_jobs.get(job.uid, {}):
-        other = cluster.jobs[other_id]
-        if other.request.name != job.request.name or other_id >= job.job_id:
-            continue
-        if ends.states.get(other_id) in TERMINAL_STATES:
-            continue
-        if other.state not in TERMINAL_STATES or is_completing(other):
-            return OPEN
-    return MET
+def _oldest_namesake(cluster: Cluster, job: Job, ends: Ends) -> int:
+    """Return the lowest id of this user's jobs of this name that are not over."""
+    key = (job.uid, job.request.name)
+    found = ends.seen.get(key)
+    if found is None:
+        found = ends.seen[key] = min(
+            (
+                other_id
+                for other_id in cluster.user_jobs.get(job.uid, {})
+                if _is_namesake(cluster.jobs[other_id], job)
+                and ends.states.get(other_id) not in TERMINAL_STATES
+            ),
+            default=NO_VAL,
+        )
+    return found
+
+
+def _is_namesake(other: Job, job: Job) -> bool:
+    if other.request.name != job.request.name:
+        return False
+    return other.state not in TERMINAL_STATES or is_completing(other)
