@@ -134,8 +134,9 @@ def test_a_topology_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    lines = check(str(tmp_path / "slurm.conf"))
-    assert lines[0] == f"{tmp_path}/slurm.conf: cannot be read: No such file or directory"
+    for name in ("slurm.conf", "slurm.toml"):
+        lines = check(str(tmp_path / name))
+        assert lines == [f"{tmp_path}/{name}: cannot be read: No such file or directory"]
 
 
 def test_commands_find_their_few_keys(tmp_path: Path) -> None:

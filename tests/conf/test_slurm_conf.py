@@ -97,6 +97,34 @@ def test_list_parameters_are_looked_up_by_word() -> None:
     assert any("'my_own=3' is unknown and ignored" in line for line in conf.warnings)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("node_los=lease", "'node_los=lease' is unknown and ignored; did you mean node_loss"),
+        ("node_lease=600", "node_lease has no effect without node_loss=lease"),
+        ("node_loss=confirmed,node_lease=600", "node_lease has no effect without node_loss=lease"),
+        (
+            "node_loss=lease,node_lease=60",
+            "node_lease=60 is taken for 300, SlurmdTimeout: a lease is no shorter",
+        ),
+        (
+            "fence_program=/sbin/fence",
+            "fence_program has no effect without node_loss=confirmed or node_loss=lease",
+        ),
+        ("node_loss=lease,fence_timeout=5", "fence_timeout has no effect without fence_program"),
+        ("rl_bucket_size=5", "rl_bucket_size has no effect without rl_enable"),
+        ("node_loss=Lease,node_lease=300,fence_program=/sbin/fence,fence_timeout=5", ""),
+        ("rl_enable,rl_bucket_size=5", ""),
+    ],
+)
+def test_words_that_do_nothing_as_they_stand_are_named(words: str, said: str) -> None:
+    """What keeps two runs apart must not be lost by a slip of the pen."""
+    conf = read(f"SlurmctldParameters={words}\n" + NODES)
+    assert [line.partition("SlurmctldParameters: ")[2] for line in conf.warnings] == (
+        [said] if said else []
+    )
+
+
 def test_nodes_expand_with_their_hosts_addresses_and_ports() -> None:
     conf = read(
         "GresTypes=gpu\nNodeName=DEFAULT Sockets=2 CoresPerSocket=8 State=FUTURE\n"

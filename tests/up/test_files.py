@@ -146,11 +146,12 @@ def test_long_directories_get_a_short_run_directory(tmp_path: Path) -> None:
 def test_env_file_can_be_sourced(layout: Layout) -> None:
     write(REQUEST, layout)
     files.write_env(layout, [Path("/opt/my tools/bin"), Path("/opt/sbin")])
-    script = f'. {shlex.quote(str(layout.env_file))}; echo "$PATH|$SLURM_CONF"'
+    script = f'. {shlex.quote(str(layout.env_file))}; echo "$PATH|$SLURM_CONF|$PYSLURM_NG_DIR"'
     result = subprocess.run(
         ["sh", "-c", script], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin"}
     )
-    assert result.stdout == f"/opt/my tools/bin:/opt/sbin:/usr/bin|{layout.slurm_conf}\n"
+    path = "/opt/my tools/bin:/opt/sbin:/usr/bin"
+    assert result.stdout == f"{path}|{layout.slurm_conf}|{layout.directory}\n"
 
 
 @pytest.mark.parametrize("name", ["a b", "x#y", "n[1-2]", "a=b", "c%d"])

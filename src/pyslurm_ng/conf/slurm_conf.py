@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.effects.effect import gaps
+from pyslurm_ng.conf.effects.needs import lonely_words
 from pyslurm_ng.conf.lexer import (
     ConfError,
     ConfErrors,
@@ -32,7 +33,7 @@ from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.keys import PARAMETERS, POWERACTION
 from pyslurm_ng.conf.tables.records import SlurmParameters
 from pyslurm_ng.conf.toml_text import read_toml
-from pyslurm_ng.conf.values import BadValue, convert, unknown_options
+from pyslurm_ng.conf.values import BadValue, convert, near_option, unknown_options
 
 __all__ = [
     "PARAMETER_TABLE",
@@ -236,11 +237,18 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
     partitions = build_partitions(text, by_kind["partitionname"], values, nodes, nodesets)
     actions = _power_actions(text, by_kind["poweraction"])
     _derive(values, len(nodes))
-    _check(text, values, places, nodes)
+    if text.files:  # a file that cannot be read lacks nothing else
+        _check(text, values, places, nodes)
     if text.errors:
         order = {file: index for index, file in enumerate(text.files)}
         text.errors.sort(key=lambda error: (order.get(error.file, -1), error.line))
         return None, text.errors
+    if "SlurmctldParameters" in places:
+        entry = places["SlurmctldParameters"]
+        warnings += [
+            f"{entry.file}:{entry.line}: SlurmctldParameters: {line}"
+            for line in lonely_words(values["slurmctld_parameters"], values["slurmd_timeout"])
+        ]
     warnings += _only_backfill(text.path, values, partitions)
     warnings += text.warnings
     conf = SlurmConf(
@@ -309,7 +317,8 @@ def _parameters(
         values[key.attribute] = value
         places[key.name] = entry
         for word in unknown_options(key, entry.value):
-            warnings.append(f"{where}: '{word}' is unknown and ignored")
+            near = near_option(key, word)
+            warnings.append(f"{where}: '{word}' is unknown and ignored{near}")
         warnings += gaps(PARAMETER_TABLE.section, key, entry, value)
         if key.name == "SlurmctldHost" and len(values[key.attribute]) > 1:
             warnings.append(

@@ -39,6 +39,7 @@ def read_toml(path: str) -> ConfText:
             raw = stream.read()
     except OSError as error:
         conf.errors.append(ConfError(path, 0, "", f"cannot be read: {error.strerror}"))
+        conf.files.clear()
         return conf
     conf.text_hash = hashlib.sha256(raw).hexdigest()
     try:

@@ -58,6 +58,16 @@ def unknown_options(key: Key, text: str) -> list[str]:
     return unknown
 
 
+def near_option(key: Key, word: str) -> str:
+    """Return a hint for an unknown word of an options list: the nearest known one, if any is."""
+    # Imported here because only a faulty configuration needs it.
+    from difflib import get_close_matches
+
+    names = {name.lower(): name for name, *_ in OPTIONS[key.name]}
+    near = get_close_matches(word.partition("=")[0].lower(), names, n=1, cutoff=0.75)
+    return f"; did you mean {names[near[0]]}" if near else ""
+
+
 def option_text(words: tuple[str, ...], name: str) -> str | None:
     """Return the value of ``name=value`` in a list parameter; None if the word is not there.
 

@@ -67,11 +67,14 @@ def main(argv: list[str]) -> int:
 def _check(path: str) -> int:
     """Print all that is wrong with the configuration files; exit 1 if anything is."""
     problems = check(path)
-    for line in problems or check_warnings(path):
+    warnings = [] if problems else check_warnings(path)
+    for line in problems or warnings:
         sys.stderr.write(line + "\n")
     if problems:
         return 1
-    sys.stdout.write(f"{path}: no problems found\n")
+    sys.stderr.flush()
+    found = f"no errors, warnings: {len(warnings)}" if warnings else "no problems found"
+    sys.stdout.write(f"{path}: {found}\n")
     return 0
 
 

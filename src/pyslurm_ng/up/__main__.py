@@ -181,7 +181,9 @@ def down(directory: Path) -> None:
     """Stop the cluster with all its jobs; its state and accounting stay."""
     layout = layout_of(directory)
     if not layout.slurm_conf.exists():
-        raise cluster.NotPossible(f"there is no cluster in {layout.directory}")
+        raise cluster.NotPossible(
+            f"there is no cluster in {layout.directory}; --dir names another directory"
+        )
     cluster.down(layout, click.echo)
 
 

@@ -261,8 +261,9 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
 
 
 def write_env(layout: Layout, program_directories: list[Path]) -> None:
-    """Write env.sh, to be sourced by a shell that wants to use the cluster."""
+    """Write env.sh, to be sourced by a shell that wants to use the cluster, and to end it."""
     path = ":".join(shlex.quote(str(directory)) for directory in program_directories)
     layout.env_file.write_text(
         f"export PATH={path}:$PATH\nexport SLURM_CONF={shlex.quote(str(layout.slurm_conf))}\n"
+        f"export PYSLURM_NG_DIR={shlex.quote(str(layout.directory))}\n"
     )

@@ -83,7 +83,7 @@ GRES = Keys(
 
 TOPOLOGY = Keys(
     same=named("SwitchName Switches Nodes BlockName BlockSizes RingName"),
-    accepted={"LinkSpeed": "it is shown, and has no more effect in Slurm"},
+    accepted={"LinkSpeed": "it is shown, as in Slurm, which does no more with it"},
 )
 
 FILES: dict[str, Keys] = {
@@ -94,7 +94,7 @@ FILES: dict[str, Keys] = {
 }
 NOT_READ = {
     "acct_gather.conf": "only tasks are sampled",
-    "burst_buffer.conf": "jobs that ask for burst buffers are refused",
+    "burst_buffer.conf": "there are no burst buffers; what jobs ask for is kept and shown",
     "helpers.conf": "NodeFeaturesPlugins has no effect",
     "job_container.conf": "NamespaceType is refused",
     "mpi.conf": "srun starts tasks without PMI",

@@ -63,7 +63,7 @@ CLUSTER = Keys(
         "AcctGatherProfileType": _NO_GATHER,
         "AuthAltParameters": "there are no tokens yet",
         "AuthAltTypes": "there are no tokens yet",
-        "BurstBufferType": "jobs that ask for burst buffers are refused",
+        "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
         "DataParserParameters": "there is one version of JSON",
         "FairShareDampeningFactor": "accounting computes no fair-share factors yet",
         "FederationParameters": _NO_FEDERATION,

@@ -6,7 +6,7 @@ from pyslurm_ng.conf.effects.what import Words, named
 
 _ALWAYS = "every pass plans the whole queue"
 _BEST_PLACE = "a job gets the best place there is at its soonest start, and waits for no better"
-_DECIDES = "plugins cannot be loaded, and jobs must not go without what it decides; {} are allowed"
+_DECIDES = "plugins cannot be loaded, and jobs must not go without what it decides; allowed: {}"
 _DIRECT = "messages to nodes take no way over other nodes"
 _EVENTS = "a pass runs as soon as something has changed, beside the event loop"
 _EXACT = "the timeline keeps its own steps"
@@ -73,17 +73,19 @@ _SCHEDULER = Words(
     },
 )
 
-_NODE_LOSS = "Slurm has no such word: what a lost node means for its jobs (ADR 0026)"
+_NOT_SLURMS = "Slurm has no such word: "
 
 _CONTROLLER = Words(
     same=named("""
         rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate rl_table_size zmq_port
     """),
     differs={
-        "fence_program": _NODE_LOSS,
-        "fence_timeout": _NODE_LOSS,
-        "node_lease": _NODE_LOSS,
-        "node_loss": _NODE_LOSS,
+        "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can run nothing any more",
+        "fence_timeout": f"{_NOT_SLURMS}seconds for one run of fence_program, 60 by default",
+        "node_lease": f"{_NOT_SLURMS}seconds after which a node that is cut off ends what was "
+        "given up with it",
+        "node_loss": f"{_NOT_SLURMS}slurm, confirmed or lease: when a job that was lost with its "
+        "node begins again",
     },
     accepted={
         "allow_user_triggers": _NO_TRIGGERS,
