@@ -107,6 +107,9 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
             "Shows and changes what accounting knows: clusters, accounts, users, associations, "
             "QOS. Changes are shown and asked about first, unless -i is given; they reach the "
             "controller at once.",
+            "show problem lists accounts without users and, for operators, events that the "
+            "database could not store, with the error. The rest of what the controller sent is "
+            "stored. delete problem clears the list of events.",
         ),
         "sacctmgr -i add account physics Organization=science\n"
         "sacctmgr -i add user alice Account=physics",
@@ -115,7 +118,9 @@ TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "show the controller's counters",
         "[options]",
         ("Shows what the controller did since it started or since midnight: requests by kind and "
-         "user, jobs, scheduling passes.",),
+         "user, jobs, scheduling passes.",
+         "At the end stand faults by kind, where there were any. Each cost one job, one message "
+         "or one record; slurmctld's log has a line for it."),
         "sdiag --sort-by-time",
     ),
     "sstat": (
@@ -145,7 +150,7 @@ def option_tag(option: dict[str, Any]) -> str:
 
 
 def sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text else "No description."
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def command_page(name: str) -> Page:
@@ -184,12 +189,15 @@ def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:
     if not entries:
         return
     page.heading(heading)
-    for entry in entries:
+    plain = [entry["name"] for entry in entries if not entry.get("help")]
+    if plain:  # names that speak for themselves
+        page.paragraph(", ".join(plain))
+    for entry in (entry for entry in entries if entry.get("help")):
         letter = f"%{entry['letter']}" if entry.get("letter") else ""
         name = entry.get("name", letter)
         behind = f" ({letter})" if letter and letter != name else ""
         arguments = f" {entry['args']}" if entry.get("args") else ""
-        page.item(f"{name}{arguments}{behind}", sentence(entry.get("help", "")))
+        page.item(f"{name}{arguments}{behind}", sentence(entry["help"]))
 
 
 def pages() -> dict[str, Page]:

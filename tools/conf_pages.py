@@ -69,7 +69,7 @@ def sentence(text: str) -> str:
 
 
 def effect_text(section: str, key: Key) -> str:
-    """Return what a key does less than in Slurm, and which of its words do nothing."""
+    """Return what a key does otherwise than in Slurm, and which of its words do nothing."""
     what = effect_of(section, key.name)
     why = f": {what.why}" if what.why else ""
     words = [name for name, *_ in options.OPTIONS.get(key.name, ())]
@@ -79,6 +79,10 @@ def effect_text(section: str, key: Key) -> str:
     if what.kind == ACCEPTED and len(idle) == len(words):
         return f"Accepted; without effect in this version{why}."
     parts = [f"Here{why}."] if what.kind == DIFFERS else []
+    for word in words:
+        here = word_effect(section, key, word)
+        if here.kind == DIFFERS:
+            parts.append(f"{word}: {here.why}.")
     return " ".join([*parts, f"No effect yet: {', '.join(idle)}."] if idle else parts)
 
 

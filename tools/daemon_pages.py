@@ -81,9 +81,25 @@ def management_page() -> Page:
         page.paragraph(command.help or "")
         for option in command.params:
             assert isinstance(option, click.Option), option
-            value = "" if option.is_flag else f" {option.make_metavar(click.Context(command))}"
-            page.item(", ".join(option.opts) + value, option.help or "")
+            page.item(", ".join(option.opts) + _value(option, command), *_about(option))
     return page
+
+
+def _value(option: click.Option, command: click.Command) -> str:
+    """Return what stands behind an option: nothing for a flag."""
+    if option.is_flag:
+        return ""
+    if isinstance(option.type, click.IntRange):
+        return " N"
+    return f" {option.make_metavar(click.Context(command))}"
+
+
+def _about(option: click.Option) -> list[str]:
+    """Return what an option is for and, where its help shows it, what holds without it."""
+    if not option.show_default:
+        return [option.help or ""]
+    usual = option.show_default if isinstance(option.show_default, str) else option.default
+    return [option.help or "", f"Default: {usual}."]
 
 
 def pages() -> dict[str, Page]:

@@ -35,7 +35,8 @@ against Slurm 26.11.
 - **{NOT_PROVEN}**: should work so, but no test proves this row by itself
 - **differs**: works, but for what the row says
 - **accepted**: read, checked and shown, but without effect; daemons name such keys and words at
-  start with file and line, `slurmctld --check` prints the same lines, commands say so
+  start with file and line, `slurmctld --check` prints the same lines. Commands say so, but for
+  options whose value is kept with the job and shown
 - **refused**: named in an error, exit code 1; daemons do not start with what would be a broken
   promise of separation, safety or a limit
 - **planned**: the whole command is not there yet
