@@ -21,6 +21,9 @@ CUT = {
     ("request.name", "jobs.name"): "workflow tools make longer names; Slurm cuts them, too",
     ("name", "steps.name"): "as those of jobs",
     ("request.submit_line", "jobs.submit_line"): "squeue shows a MiB as Slurm does, sacct 64 KiB",
+    ("request.qos", "jobs.qos_requested"): "a list of QOS; sacct shows where it begins",
+    ("request.reservation", "jobs.reservation_requested"): "a list, as well",
+    ("request.reservation", "jobs.reservation"): "a list, as well",
 }
 """Fields that are longer than their column, and why their rows are cut (dbd.lengths)."""
 
