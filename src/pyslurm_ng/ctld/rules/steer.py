@@ -38,6 +38,7 @@ class Steering:
         self.cluster = cluster
         self.context = context
         self.parts = JobParts(cluster, context.now_us)
+        self.room: dict[int, int] = {}  # what more the jobs of a user may hold: `queue_room`
         self._seen: set[tuple[int, TaskRanges]] = set()
         self.duty_id = cluster.next_duty_id
         self.errors: list[tuple[str, int, str]] = []

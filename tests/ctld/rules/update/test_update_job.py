@@ -125,3 +125,35 @@ def test_numbers_that_are_none_are_refused(key: str, value: str) -> None:
     if value == "" and key in ("starttime", "deadline", "nice"):
         return
     assert len(refusals(scene, job, **{key: value})) == 1
+
+
+def test_long_settings_go_to_few_jobs_at_once() -> None:
+    """A message of 64 KiB changed 10,000 jobs: each read the text anew, twenty minutes in all."""
+    scene = Scene()
+    jobs = [scene.job(begin_us=scene.now_us + 10**9) for _ in range(20)]
+    ids = [str(job.job_id) for job in jobs]
+    message = UpdateJob(bytes(16), {"excnodelist": "n1," * 20_000 + "n1"}, ids)
+    decision = update_job(scene.cluster, message, scene.context(ALICE))
+    assert not isinstance(decision, Reject)
+    assert (decision.reply.count, len(decision.reply.errors)) == (9, 11)
+    assert decision.reply.errors[0] == (
+        ids[9],
+        Errno.ESLURM_NOT_SUPPORTED,
+        "so long settings are for fewer jobs at once",
+    )
+    short = UpdateJob(bytes(16), {"comment": "x" * 100}, ids)
+    decision = update_job(scene.cluster, short, scene.context(ALICE))
+    assert not isinstance(decision, Reject)
+    assert decision.reply.count == 20
+
+
+def test_short_settings_that_mean_much_go_to_few_jobs_at_once() -> None:
+    """Six words name 6,000 tasks, and each job asks about each of them."""
+    scene = Scene()
+    array = scene.job(array="0-999", begin_us=scene.now_us + 10**9)
+    ids = [str(scene.job(begin_us=scene.now_us + 10**9).job_id) for _ in range(40)]
+    text = ",".join(f"{kind}:{array.job_id}_[0-999]" for kind in ("after", "afterok", "afterany"))
+    message = UpdateJob(bytes(16), {"dependency": text}, ids)
+    decision = update_job(scene.cluster, message, scene.context(ROOT))
+    assert not isinstance(decision, Reject)
+    assert (decision.reply.count, len(decision.reply.errors)) == (11, 29)

@@ -14,7 +14,7 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.values import option_int
-from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules import dependency, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission import limits, plugins
@@ -94,7 +94,16 @@ def _enter(
     found = check(cluster, request, context)
     if isinstance(found, Reject):
         return found
+    refusal = queue_room.refusal(cluster, context, [_counted(found)])
+    if refusal is not None:
+        return refusal
     return _decide(cluster, found, context, digest_of(script), digest_of(environment))
+
+
+def _counted(found: Accepted) -> int:
+    """Return what a job counts for among the long ones of its user."""
+    tasks = found.array.count if found.array is not None else 1
+    return queue_room.beyond_usual(found.request, len(found.dependencies), tasks)
 
 
 def _enter_het(
@@ -118,6 +127,9 @@ def _enter_het(
         accepted.append(found)
     if sum(len(found.dependencies) for found in accepted) > dependency.MOST_TERMS:
         return dependency.TOO_MANY
+    refusal = queue_room.refusal(cluster, context, map(_counted, accepted))
+    if refusal is not None:
+        return refusal
     # What keeps one component from starting keeps all.
     holds = max(request.flags & mj.REQ_HOLD for request in requests)
     begin_us = max(request.begin_us for request in requests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules import queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.steer import (
@@ -27,7 +28,7 @@ from pyslurm_ng.ctld.rules.update import (
     job_times,
 )
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter
-from pyslurm_ng.model import job as model_job
+from pyslurm_ng.model import job as model_job, task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
@@ -106,6 +107,11 @@ SETTERS: dict[str, Setter] = {
     "mempertres": job_size.of_each_gpu(job_size.memory("mem_per_gpu_mib")),
 }
 _ORDER = {key: index for index, key in enumerate(SETTERS)}
+_SHORT = 128  # characters that the settings of any number of jobs may have in all
+_MOST_WORK = 512 << 10
+"""Characters of longer settings times jobs: each job's are read anew, 2 us a character at most."""
+_TERM_WORK = 16  # a dependency takes as long as so many characters
+_TOO_MUCH = "so long settings are for fewer jobs at once"
 
 
 # What a waiting job may not be given unless some partition of its could run it then.
@@ -166,10 +172,20 @@ def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decisi
         return Reject(Errno.ESLURM_NOT_SUPPORTED, unknown[0])
     steering = Steering(cluster, context)
     licenses_taken: dict[str, int] = {}
+    length = sum(map(len, request.settings.values()))
+    work = 0
 
     def act(job: Job, tasks: TaskRanges) -> int:
+        nonlocal work
+        if work >= _MOST_WORK:
+            return steering.refuse(Errno.ESLURM_NOT_SUPPORTED, _TOO_MUCH)
         change = Change(cluster, job, context, licenses_taken)
-        return _update_one(steering, change, tasks, request.settings)
+        code = _update_one(steering, change, tasks, request.settings)
+        work += length if length > _SHORT else 0
+        terms = change.fields.get("dependencies")
+        if isinstance(terms, list | tuple) and len(terms) > 1:
+            work += _TERM_WORK * len(terms)
+        return code
 
     if request.name:
         steering.by_name(request.name, request.uid, act)
@@ -208,8 +224,31 @@ def _update_one(
         refusal = _cannot_be_placed(change, request)
         if refusal is not None:
             return refusal.code
+    refused = _beyond_room(steering, change, tasks, request)
+    if refused:
+        return steering.refuse(Errno.ESLURM_ACCOUNTING_POLICY, refused)
     steering.update(job, tasks, change.fields, request)
     return 0
+
+
+def _beyond_room(
+    steering: Steering, change: Change, tasks: TaskRanges, request: JobRequest | None
+) -> str:
+    """Return why a job may not have that much more text or dependencies; "" if it may."""
+    job = change.job
+    terms = change.fields.get("dependencies", job.dependencies)
+    assert isinstance(terms, list | tuple)
+    count = max(1, task_ranges.count(tasks)) if tasks else queue_room.waiting_tasks(job)
+    after = queue_room.beyond_usual(request or job.request, len(terms), count)
+    if not after or change.context.caller.is_operator:
+        return ""
+    more = after - queue_room.beyond_usual(job.request, len(job.dependencies), count)
+    if job.uid not in steering.room:
+        steering.room[job.uid] = queue_room.room(change.cluster, change.context, job.uid)
+    if more > max(0, steering.room[job.uid]):
+        return queue_room.text(more, steering.room[job.uid])
+    steering.room[job.uid] -= more
+    return ""
 
 
 __all__ = ["SETTERS", "update_job"]

@@ -1,0 +1,91 @@
+"""How much of the controller's memory the jobs of one user may take.
+
+Most jobs have a few hundred characters of text. One may have 4 MiB, and each task of an array that
+starts or is changed by itself shows it again: in listings, in checkpoints, in each recorded change.
+So what a record takes beyond the usual is counted for its user, and bounded. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.kept_request import OWN_FIELDS, shared_part
+
+USUAL = 4096
+"""Characters that every record may have without being counted."""
+TERM = 512
+"""A dependency counts as so many characters: it takes time as well, whenever something ends."""
+MOST = 64 << 20
+"""Characters beyond the usual of all records of one user, tasks of arrays counted singly."""
+MOST_OF_EACH = 8192
+"""Where MaxJobCount is high, one user may have so many for each job it allows."""
+
+_TEXTS = [
+    name for name in JobRequest.__struct_fields__ if isinstance(getattr(JobRequest(), name), str)
+]
+_own_texts = attrgetter(*(name for name in _TEXTS if name in OWN_FIELDS))
+_shared_texts = attrgetter(*(name for name in _TEXTS if name not in OWN_FIELDS))
+
+
+def beyond_usual(request: JobRequest, terms: int, tasks: int) -> int:
+    """Return what a job with so many dependencies and tasks counts for; 0 for nearly all."""
+    return max(0, _own_length(request) + _shared_length(request) + TERM * terms - USUAL) * tasks
+
+
+def _own_length(request: JobRequest) -> int:
+    return sum(map(len, _own_texts(request))) + sum(map(len, request.argv))
+
+
+def _shared_length(request: JobRequest) -> int:
+    return sum(map(len, _shared_texts(shared_part(request))))
+
+
+def of_user(cluster: Cluster, uid: int) -> int:
+    """Return what all records of a user count for, those that are over and still shown too."""
+    shared: dict[int, int] = {}  # jobs that follow one another mostly have one object
+    total = 0
+    for job_id in cluster.user_jobs.get(uid, ()):
+        job = cluster.jobs[job_id]
+        part = shared_part(job.request)
+        length = shared.get(id(part))
+        if length is None:
+            length = shared[id(part)] = _shared_length(part)
+        length += _own_length(job.request) + TERM * len(job.dependencies) - USUAL
+        if length > 0:
+            total += length * waiting_tasks(job)
+    return total
+
+
+def waiting_tasks(job: Job) -> int:
+    """Return how many records a job is or will be."""
+    return max(1, task_ranges.count(job.array_pending))
+
+
+def refusal(cluster: Cluster, context: Context, wanted: Iterable[int]) -> Reject | None:
+    """Return why a user may not have more jobs that count for so much."""
+    more = sum(wanted)
+    if not more or context.caller.is_operator:
+        return None
+    left = room(cluster, context, context.caller.uid)
+    if more <= left:
+        return None
+    return Reject(Errno.ESLURM_ACCOUNTING_POLICY, text(more, left))
+
+
+def room(cluster: Cluster, context: Context, uid: int) -> int:
+    """Return what more jobs of a user may count for."""
+    return max(MOST, MOST_OF_EACH * context.conf.max_job_count) - of_user(cluster, uid)
+
+
+def text(more: int, left: int) -> str:
+    """Return what a refusal says."""
+    return (
+        f"options, arguments and dependencies beyond {USUAL} characters a job and task: {more} "
+        f"characters, and the user's jobs have room for {max(0, left)} more"
+    )
