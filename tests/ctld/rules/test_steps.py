@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import steps
+from pyslurm_ng.ctld.rules import queue_room, steps
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model import events as ev
@@ -490,3 +490,15 @@ def test_tasks_beyond_all_bounds_are_refused_before_they_are_dealt(
     monkeypatch.setattr("pyslurm_ng.sched.cons_tres.step_select.spread", no_layout)
     outcome = ask(cluster, job, overcommit=True, **fields)
     assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_BAD_TASK_COUNT
+
+
+def test_long_texts_of_steps_have_the_room_of_their_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELIABILITY 54: a job of 40,000 steps with command lines of 64 KiB took gigabytes."""
+    monkeypatch.setattr(queue_room, "MOST", 1 << 20)
+    monkeypatch.setattr(queue_room, "MOST_OF_EACH", 0)
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2)
+    outcomes = [ask(cluster, job, flags=STEP_OVERLAP, submit_line="x" * 65_536) for _ in range(18)]
+    assert [isinstance(outcome, Reject) for outcome in outcomes] == [False] * 16 + [True] * 2
+    assert outcomes[-1].code == Errno.ESLURM_ACCOUNTING_POLICY  # type: ignore[union-attr]
+    granted(cluster, job, flags=STEP_OVERLAP, submit_line="srun hostname")

@@ -14,11 +14,13 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest, Step
 from pyslurm_ng.model.kept_request import OWN_FIELDS, shared_part
 
 USUAL = 4096
 """Characters that every record may have without being counted."""
+USUAL_OF_STEP = 1024
+"""A job may have 40,000 steps."""
 TERM = 512
 """A dependency counts as so many characters: it takes time as well, whenever something ends."""
 MOST = 64 << 20
@@ -32,10 +34,20 @@ _TEXTS = [
 _own_texts = attrgetter(*(name for name in _TEXTS if name in OWN_FIELDS))
 _shared_texts = attrgetter(*(name for name in _TEXTS if name not in OWN_FIELDS))
 
+_step_texts = attrgetter(
+    "name", "submit_line", "cwd", "std_in", "std_out", "std_err", "network", "container",
+    "tres_per_node", "distribution", "srun_host",
+)  # fmt: skip
+
 
 def beyond_usual(request: JobRequest, terms: int, tasks: int) -> int:
     """Return what a job with so many dependencies and tasks counts for; 0 for nearly all."""
     return max(0, _own_length(request) + _shared_length(request) + TERM * terms - USUAL) * tasks
+
+
+def step_beyond_usual(step: Step) -> int:
+    """Return what a step counts for; 0 for nearly all."""
+    return max(0, sum(map(len, _step_texts(step))) - USUAL_OF_STEP)
 
 
 def _own_length(request: JobRequest) -> int:
@@ -59,6 +71,8 @@ def of_user(cluster: Cluster, uid: int) -> int:
         length += _own_length(job.request) + TERM * len(job.dependencies) - USUAL
         if length > 0:
             total += length * waiting_tasks(job)
+        if job.steps:
+            total += sum(map(step_beyond_usual, job.steps.values()))
     return total
 
 
@@ -86,6 +100,6 @@ def room(cluster: Cluster, context: Context, uid: int) -> int:
 def text(more: int, left: int) -> str:
     """Return what a refusal says."""
     return (
-        f"options, arguments and dependencies beyond {USUAL} characters a job and task: {more} "
-        f"characters, and the user's jobs have room for {max(0, left)} more"
+        f"options, arguments and dependencies beyond {USUAL} characters a job and task, or "
+        f"{USUAL_OF_STEP} a step: {more} characters, and the user's jobs have room for {max(0, left)} more"
     )

@@ -13,7 +13,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import REPEATS, HostlistError, expand
 from pyslurm_ng.base.tres import TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.ctld.rules import dependency, job_end, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.step_ports import reserve_ports
@@ -82,6 +82,9 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     if isinstance(ports, Reject):
         return ports
     step = _step(job, message, need, found, context.now_us, ports)
+    refusal = queue_room.refusal(cluster, context, [queue_room.step_beyond_usual(step)])
+    if refusal is not None:
+        return refusal
     event = ev.StepCreated(context.now_us, job.job_id, step)
     return Decision([event], _granted(cluster, job, step, message, found, context.conf))
 
