@@ -101,5 +101,6 @@ def text(more: int, left: int) -> str:
     """Return what a refusal says."""
     return (
         f"options, arguments and dependencies beyond {USUAL} characters a job and task, or "
-        f"{USUAL_OF_STEP} a step: {more} characters, and the user's jobs have room for {max(0, left)} more"
+        f"{USUAL_OF_STEP} a step: {more} characters, and the user's jobs have room for "
+        f"{max(0, left)} more"
     )
