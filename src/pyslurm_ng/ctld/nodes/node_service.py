@@ -46,7 +46,8 @@ from pyslurm_ng.wire.node_messages import (
 )
 from pyslurm_ng.wire.table import MessageError, decode_request, encode
 
-_MOST_SKEW_US = 1_000_000  # less is the time that messages take
+_MOST_SKEW_US = 60_000_000
+"""A difference up to this may be the time that reports waited while the controller was away."""
 _facts_decoder = Decoder(NodeFacts)
 
 
