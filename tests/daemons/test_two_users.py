@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.wire import messages
 from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, tracebacks
 from tests.daemons.live import LiveCluster, start
 
@@ -105,6 +106,53 @@ def test_others_are_refused(
     assert wanted.format(job=job) in ran.stderr.splitlines()
     assert ran.returncode != 0
     assert cluster.out("squeue", "-h", "-j", str(job), "-o", "%t") == "R\n"
+
+
+OPERATORS = {
+    "DeletePartition": {"name": "debug"},
+    "Reconfigure": {},
+    "ResetDiagnostics": {},
+    "SetDebugLevel": {"level": 0},
+    "Shutdown": {},
+    "UpdateNodes": {"nodes": "n1", "settings": {"state": "DRAIN", "reason": "x"}},
+    "UpdatePartition": {"name": "debug", "settings": {"state": "DOWN"}},
+    "UpdateReservation": {
+        "name": "r",
+        "settings": {"starttime": "now", "duration": "1", "nodes": "ALL", "users": OTHER},
+        "create": True,
+    },
+}
+"""A body for each message that is for operators and administrators only."""
+
+ASK = """
+import os, sys
+sys.path[:0] = {path!r}
+from pyslurm_ng.cli.command import connect, read_conf
+from pyslurm_ng.wire.client import SlurmError
+
+for kind, fields in {messages!r}.items():
+    if kind not in ("ResetDiagnostics", "SetDebugLevel"):
+        fields["request_id"] = os.urandom(16)
+    try:
+        connect(read_conf("test")).call(kind, fields)
+        print(kind, "done")
+    except SlurmError as error:
+        print(kind, error.text)
+"""
+
+
+def test_operators_messages_are_theirs(cluster: LiveCluster, work: Path) -> None:
+    """A command may say who it is for, and anybody may write another. RELIABILITY 57."""
+    theirs = [row for row in messages.rows() if row.owner_rule in ("operator", "admin")]
+    assert {row.kind for row in theirs} == set(OPERATORS)
+    program = work / "ask.py"
+    path = [path for path in sys.path if path]
+    program.write_text(ASK.format(path=path, messages=OPERATORS))
+    program.chmod(0o644)
+    ran = as_user(cluster, OTHER, sys.executable, str(program), cwd=work)
+    refusals = dict(line.split(" ", 1) for line in ran.stdout.splitlines())
+    assert set(refusals) == set(OPERATORS), ran.stderr
+    assert set(refusals.values()) == {DENIED, "Invalid user id"}
 
 
 def test_its_script_and_processes_are_its_owners(cluster: LiveCluster, job: int) -> None:

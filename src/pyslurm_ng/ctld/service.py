@@ -113,7 +113,11 @@ class Service:
         kind, writer = call.kind, self._writer
         special = self.more.get(kind)
         if special is not None:
-            special(call, caller)
+            # Rules see to who may do what; these are not rules.
+            if row(kind).owner_rule == "operator" and not caller.is_operator:
+                writer.refuse(call, Reject(Errno.ESLURM_ACCESS_DENIED))
+            else:
+                special(call, caller)
             return
         rule = RULES.get(kind)
         if rule is not None:
