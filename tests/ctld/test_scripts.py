@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld import scripts
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
+from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.wire.job_messages import SubmitJob
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 SCRIPT = b"#!/bin/sh\ntrue\n"
 
@@ -109,3 +115,46 @@ def test_a_full_disk_is_not_filled_further(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="No space"):
         store.put(b"#!/bin/sh\nexit\n", 1)
     assert [path for path in (tmp_path / "scripts").rglob("*") if path.is_file()] == []
+
+
+def test_one_users_contents_have_a_bound(
+    store: ScriptStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user whose jobs all had another environment filled the state directory for everybody."""
+    monkeypatch.setattr(scripts, "USUAL_BYTES", 10)
+    monkeypatch.setattr(scripts, "MOST_BYTES", 100)
+    monkeypatch.setattr(scripts, "MOST_BYTES_OF_EACH", 1)
+    content, other = b"x" * 60, b"y" * 60
+    store.applied([*store.put(content, 1), submitted(1, content), submitted(2, content)])
+    assert store.refusal(40, [1, 2], 1) == ""
+    assert "script and environment: 41 bytes" in store.refusal(41, [1, 2], 1)
+    assert store.refusal(10, [1, 2], 1) == ""
+    assert store.refusal(41, [1, 2], 101) == ""
+    store.applied([*store.put(other, 1), submitted(3, other)])
+    assert "jobs have 120 bytes; at most 100" in store.refusal(11, [1, 2, 3], 1)
+    assert store.refusal(41, [3], 1) == store.refusal(41, [1], 1) != ""
+
+
+def test_the_bound_is_asked_at_submission(
+    store: ScriptStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is written; operators have none."""
+    monkeypatch.setattr(scripts, "USUAL_BYTES", 10)
+    monkeypatch.setattr(scripts, "MOST_BYTES", 100)
+    monkeypatch.setattr(scripts, "MOST_BYTES_OF_EACH", 1)
+    service = Service.__new__(Service)
+    service._scripts = store
+    cluster, conf = cluster_of(), conf_of(FOUR_NODES + "MaxJobCount=1\n")
+    message = SubmitJob(bytes(16), JobRequest(), b"#!" + bytes(60), b"A=" + bytes(60))
+
+    def ask(*, is_operator: bool) -> Decision | Reject:
+        caller = Caller(1001, 1001, "alice", is_operator=is_operator)
+        context = Context(conf, START_US, caller)
+        return service._with_scripts(lambda *_: Decision(events=[submitted(1)]), cluster, message,
+                                     context)  # fmt: skip
+
+    refused = ask(is_operator=False)
+    assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_ACCOUNTING_POLICY
+    assert not store.path(digest_of(message.script)).exists()
+    assert isinstance(ask(is_operator=True), Decision)
+    assert store.path(digest_of(message.script)).exists()

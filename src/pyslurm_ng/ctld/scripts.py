@@ -19,6 +19,12 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 
 _CACHE_BYTES = 16 << 20
+USUAL_BYTES = 64 << 10
+"""A submission with no more than that is not asked what its user has already."""
+MOST_BYTES = 1 << 30
+"""What the contents that one user's jobs name may take of the state directory."""
+MOST_BYTES_OF_EACH = 128 << 10
+"""Where MaxJobCount is high, so much for each job that it allows."""
 
 
 def digest_of(content: bytes) -> str:
@@ -69,6 +75,27 @@ class ScriptStore:
         self._write(digest, content)
         self._remember(digest, content)
         return [ev.ScriptStored(time_us=now_us, digest=digest, content=content)]
+
+    def refusal(self, more: int, job_ids: Iterable[int], most_jobs: int) -> str:
+        """Return why a user may not bring contents of so many bytes; "" if that may be.
+
+        Args:
+            job_ids: the user's other jobs; what they name counts once.
+            most_jobs: MaxJobCount.
+        """
+        if more <= USUAL_BYTES:
+            return ""
+        held = 0
+        for digest in {digest for job_id in job_ids for digest in self._of_job.get(job_id, ())}:
+            with contextlib.suppress(FileNotFoundError):
+                held += self.path(digest).stat().st_size
+        most = max(MOST_BYTES, MOST_BYTES_OF_EACH * most_jobs)
+        if held + more <= most:
+            return ""
+        return (
+            f"script and environment: {more} bytes, and those of the user's other jobs have "
+            f"{held} bytes; at most {most} are kept for one user"
+        )
 
     def get(self, digest: str) -> bytes:
         """Return a content.

@@ -160,6 +160,12 @@ class Service:
         outcome = rule(cluster, request, context)
         if isinstance(outcome, Reject) or not outcome.events:
             return outcome
+        if not context.caller.is_operator:
+            more = sum(len(getattr(request, name, b"")) for name in ("script", "environment"))
+            theirs = cluster.user_jobs.get(context.caller.uid, ())
+            refused = self._scripts.refusal(more, theirs, context.conf.max_job_count)
+            if refused:
+                return Reject(Errno.ESLURM_ACCOUNTING_POLICY, refused)
         stored: list[ev.AnyEvent] = []
         try:
             for name in ("script", "environment"):
