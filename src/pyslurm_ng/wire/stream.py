@@ -332,8 +332,9 @@ class StreamServer:
                 return
 
     def _was_read(self, call: Call, reading: asyncio.Future[None]) -> None:
+        # Asked for in any case: asyncio logs an exception that nobody has looked at.
+        error = None if reading.cancelled() else reading.exception()
         if not reading.cancelled() and not call.is_answered:
-            error = reading.exception()
             if isinstance(error, AuthError | MessageError):
                 self._refuse(call, error)
             elif error is not None:
