@@ -1,4 +1,4 @@
-"""scancel: end or signal jobs, array tasks and steps; any number is one request."""
+"""scancel: end or signal jobs, array tasks and steps; any number is one command."""
 
 import os
 import sys
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.wire.client import Client
+
+MOST_IDS = 1 << 14
+"""Of one message; slurmctld hears others between two of them."""
 
 OPTIONS = (
     ("account", "A", REQUIRED),
@@ -161,11 +164,25 @@ def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
             job_filter = _confirmed(client, job_filter)
             if not job_filter["jobs"]:
                 return 0
-        request = {"filter": job_filter, "signal": signal, "flags": flags}
-        reply = client.change("CancelJobs", request, timeout_s=60.0)
+        reply = _asked(client, job_filter, signal, flags)
     except SlurmError as error:
         return _failed(error, job_filter)
     return _report(reply, given, signal, flags, verbose, job_filter)
+
+
+def _asked(
+    client: "Client", job_filter: "dict[str, Any]", signal: int, flags: int
+) -> "dict[str, Any]":
+    """Ask for all that is to be cancelled, of a very long list a part at a time."""
+    jobs = job_filter.get("jobs") or []
+    reply: dict[str, Any] = {"count": 0, "errors": [], "done": []}
+    for first in range(0, max(1, len(jobs)), MOST_IDS):
+        part = {**job_filter, "jobs": jobs[first : first + MOST_IDS]}
+        request = {"filter": part, "signal": signal, "flags": flags}
+        answer = client.change("CancelJobs", request, timeout_s=60.0)
+        for name in reply:
+            reply[name] += answer[name]
+    return reply
 
 
 def _failed(error: SlurmError, job_filter: "dict[str, Any]") -> int:

@@ -15,8 +15,8 @@ from pyslurm_ng.model import bounds as b
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 Text = b.LongText
-Texts = Annotated[list[Text], msgspec.Meta(max_length=1 << 17)]
-"""Jobs or steps, as typed: a command line of 2 MiB has so many."""
+Texts = Annotated[list[Text], msgspec.Meta(max_length=1 << 14)]
+"""Jobs or steps, as typed; each takes 20 us, or 50 us where it names tasks in brackets."""
 Names = Annotated[list[b.JobNameText], msgspec.Meta(max_length=4096)]
 Numbers = Annotated[list[b.Number32], msgspec.Meta(max_length=4096)]
 Settings = Annotated[dict[b.NameText, Text], msgspec.Meta(max_length=256)]
