@@ -16,7 +16,7 @@ _MOST_INCLUDES = 16
 def spank_errors(path: str, depth: int = 0) -> list[ConfError]:
     """Return one error for each SPANK plugin that a plugstack.conf requires.
 
-    Optional ones may be missing; whoever reads the warnings hears that the file is not read.
+    Optional ones may be missing. A warning says that the file is not read.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 MOST_STEERED_US = 5_000_000
 """How far recorded time may be from the wall clock and still approach it slowly.
 
-So much may the time limit of a job be wrong by, and no more.
+The time limit of a job can be wrong by this much at most.
 """
 
 PATIENCE_US = 300_000_000

@@ -131,7 +131,7 @@ class Call:
         self._on_gone = callback
 
     def gone(self) -> None:
-        """Call back whoever asked for it: the connection has ended."""
+        """Tell the one that asked to be told that the connection has ended."""
         callback, self._on_gone = self._on_gone, None
         if callback is not None:
             callback()

@@ -62,7 +62,7 @@ class LinkWatch:
         self._strangers.pop(descriptor, None)
 
     def look(self) -> int:
-        """Cut whoever has sent most until the rest is within bounds; return what they have sent."""
+        """Cut the peers that sent most until the rest is in bounds; return what they sent."""
         sent: dict[int, int] = {}
         for descriptor in list(self._strangers):
             link = self._open(descriptor)

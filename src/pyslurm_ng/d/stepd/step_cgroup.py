@@ -78,7 +78,7 @@ class StepCgroup:
         self._step.set_frozen(frozen)
 
     def kill(self) -> None:
-        """Kill what is inside now; whoever wants all ended calls again."""
+        """Kill the processes that are inside now. Call again until none is left."""
         self._step.kill_once()
 
     def leave(self) -> None:

@@ -274,7 +274,7 @@ class Outlet:
         return bytes(out)
 
     def drain(self) -> None:
-        """Take what is in the pipe now, whoever else may still hold it open and fill it."""
+        """Take what is in the pipe now; other processes may still hold it open."""
         taken = 0
         while not self.is_over and taken < _MOST_DRAINED:
             try:
