@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.core import (
     Command,
     NodeCore,
@@ -240,6 +241,33 @@ def test_a_failed_prolog_drains_and_starts_nothing() -> None:
     (report,) = node.reports
     assert isinstance(report, nm.LaunchFailed)
     assert (report.duty_id, report.drain) == (5, "Prolog error")
+
+
+def test_refusals_carry_slurms_numbers() -> None:
+    """The number is what srun and accounting find a text by; 4001 would say `Kill task failed`."""
+    node = core(prolog=True)
+    node.obey(launch(), credential())
+    node.launch_step(credential(step_id=0), 1)
+    (refused,) = node.prolog_ended(1, 0, "/p: exit code 1")
+    assert isinstance(refused, RefuseStep)
+    assert refused.code == Errno.ESLURMD_PROLOG_FAILED == 4022
+    (report,) = node.reports
+    assert isinstance(report, nm.LaunchFailed)
+    assert report.code == Errno.ESLURMD_PROLOG_FAILED
+
+    node = core()
+    started(node)
+    node.obey(nm.TerminateJob(8, 1, 0), None)
+    (refused,) = node.launch_step(credential(step_id=0), 4)
+    assert isinstance(refused, RefuseStep)
+    assert refused.code == Errno.ESLURMD_CREDENTIAL_REVOKED == 4008
+
+    node = core()
+    node.obey(launch(), credential())
+    node.step_failed(1, 0, STEP_BATCH, "no such program")
+    (report,) = node.reports
+    assert isinstance(report, nm.LaunchFailed)
+    assert report.code == Errno.ESLURMD_JOB_NOTRUNNING == 4027
 
 
 def test_a_full_spool_refuses_and_drains_once() -> None:

@@ -77,7 +77,7 @@ class Storm:
                 key = duty.job_id, duty.attempt, duty.duty_id
                 report: nm.Report = nm.BatchEnded(*key, 0, now_us, now_us, nm.END_CLEAN)
                 if cluster.jobs[duty.job_id].uid == BAD:
-                    report = nm.LaunchFailed(*key, 4002, "no such thing")
+                    report = nm.LaunchFailed(*key, 4027, "no such thing")
                 record(judge(cluster, node_id, report, self.conf, now_us))
         self.world.run(until_us=now_us + seconds * SECOND_US)
         self.world.now_us = now_us + seconds * SECOND_US

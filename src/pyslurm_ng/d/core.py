@@ -29,9 +29,6 @@ from pyslurm_ng.wire import node_messages as nm
 _REMEMBERED = 20_000
 _HALF_THE_IDS = 1 << 25  # of MaxJobId, 67108863
 _SIGKILL = 9
-ESLURMD_CREDENTIAL_REVOKED = 4001
-ESLURMD_JOB_NOTRUNNING = 4002
-ESLURMD_PROLOG_FAILED = 4020
 KILL_TASK_FAILED = "Kill task failed"
 
 
@@ -203,7 +200,7 @@ class NodeCore:
     ) -> None:
         """Report that an order's credential does not allow it."""
         self.reports.append(
-            nm.LaunchFailed(job[0], job[1], order.duty_id, ESLURMD_CREDENTIAL_REVOKED, text)
+            nm.LaunchFailed(job[0], job[1], order.duty_id, Errno.ESLURMD_CREDENTIAL_REVOKED, text)
         )
 
     def _launch(self, order: nm.LaunchBatch, credential: nm.JobCredential) -> list[Action]:
@@ -308,11 +305,11 @@ class NodeCore:
         duty_id = job.batch_waits.duty_id if job.batch_waits else next(iter(job.prepares), 0)
         self.reports.append(
             nm.LaunchFailed(
-                job_id, attempt, duty_id, ESLURMD_PROLOG_FAILED, problem, "Prolog error"
+                job_id, attempt, duty_id, Errno.ESLURMD_PROLOG_FAILED, problem, "Prolog error"
             )
         )
         actions: list[Action] = [
-            RefuseStep(ticket, ESLURMD_PROLOG_FAILED, "Prolog failed")
+            RefuseStep(ticket, Errno.ESLURMD_PROLOG_FAILED, "Prolog failed")
             for ticket, _ in job.steps_wait
         ]
         job.batch_waits = None
@@ -329,10 +326,10 @@ class NodeCore:
         is_later = job is not None and job.attempt < credential.attempt
         is_over = job is not None and (job.is_ending or job.attempt != credential.attempt)
         if key in self._ended or self._is_outdated(credential) or (is_over and not is_later):
-            return [RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")]
+            return [RefuseStep(ticket, Errno.ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")]
         if job is not None and not is_later and credential.step_id in job.steps:
             text = f"step {credential.step_id} of job {job.job_id} is running already"
-            return [RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, text)]
+            return [RefuseStep(ticket, Errno.ESLURMD_CREDENTIAL_REVOKED, text)]
         actions, job = self._know(credential)
         job.steps_wait.append((ticket, credential))
         return actions + self._go_on(job)
@@ -359,7 +356,7 @@ class NodeCore:
             return []
         duty_id = job.steps.pop(step_id)
         if step_id == STEP_BATCH:
-            code = Errno.ESLURMD_CREATE_BATCH_DIR_ERROR if drain else ESLURMD_JOB_NOTRUNNING
+            code = Errno.ESLURMD_CREATE_BATCH_DIR_ERROR if drain else Errno.ESLURMD_JOB_NOTRUNNING
             self.reports.append(nm.LaunchFailed(job_id, attempt, duty_id, code, text, drain))
         elif drain:
             self.drain(drain)
@@ -630,7 +627,7 @@ def _revoked(job: JobHere) -> list[Action]:
     """Return the answers to the steps that waited to begin in a job that is over."""
     waiting, job.steps_wait = job.steps_wait, []
     return [
-        RefuseStep(ticket, ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")
+        RefuseStep(ticket, Errno.ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")
         for ticket, _ in waiting
     ]
 

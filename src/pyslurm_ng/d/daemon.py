@@ -18,6 +18,7 @@ import msgspec
 from pyslurm_ng import __version__
 from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.base.number_ranges import fold_numbers
@@ -582,7 +583,7 @@ class Daemon:
         job_id, step_id, attempt = key = _key_of(action)
         self.faults.note("start", f"{_step_name(key)} could not be started", error)
         if isinstance(action, co.StartStep):
-            self._refuse_step(action.ticket, co.ESLURMD_JOB_NOTRUNNING, _INTERNAL)
+            self._refuse_step(action.ticket, Errno.ESLURMD_JOB_NOTRUNNING, _INTERNAL)
         self.runner.release(key)
         self.act(self.core.step_failed(job_id, attempt, step_id, _INTERNAL))
 
@@ -637,12 +638,12 @@ class Daemon:
             path = self.spool.step_path(job_id, step_id, attempt)
             self.runner.start((job_id, step_id, attempt), path, spec)
         except FileExistsError:
-            call.error(co.ESLURMD_CREDENTIAL_REVOKED, f"{name} was started before")
+            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, f"{name} was started before")
             self.runner.release(_key_of(action))
         except (OSError, SpecError, SpoolFull) as error:
             text, drain = _why_not_started(error)
             self.log.error(f"{name}: {text}")
-            call.error(co.ESLURMD_JOB_NOTRUNNING, text)
+            call.error(Errno.ESLURMD_JOB_NOTRUNNING, text)
             self.runner.release(_key_of(action))
             self.act(self.core.step_failed(job_id, attempt, step_id, text, drain=drain))
         else:

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 import msgspec
 
 from pyslurm_ng import __version__
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d import core as co
 from pyslurm_ng.d.daemon import Daemon
 from pyslurm_ng.d.file_transfers import FileTransfers
@@ -20,9 +21,6 @@ from pyslurm_ng.wire.client import socket_file
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.stream import Call, StreamServer
 
-_ACCESS_DENIED = 2002
-_INVALID_JOB_ID = 2017
-_NOT_SUPPORTED = 2125
 _SIGKILL = 9
 _INVALID = 22  # EINVAL
 _FIRST_USER_PORT = 1024
@@ -90,7 +88,9 @@ class NodeStreams:
             call.reply(Done())
             self._daemon.terminate()
         else:
-            call.error(_NOT_SUPPORTED, f"{call.kind}: a node daemon does not answer this")
+            call.error(
+                Errno.ESLURM_NOT_SUPPORTED, f"{call.kind}: a node daemon does not answer this"
+            )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -106,7 +106,7 @@ class NodeStreams:
         is_step = credential.step_id <= STEP_INTERACTIVE
         if not is_step or daemon.node.node_name not in credential.step_nodes:
             call.error(
-                co.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {daemon.node.node_name}"
+                Errno.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {daemon.node.node_name}"
             )
             return
         if request.route is not None:
@@ -125,10 +125,10 @@ class NodeStreams:
             credential = self._daemon.open_credential(blob)
             self._daemon.check_time(credential)
         except AuthError as error:
-            call.error(co.ESLURMD_CREDENTIAL_REVOKED, error.text)
+            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, error.text)
             return None
         if call.peer.uid not in (0, credential.uid):
-            call.error(_ACCESS_DENIED, "Access/permission denied")
+            call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
             return None
         return credential
 
@@ -157,10 +157,10 @@ class NodeStreams:
         """Return a job here that the caller may act on; refuse the call and return None if not."""
         job = self._daemon.core.jobs.get(job_id)
         if job is None or job.credential is None:
-            call.error(_INVALID_JOB_ID, "Invalid job id specified")
+            call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return None
         if call.peer.uid not in (0, self._daemon.setup.service_uid, job.credential.uid):
-            call.error(_ACCESS_DENIED, "Access/permission denied")
+            call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
             return None
         return job
 
@@ -169,7 +169,7 @@ class NodeStreams:
         if job is None:
             return
         if request.step_id not in job.steps:
-            call.error(_INVALID_JOB_ID, "Invalid job id specified")
+            call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
         words: dict[str, object] = {"do": "signal", "number": request.signal, "scope": "all"}
         if request.signal == _SIGKILL:
@@ -210,7 +210,7 @@ class NodeStreams:
         key = (request.job_id, request.step_id, job.attempt)
         answer = await self._daemon.runner.ask(key, "usage")
         if not answer:
-            call.error(_INVALID_JOB_ID, "Invalid job id specified")
+            call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
         name = self._daemon.node.node_name
         usage = usage_of_tasks([(task, counts) for task, counts in answer["usage"]], name)

@@ -380,7 +380,7 @@ def node_down(scene: Scene) -> Job:
 def launch_failed(scene: Scene) -> Job:
     job = scene.running()
     (duty,) = scene.cluster.duties[job.batch_node_id].values()
-    report = nm.LaunchFailed(job.job_id, 0, duty.duty_id, 4020, "/p: exit code 1", "Prolog error")
+    report = nm.LaunchFailed(job.job_id, 0, duty.duty_id, 4022, "/p: exit code 1", "Prolog error")
     judged = reports.judge(scene.cluster, job.batch_node_id, report, scene.conf, scene.now_us)
     scene.apply(judged)
     (duty,) = scene.cluster.duties[job.batch_node_id].values()

@@ -185,7 +185,7 @@ def test_failed_prolog_drains_and_holds(words: str) -> None:
     job = running(cluster)
     node = cluster.node(job.batch_node_id)
     report = nm.LaunchFailed(
-        job.job_id, 0, launch_duty(cluster, job), 4020, "/p: exit code 1", "Prolog error"
+        job.job_id, 0, launch_duty(cluster, job), 4022, "/p: exit code 1", "Prolog error"
     )
     tell(cluster, node.node_id, report, conf)
     assert node.flags & NodeFlag.DRAIN and node.reason == "Prolog error"
