@@ -11,7 +11,7 @@ TESTS ?= tests
 # One file's tests stay in one process: they share daemons.
 PYTEST_ARGS ?= -n $(shell nproc) --dist loadfile
 
-.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man docs install clean
+.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man tables docs install clean
 
 all: build
 
@@ -68,6 +68,10 @@ fuzz-live: build
 
 man: build
 	$(PY) tools/generate_man.py build/man
+
+# The committed modules of tables, from what is documented of Slurm in tools/facts.
+tables: build
+	$(PY) tools/generate_tables.py
 
 docs: build
 	$(PY) tools/generate_compat.py docs/reference/compat.md

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from option_status import refused_options, refused_words
 from roff import Page
+from slurm_facts import documented
 
 from pyslurm_ng import __version__
 
 HERE = Path(__file__).parent
-FACTS: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
-    (HERE / "facts" / "commands.json").read_text()
-)
+FACTS = documented()
 CLI = HERE.parent / "src" / "pyslurm_ng" / "cli"
 ARGUMENTS = {"none": "", "required": "=value", "optional": "[=value]"}
 

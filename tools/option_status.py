@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
-from pathlib import Path
+
+from slurm_facts import documented
 
 from pyslurm_ng.cli import differences
 
-FACTS = json.loads((Path(__file__).parent / "facts" / "commands.json").read_text())
+FACTS = documented()
 JOB_COMMANDS = ("sbatch", "salloc", "srun")
 
 

@@ -1,1 +1,1 @@
-"""Generated tables of keys; see tools/generate_conf_tables.py."""
+"""Generated tables of keys; see tools/conf_tables.py."""
