@@ -204,6 +204,7 @@ def _check_indexes(cluster: Cluster) -> list[str]:
         "array_active",
         "array_waiting",
         "unsplit_tasks",
+        "unsplit_by_user",
         "submitted",
         "dependents",
         "singletons",

@@ -255,6 +255,7 @@ class Cluster:
         self.reserved: dict[int, str] = {}  # node in an active reservation -> its name
         self.array_waiting: dict[int, int] = {}  # tasks that wait in each record of an array
         self.unsplit_tasks = 0  # all of them but one for each record
+        self.unsplit_by_user: dict[int, int] = {}
         self.submitted: dict[Submitter, int] = {}  # jobs that wait or run, tasks counted singly
         self._submitter_of: dict[int, Submitter] = {}
         # Answers that follow from nodes and partitions alone; emptied when one of them changes.
@@ -412,7 +413,7 @@ class Cluster:
         ):
             setattr(self, name, {})
         self.array_active, self.array_waiting, self.memo = {}, {}, {}
-        self.unsplit_tasks = 0
+        self.unsplit_tasks, self.unsplit_by_user = 0, {}
         self.submitted, self._submitter_of = {}, {}
         self.dependents, self.singletons, self.licenses_used, self.user_jobs = {}, {}, {}, {}
         self.index_assocs()
@@ -534,8 +535,19 @@ class Cluster:
         now = task_ranges.count(job.array_pending) if job.state == JobState.PENDING else 0
         if now:
             self.array_waiting[job.job_id] = now
-        self.unsplit_tasks += max(now, 1) - before
+        if max(now, 1) != before:
+            self._count_unsplit(job.uid, max(now, 1) - before)
         self._count_submitted(job, before, max(now, 1))
+
+    def _count_unsplit(self, uid: int, more: int) -> None:
+        """Count tasks that have no record of their own, of all users and of theirs."""
+        self.unsplit_tasks += more
+        counted = self.unsplit_by_user
+        left = counted.get(uid, 0) + more
+        if left:
+            counted[uid] = left
+        else:
+            del counted[uid]
 
     def _count_submitted(self, job: Job, before: int, now: int) -> None:
         """Count a record as `now` jobs of its submitter; so far it was `before`, if it counted."""

@@ -29,7 +29,7 @@ CLUSTER = Keys(
         HealthCheckTimeout InactiveLimit JobAcctGatherFrequency JobAcctGatherParams
         JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue JobSubmitPlugins
         KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
-        MaxArraySize MaxBatchRequeue MaxJobCount MaxJobId MaxMemPerCPU MaxMemPerNode MaxStepCount
+        MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxStepCount
         MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
         PreemptMode PreemptParameters PreemptType PrEpPlugins PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
@@ -48,6 +48,7 @@ CLUSTER = Keys(
     """),
     differs={
         "CredType": "the credentials of jobs are signed as AuthType says",
+        "MaxJobCount": "one user has at most nine tenths of what others leave, operators all of it",
         "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },

@@ -374,8 +374,8 @@ def test_script_is_there_and_not_too_large() -> None:
 
 def test_no_more_jobs_than_the_controller_may_hold() -> None:
     """Tasks of an array count one by one; sbatch tries again later."""
-    room = Room("MaxJobCount=10")
-    room.job(array="0-7")
+    room = Room("MaxJobCount=9")
+    room.job(array="0-6")
     room.job()
     assert room.refused(array="0-1") == 11
     room.job()

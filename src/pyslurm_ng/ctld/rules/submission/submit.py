@@ -14,7 +14,7 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.values import option_int
-from pyslurm_ng.ctld.rules import dependency, queue_room
+from pyslurm_ng.ctld.rules import dependency, job_count, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission import limits, plugins
@@ -35,8 +35,6 @@ from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MINUTE_US = 60_000_000
-_TRY_AGAIN = 11
-"""EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
 _MAX_SWITCH_WAIT_S = 300
 _MAX_SUBMIT_LINE_BYTES = 1 << 20
 SINGLE_LINE = "mail_user: one line of printable characters is allowed"
@@ -316,7 +314,7 @@ def _with_cpus_for_memory(
 def _array(
     cluster: Cluster, request: JobRequest, context: Context, components: int
 ) -> JobArray | Reject | None:
-    """Read the array and see whether its tasks fit into MaxJobCount."""
+    """Read the array and see whether its tasks fit into the job table."""
     conf = context.conf
     array = None
     if request.array:
@@ -329,9 +327,8 @@ def _array(
         ):
             return Reject(Errno.ESLURM_INVALID_ARRAY)
     more = array.count if array is not None else components
-    if len(cluster.jobs) + cluster.unsplit_tasks + more > conf.max_job_count:
-        return Reject(_TRY_AGAIN)
-    return array
+    refusal = job_count.refusal(cluster, more, context)
+    return array if refusal is None else refusal
 
 
 def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reject:

@@ -1,0 +1,49 @@
+"""How many of MaxJobCount one user's jobs may be, so that there is room for everybody's.
+
+A user may hold as many jobs as nine times the places that are then left free (dynamic thresholds:
+Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
+So one user alone has nine tenths of the table, two have 47 % each, a hundred use all but a few
+places; and whatever the others hold, a user without jobs has room. Pure.
+"""
+
+from __future__ import annotations
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.model.cluster import Cluster
+
+TRY_AGAIN = 11
+"""EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
+_TIMES_LEFT = 9
+_OPERATORS_PART = 1000
+"""One place in so many is left for operators, who may always use the whole table."""
+
+
+def refusal(cluster: Cluster, more: int, context: Context) -> Reject | None:
+    """Return why there is no room for so many more jobs; tasks of an array count singly."""
+    most = context.conf.max_job_count
+    free = max(0, most - jobs_of_all(cluster))
+    left = free - more
+    if left < 0:
+        return Reject(TRY_AGAIN, f"MaxJobCount={most}: there is room for {free} more")
+    if context.caller.is_operator:
+        return None
+    left -= most // _OPERATORS_PART
+    held = jobs_of(cluster, context.caller.uid)
+    # One more than is left: of a table of nine places the only user has all.
+    if left < 0 or held + more > _TIMES_LEFT * (left + 1):
+        return Reject(
+            TRY_AGAIN,
+            f"MaxJobCount={most}: the user's jobs are {held}, and what is left is for others",
+        )
+    return None
+
+
+def jobs_of_all(cluster: Cluster) -> int:
+    """Return how many jobs the controller knows, tasks of arrays counted singly."""
+    return len(cluster.jobs) + cluster.unsplit_tasks
+
+
+def jobs_of(cluster: Cluster, uid: int) -> int:
+    """Return how many of them are a user's."""
+    return len(cluster.user_jobs.get(uid, ())) + cluster.unsplit_by_user.get(uid, 0)

@@ -1,0 +1,111 @@
+"""No user's jobs fill the job table so that others can submit nothing.
+
+RELIABILITY 46: ten held arrays of 1,000 tasks took all places of MaxJobCount=10000.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.job_count import TRY_AGAIN, jobs_of, jobs_of_all
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import REQ_HOLD, JobRequest
+from pyslurm_ng.model.states import JobState
+from pyslurm_ng.wire.job_messages import SubmitJob
+from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT
+from tests.ctld.rules.test_reasons import Scene
+
+
+def submits(scene: Scene, who: Caller, tasks: int, components: int = 1) -> bool:
+    """Submit an array or a job; whether it is taken."""
+    array = f"0-{tasks - 1}" if tasks > 1 else ""
+    request = JobRequest(array=array, flags=REQ_HOLD)
+    more = [JobRequest()] * (components - 1)
+    message = SubmitJob(bytes(16), request, b"#!/bin/sh\n", components=more)
+    outcome = submit_job(scene.cluster, message, scene.context(who))
+    if isinstance(outcome, Reject):
+        assert outcome.code == TRY_AGAIN and "MaxJobCount=" in outcome.detail
+        return False
+    scene.apply(outcome.events)
+    return True
+
+
+def filled(scene: Scene, who: Caller) -> int:
+    """Submit the largest arrays that fit until nothing does; return the user's jobs."""
+    for size in (1000, 100, 10, 1):
+        while submits(scene, who, size):
+            pass
+    return jobs_of(scene.cluster, who.uid)
+
+
+def user(uid: int) -> Caller:
+    return Caller(uid=uid, gid=uid, user_name=f"user{uid}", group_name="users")
+
+
+def test_one_users_arrays_leave_room_for_others() -> None:
+    """One user alone has nearly the whole table, and a newcomer nine tenths of the rest."""
+    scene = Scene("MaxJobCount=10000")
+    assert filled(scene, ALICE) == 8991
+    assert filled(scene, BOB) == 900
+    assert submits(scene, user(2001), 50)
+
+
+def test_many_users_use_the_whole_table() -> None:
+    """What is kept free is little once many users have jobs, and none of them has much more."""
+    scene = Scene("MaxJobCount=400")
+    taken = [0] * 40
+    for turn in count():
+        before = jobs_of_all(scene.cluster)
+        for place in range(40):
+            if submits(scene, user(2001 + place), 1):
+                taken[place] += 1
+        if jobs_of_all(scene.cluster) == before:
+            break
+        assert turn < 400
+    assert jobs_of_all(scene.cluster) > 390
+    assert max(taken) - min(taken) <= 9
+
+
+def test_operators_have_the_last_places() -> None:
+    """When users have taken all they may, an administrator can still submit."""
+    scene = Scene("MaxJobCount=5000")
+    for uid in range(2001, 2030):
+        filled(scene, user(uid))
+    assert not submits(scene, user(3000), 1)
+    assert all(submits(scene, ROOT, 1) for _ in range(5))
+    assert jobs_of_all(scene.cluster) == 5000
+    assert not submits(scene, ROOT, 1)
+
+
+def test_room_comes_back_with_what_is_forgotten() -> None:
+    """Jobs count until they are forgotten, tasks without a record until the array has ended."""
+    scene = Scene("MaxJobCount=1000")
+    assert submits(scene, ALICE, 890)
+    assert not submits(scene, ALICE, 890)
+    array = next(iter(scene.cluster.jobs))
+    scene.apply([ev.JobEnded(time_us=scene.now_us, job_id=array, state=JobState.CANCELLED)])
+    assert jobs_of(scene.cluster, ALICE.uid) == 1
+    scene.apply([ev.JobPurged(time_us=scene.now_us, job_ids=[array])])
+    assert jobs_of(scene.cluster, ALICE.uid) == 0
+    assert submits(scene, ALICE, 890)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 9])
+def test_small_tables_can_be_filled_by_one(most: int) -> None:
+    """A tenth of nine places is none."""
+    scene = Scene(f"MaxJobCount={most}")
+    assert all(submits(scene, ALICE, 1) for _ in range(most))
+    assert not submits(scene, ALICE, 1)
+
+
+def test_components_count_as_jobs() -> None:
+    """A heterogeneous job is taken as a whole or not."""
+    scene = Scene("MaxJobCount=20")
+    assert submits(scene, ALICE, 1, components=17)
+    assert not submits(scene, ALICE, 1, components=2)
+    assert submits(scene, ALICE, 1)
