@@ -27,6 +27,15 @@ def test_no_test_cites_a_row_that_is_not_there() -> None:
     assert set(table.tests_by_row()) <= rows
 
 
+def test_each_invariant_is_put_to_the_test() -> None:
+    """Each names rows that exist, and no test or record cites an invariant that does not."""
+    numbers = {number for _, group in table.groups() for number, _, _ in group}
+    rules = {rule: rows for _, _, part in table.rules() for rule, _, rows in part}
+    assert len(rules) == 23
+    assert [rule for rule, rows in rules.items() if not rows or not set(rows) <= numbers] == []
+    assert set(table.holders_of_rules()) <= rules.keys()
+
+
 def test_the_committed_page_is_the_generated_one() -> None:
     """`make docs` was run."""
     assert (REPOSITORY / "docs" / "reliability.md").read_text() == table.page()
