@@ -77,6 +77,7 @@ docs: build
 	$(PY) tools/generate_compat.py docs/reference/compat.md
 	$(PY) tools/generate_bounds.py docs/reference/message-bounds.md
 	$(PY) tools/generate_reliability.py docs/reliability.md
+	$(PY) tools/generate_adr_index.py docs/adr/README.md
 
 install: build man
 	scripts/install.sh $(PREFIX) $(PY)

@@ -100,7 +100,7 @@ def cluster_in(work: Path, conf: str) -> LiveCluster:
 
 
 def test_a_full_state_disk_costs_no_node_and_no_job(work: Path) -> None:
-    """Row 6, finding H1: after SlurmdTimeout all nodes were DOWN and all jobs dead."""
+    """Row 6: after SlurmdTimeout all nodes were DOWN and all jobs dead."""
     cluster = cluster_in(work, f"SlurmdTimeout={TIMEOUT_S}\n")
     try:
         kill(cluster, "slurmctld")
@@ -153,7 +153,7 @@ def check_full_state_disk(cluster: LiveCluster, state: Path, work: Path) -> None
 
 
 def test_a_full_spool_drains_its_node_which_obeys_on(work: Path) -> None:
-    """Row 32, finding H2: the node became deaf, and its job could not be ended any more."""
+    """Row 32: the node became deaf, and its job could not be ended any more."""
     cluster = cluster_in(work, "SchedulerParameters=requeue_delay=0\nKillWait=1\n")
     spool = cluster.directory / "spool" / "n1"
     try:

@@ -133,7 +133,7 @@ def test_an_unfinished_segment_creation_is_removed(room: Room) -> None:
 
 @pytest.mark.parametrize("size", [0, 10, HEADER_BYTES, 5000])
 def test_an_emptied_newest_segment_is_refused(room: Room, size: int) -> None:
-    """RELIABILITY 5: H9, it was taken for one whose creation a crash had interrupted."""
+    """RELIABILITY 5: it was taken for one whose creation a crash had interrupted."""
     room.write(payloads_of(3))
     room.write(payloads_of(2))
     newest = room.segments()[-1]

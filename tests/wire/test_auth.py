@@ -222,7 +222,7 @@ class FillingDisk:
 
 
 def test_a_full_disk_refuses_no_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RELIABILITY 6, finding H1: each message of each node was dropped, and all went DOWN."""
+    """RELIABILITY 6: each message of each node was dropped, and all went DOWN."""
     path, lines = str(tmp_path / "nonces"), list[str]()
     disk = FillingDisk(monkeypatch)
     log = DaemonLog("slurmctld", lambda priority, text: lines.append(text))

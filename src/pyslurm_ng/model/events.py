@@ -1,4 +1,4 @@
-"""Every event, in wire order. Append-only: see the rules for events in the architecture.
+"""Every event, in wire order. Append-only: see "Rules for events" in docs/architecture.md.
 
 An event is a fact in the past tense, with its own time and any new ids. A kind's tag is never
 reused; fields are added at the end with defaults.

@@ -12,7 +12,7 @@ request to one receiver. Refusals are `AuthError`s with a cause for counters and
 
 Shared-key mode cannot tell hosts from each other: who holds slurm.key can claim anything. The
 one fence that still helps against users is here: uid 0 and SlurmUser are believed only from
-hosts that the configuration marks as administrators' (RELIABILITY, roles and keys).
+hosts that the configuration marks as administrators' (docs/reliability.md, "Security model").
 """
 
 from __future__ import annotations

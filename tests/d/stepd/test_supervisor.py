@@ -360,7 +360,7 @@ class TestAsAnotherUser:
     def test_script_is_read_by_its_user_alone_and_written_by_nobody(
         self, template: Template
     ) -> None:
-        """RELIABILITY 32, 62, finding H2: a job filled the spool through its own folder there."""
+        """RELIABILITY 32, 62: a job filled the spool through its own folder there."""
         spec = template.spec(
             "#!/bin/sh\nd=$(dirname $0)\nstat -c '%U %a' $0 $d\n"
             "chmod u+w $0 2>/dev/null; chmod 777 $d 2>/dev/null\n"
