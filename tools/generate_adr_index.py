@@ -21,8 +21,8 @@ Each record is one page: status and date, the problem, what was decided, and wha
 revisit it. Records 0001 to 0006 are what everything else follows from; read them before the first
 change. A number that is missing was set aside for a decision that was not needed in the end.
 
-A record is needed for a new kind of event, an exception to the layers, a new library, and a deviation
-from Slurm. `make docs` writes this list.
+A record is needed for a new kind of event, an exception to the layers, a new library, and a
+deviation from Slurm. `make docs` writes this list.
 
 | record | what was decided | status | date |
 |---|---|---|---|
