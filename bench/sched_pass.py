@@ -46,11 +46,11 @@ from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.job_views import Views
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.history import History
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 
 BEGIN_US = 1_000_000_000_000_000
 LIMITS_MIN = (5, 10, 20, 30, 60, 90, 120, 240, 360, 480, 720, 1440, 2880)

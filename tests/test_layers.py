@@ -44,7 +44,7 @@ LIBRARIES = {
         "dbd",
         "sim",
         "web",
-        "sched.plan",  # its records are none of the garbage collector's business
+        "sched.frame.plan",  # its records are none of the garbage collector's business
     ],
     "msgpack": ["wire", "cli"],
     "zmq": ["wire.endpoint"],

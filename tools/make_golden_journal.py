@@ -38,9 +38,9 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm, query_messages as qm
 from pyslurm_ng.wire.job_messages import SubmitJob
 

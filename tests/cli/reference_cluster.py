@@ -40,7 +40,7 @@ from pyslurm_ng.model.job import (
 )
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
-from pyslurm_ng.sched.plan import PlannedNodes, Wait
+from pyslurm_ng.sched.frame.plan import PlannedNodes, Wait
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.messages import Done, decode_request, encode, row
 from pyslurm_ng.wire.query_messages import ShowDiagnostics

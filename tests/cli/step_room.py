@@ -17,7 +17,7 @@ LIMIT_S = 20.0
 PROGRAM = """
 import os, sys
 from pyslurm_ng.cli.step.client import StepClient
-from pyslurm_ng.cli.step.signals import Signals
+from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.step.streams import Labels, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks
 nodes, tasks, settings = eval(sys.argv[1])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.frame.plan import Wait
 from tests.cli.reference_cluster import ReferenceCluster, queue
 from tests.cli.run_command import run_command
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from pyslurm_ng.sched.numbers_by_job import NumbersByJob
-from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.frame.numbers_by_job import NumbersByJob
+from pyslurm_ng.sched.frame.plan import Plan
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 

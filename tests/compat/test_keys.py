@@ -15,12 +15,12 @@ from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.sizes import job_sizes
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.ctld.rules.submission.test_submit import ALICE, BOB, ROOT, Room
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.test_priority import ranked, rules_of
+from tests.sched.frame.test_priority import ranked, rules_of
 
 MORE = "PartitionName=x Nodes=n[1-2]"
 ENFORCED = "EnforcePartLimits=ALL\n"

@@ -30,9 +30,9 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeState
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
 from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit

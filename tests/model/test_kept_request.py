@@ -18,7 +18,7 @@ from pyslurm_ng.model.kept_request import (
     shared_part,
     whole_request,
 )
-from pyslurm_ng.sched.request.demand import Demands
+from pyslurm_ng.sched.demand.demand import Demands
 
 FIELDS = {field.name: field for field in msgspec.structs.fields(JobRequest)}
 VALUES: dict[type, st.SearchStrategy[Any]] = {str: st.text(max_size=3), int: st.integers(0, 1000)}

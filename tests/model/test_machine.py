@@ -19,15 +19,15 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.model.touched import touched_jobs
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.job_records import Running, Waiting
-from pyslurm_ng.sched.job_views import Views
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.job_records import Running, Waiting
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.measures import Ask, given
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.headroom import Used
-from pyslurm_ng.sched.limits.measures import Ask, given
 from pyslurm_ng.sched.limits.quotas import Quotas
 from pyslurm_ng.sched.limits.running_count import RunningCount
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
 
 CONF = conf_of()

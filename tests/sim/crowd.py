@@ -21,8 +21,8 @@ from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_views import may_be_considered
-from pyslurm_ng.sched.reasons.explain import outlook
+from pyslurm_ng.sched.explain.explain import outlook
+from pyslurm_ng.sched.frame.job_views import may_be_considered
 from pyslurm_ng.sim.chaos import CONF as BASE, SECOND_US
 from pyslurm_ng.sim.checks import Violation
 from pyslurm_ng.sim.controller import SimController

@@ -6,7 +6,7 @@ import os
 
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.net import Faults
 

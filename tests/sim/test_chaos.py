@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sim.chaos import Chaos
 
 SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.first_fit import plan
 from pyslurm_ng.sim.chaos import Chaos
 from tests.sim.test_chaos_preempt import TIERS
 

@@ -12,7 +12,7 @@ import os
 import pytest
 
 from pyslurm_ng.model.duty import Duty
-from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sim.chaos import Chaos, SimNode
 from pyslurm_ng.sim.net import Faults
 from pyslurm_ng.wire import node_messages as nm

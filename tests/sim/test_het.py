@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.backfill.first_fit import plan
 from tests.sim.partitions import PARTITIONS, Outage, Partitions
 
 SEEDS = int(os.environ.get("PYSLURM_PARTITION_SEEDS", "20"))  # with ten partitions each

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from pyslurm_ng.sched.first_fit import plan
+from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sim.trace_run import TraceRun, trace_conf
 from pyslurm_ng.sim.workload import TraceJob, parse_swf, random_jobs, read_swf
 

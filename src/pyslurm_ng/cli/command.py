@@ -87,6 +87,9 @@ def split_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+DATA_PARSER = "v0.0.46"
+"""The layout of JSON and YAML documents."""
+
 _for_yaml: "list[bytes] | None" = None  # pieces of a JSON document; None: written as they come
 
 
@@ -105,7 +108,7 @@ def write_bytes(output: bytes) -> None:
         _for_yaml.append(output)
         if not output.endswith(b"\n}\n"):
             return
-        from pyslurm_ng.cli.listing.yaml_text import from_json
+        from pyslurm_ng.cli.yaml_text import from_json
 
         output = from_json(b"".join(_for_yaml))
         _for_yaml.clear()

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyslurm_ng.cli.command import fail, say, split_list, take_yaml, version_line
+from pyslurm_ng.cli.command import DATA_PARSER, fail, say, split_list, take_yaml, version_line
 from pyslurm_ng.cli.option_words import UsageError, split_words, suggestions
 
 TYPE_CHECKING = False
@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyslurm_ng.cli.option_words import Row
-
-DATA_PARSER = "v0.0.46"
-"""The layout of JSON and YAML documents."""
 
 
 class Given(dict[str, str]):

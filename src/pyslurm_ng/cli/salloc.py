@@ -5,7 +5,7 @@ import sys
 
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.step.signals import Signals
+from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.submit import option_values as ov, submission
 from pyslurm_ng.cli.submit.allocation import TIMEOUT, Allocation, NotAtOnce, Revoked
 from pyslurm_ng.cli.submit.options import Options

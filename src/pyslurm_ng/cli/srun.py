@@ -5,9 +5,9 @@ import sys
 
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.step import step_request
 from pyslurm_ng.cli.step.routes import Routes
-from pyslurm_ng.cli.step.signals import Signals
 from pyslurm_ng.cli.step.streams import Sink, StepIo
 from pyslurm_ng.cli.step.terminal import RawTerminal
 from pyslurm_ng.cli.step.whole_step import of_component

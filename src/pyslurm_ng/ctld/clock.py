@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 MOST_STEERED_US = 5_000_000
 """How far recorded time may be from the wall clock and still approach it slowly.
@@ -100,3 +101,16 @@ def wall_us() -> int:
 
 def _monotonic_us() -> int:
     return time.monotonic_ns() // 1000
+
+
+class Timers(Protocol):
+    """The time, and calls that come later."""
+
+    def now_us(self) -> int:
+        """The controller's time."""
+
+    def call_soon(self, function: Callable[[], None], /) -> object:
+        """Run at the end of the present turn."""
+
+    def call_later(self, delay_s: float, function: Callable[[], None], /) -> object:
+        """Run after a while."""

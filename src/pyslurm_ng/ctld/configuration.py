@@ -10,7 +10,7 @@ from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgro
 from pyslurm_ng.conf.check import check, check_warnings, topologies_of
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
-from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sched.frame.policy import Policy, policy
 
 
 class BadConfiguration(Exception):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyslurm_ng.ctld.queries.records import RecordCache
+from pyslurm_ng.ctld.records import RecordCache
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.plan import Plan, PlannedNodes, Wait
 
 _LATE_US = 500_000  # a second's turn of the loop is never exact
 

@@ -18,7 +18,7 @@ from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.journal.segment import JournalDamage, JournalError
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.reasons.reason import plural
+from pyslurm_ng.sched.demand.reason import plural
 from pyslurm_ng.sim.comparison import compare
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.page import duration, page

@@ -24,7 +24,7 @@ from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.sched.policy import Policy, policy
+from pyslurm_ng.sched.frame.policy import Policy, policy
 from pyslurm_ng.sim.disk import MemoryJournal
 from pyslurm_ng.sim.programs import Fate, Silence, SimPrograms, at_once
 from pyslurm_ng.sim.world import World

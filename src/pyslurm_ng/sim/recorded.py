@@ -28,7 +28,7 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
-from pyslurm_ng.sched.reasons.reason import plural
+from pyslurm_ng.sched.demand.reason import plural
 from pyslurm_ng.sim import actions as act
 
 _AFTER_9999_US = 253_402_300_800_000_000

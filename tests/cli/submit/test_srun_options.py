@@ -26,7 +26,7 @@ def test_ignored_signals_are_named_or_numbered() -> None:
 
 TAKEN = """
 import os, signal
-from pyslurm_ng.cli.step.signals import Signals
+from pyslurm_ng.cli.signals import Signals
 
 signals = Signals(frozenset((int(signal.SIGUSR1),)))
 os.kill(os.getpid(), signal.SIGUSR1)

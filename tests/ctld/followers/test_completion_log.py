@@ -15,9 +15,9 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 
 RECORDED = Path(__file__).resolve().parents[2] / "golden" / "jobcomp" / "slurm-22.05.log"

@@ -18,8 +18,8 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
 from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, job
 

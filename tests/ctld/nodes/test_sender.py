@@ -27,9 +27,9 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeFlag
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import Key, KeyCredentialSigner, Peer, body_digest
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone

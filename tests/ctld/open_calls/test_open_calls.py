@@ -20,9 +20,9 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.auth import Key, KeyCredentialSigner
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.node_messages import decode_credential

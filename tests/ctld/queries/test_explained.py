@@ -13,9 +13,9 @@ from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
 from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.reasons.explain import outlook
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.explain.explain import outlook
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import JobExplained
 from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US
 from tests.ctld.rules.test_reasons import (

@@ -15,8 +15,8 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import Records, ShowNodes
 from tests.cli.reference_cluster import ADMIN
 from tests.model.clusters import START_US, conf_of, submit

@@ -6,8 +6,8 @@ from pyslurm_ng.ctld.queries.job_fields import soft_values
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.ctld.rules.test_reasons import Scene
 
 

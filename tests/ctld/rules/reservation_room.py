@@ -18,10 +18,10 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import node_state
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched import first_fit
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import Policy, policy
-from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.backfill import first_fit
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import DeleteReservation, UpdateReservation
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of

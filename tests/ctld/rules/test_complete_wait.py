@@ -12,10 +12,10 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
+from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.world import World
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit

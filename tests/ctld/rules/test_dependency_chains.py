@@ -13,8 +13,8 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 LENGTHS = (2_000, pytest.param(50_000, marks=pytest.mark.soak))

@@ -10,9 +10,9 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DependencyChanged, JobEligible
 from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 CONF = conf_of()

@@ -19,8 +19,8 @@ from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import REQ_HOLD, Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs
 from tests.ctld.rules.submission.test_submit import ALICE, ROOT

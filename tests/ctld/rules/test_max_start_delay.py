@@ -14,8 +14,8 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
 

@@ -32,11 +32,11 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.sched.limits.reasons import tres_reason
 from pyslurm_ng.sched.limits.standing import Standings
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import Policy, policy
-from pyslurm_ng.sched.snapshot import Snapshot, snapshot
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs
 from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, ROOT, Room

@@ -16,9 +16,9 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, JobRequest, Usage
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 

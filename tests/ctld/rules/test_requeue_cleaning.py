@@ -16,9 +16,9 @@ from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.events import DutiesDone
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs, UpdateJob
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 

@@ -13,9 +13,9 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DependencyChanged, JobEnded, StepEnded
 from pyslurm_ng.model.job import REQ_HOLD, REQ_KILL_INVALID_DEP, Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import HoldJobs
 from tests.model.clusters import START_US, cluster_of, conf_of, submit

@@ -26,9 +26,9 @@ from pyslurm_ng.model.job import (
     Step,
 )
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.first_fit import plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 

@@ -23,8 +23,8 @@ from pyslurm_ng.model.job import (
 )
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 SECOND_US = 1_000_000

@@ -21,11 +21,11 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit, job_views
-from pyslurm_ng.sched.backfill import queue, walk
+from pyslurm_ng.sched.backfill import first_fit, queue, walk
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.request import demand
+from pyslurm_ng.sched.demand import demand
+from pyslurm_ng.sched.frame import job_views
+from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sim.controller import SimController

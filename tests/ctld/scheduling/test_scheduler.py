@@ -21,7 +21,7 @@ from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sim.controller import StrictFaults
 from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_het

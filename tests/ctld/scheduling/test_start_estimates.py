@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates, Work
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.reasons.probe import Probe
+from pyslurm_ng.sched.explain.probe import Probe
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import SubmitJob, TestJob, WillRun

@@ -13,9 +13,9 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import Policy, policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 WHOLE_NODES = r"""

@@ -17,9 +17,9 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 from tests.sched.networks import BLOCKS, TREE
 

@@ -9,7 +9,7 @@ from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.ctld.rules.reservation_room import ALICE, HOUR_US, PlanFunction, Room
 from tests.model.clusters import START_US

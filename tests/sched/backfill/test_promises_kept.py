@@ -21,9 +21,9 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import JobState, NodeState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import conf_of, submit
 
 MINUTE_US = 60_000_000

@@ -19,8 +19,8 @@ from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 
 CONF = """

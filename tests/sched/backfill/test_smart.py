@@ -14,15 +14,15 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.job_views import Views
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.frame.history import History
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
 from pyslurm_ng.sim.workload import TraceJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.backfill.test_backfill import WHOLE_NODES
-from tests.sched.request.test_het import queues
+from tests.sched.demand.test_het import queues
 
 MINUTE_US = 60_000_000
 SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))

@@ -17,8 +17,8 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.task_counts import usable_cpus
-from pyslurm_ng.sched.limits import measures
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.frame import measures
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.step_messages import StepGranted
 from tests.ctld.rules.test_steps import EXACT, ask
 from tests.model.clusters import START_US, cluster_of, conf_of, submit

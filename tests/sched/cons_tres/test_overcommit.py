@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.frame.policy import policy
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import run_pass
 

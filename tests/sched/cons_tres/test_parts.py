@@ -19,9 +19,9 @@ from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.layout import parse_distribution
 from pyslurm_ng.sched.cons_tres.step_select import Lack, StepNeed, StepPlace, place, shares_of
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 MINUTE_US = 60_000_000

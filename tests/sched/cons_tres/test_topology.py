@@ -20,8 +20,8 @@ from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.topology import Block, Switch, Topology
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.topology import Layout, Place, bits, choose_shares
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 from tests.oracle import topology as oracle
 

@@ -10,10 +10,10 @@ from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.limits.measures import Ask
+from pyslurm_ng.sched.frame.measures import Ask
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import WHOLE_NODES
 from tests.sched.limits.test_quotas import ANN, limits_of, waiting

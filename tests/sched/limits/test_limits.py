@@ -13,14 +13,14 @@ from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.limits.measures import given
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.measures import given
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas, quotas
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit_het
 from tests.sched.backfill.test_backfill import WHOLE_NODES, job
 

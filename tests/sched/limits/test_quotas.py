@@ -12,11 +12,11 @@ from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.limits.measures import Ask
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.measures import Ask
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
 from tests.sched.backfill.test_backfill import WHOLE_NODES, job
 

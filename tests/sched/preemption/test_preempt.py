@@ -20,11 +20,11 @@ from pyslurm_ng.model.duty import SIGNAL_PREEMPTED, DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.job_views import Views
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 BASE = r"""

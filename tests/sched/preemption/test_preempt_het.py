@@ -11,9 +11,9 @@ from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.reasons.explain import outlook
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.explain.explain import outlook
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, submit_het
 from tests.sched.preemption.test_preempt import MINUTE_US, TIERS, Site, pass_on
 

@@ -11,7 +11,7 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.request.extra import ExtraError, parse, satisfies
 from pyslurm_ng.wire.query_messages import UpdateJob, UpdateNodes

@@ -11,7 +11,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.frame.policy import policy
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import run_pass
 

@@ -14,11 +14,11 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.request.demand import Demand, Demands
+from pyslurm_ng.sched.demand.demand import Demand, Demands
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Tenant, may_share, tenant_of
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import MINUTE_US, _end_due, run_pass
 

@@ -9,9 +9,9 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.frame.plan import Wait
 from tests.ctld.rules.reservation_room import (
     ALICE,
     BOB,

@@ -10,10 +10,10 @@ from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import Snapshot
 from tests.ctld.rules.reservation_room import BOB, Room
 
 

@@ -11,11 +11,11 @@ from pyslurm_ng.ctld.rules.timers import limit_moments_us, over_at_us
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.job_views import Views
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.node_messages import JobTerminated
 from tests.ctld.rules.reservation_room import (
     ALICE,

@@ -9,7 +9,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.reservation import Reservation, part_of
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, ROOT, Room
 from tests.model.clusters import START_US

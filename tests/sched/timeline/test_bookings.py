@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
-from pyslurm_ng.sched.job_records import Running
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.job_records import Running
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
 from pyslurm_ng.sched.timeline.nearness import hardware_of
 from tests.model.clusters import cluster_of

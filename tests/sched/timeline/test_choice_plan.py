@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.sched.request.features import Way, holds
 from tests.model.clusters import START_US, cluster_of, conf_of, submit

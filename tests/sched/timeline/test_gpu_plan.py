@@ -13,8 +13,8 @@ from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_GRES_DISABLE_BIND, JobReques
 from pyslurm_ng.model.node import NodeFacts, NodeGres, restricted_cores
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 
 MINUTE_US = 60_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.job_records import Running
+from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 
 

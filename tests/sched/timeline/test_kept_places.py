@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import need_of
 from pyslurm_ng.sched.timeline.kept_places import MOST_KEPT, KeptPlace, KeptPlaces
 

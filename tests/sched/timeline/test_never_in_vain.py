@@ -17,7 +17,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeState, Reason
-from pyslurm_ng.sched.policy import policy
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.ctld.rules.reservation_room import ALICE
 from tests.model.clusters import START_US, conf_of

@@ -15,11 +15,11 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND, JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import Policy, policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.slots import slot_times
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 

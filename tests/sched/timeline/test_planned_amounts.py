@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.frame.plan import Plan
 from tests.ctld.rules.reservation_room import ALICE, BOB, MINUTE_US, Room
 
 LICENSES = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.job_records import Running
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.job_records import Running
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.returns import SOON_US, Returns, busy_until_us
 from tests.model.clusters import START_US, cluster_of, conf_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import run_pass
 

@@ -21,12 +21,12 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.request.need import Selection
-from pyslurm_ng.sched.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
 from tests.sched.networks import BLOCKS, TREE
 

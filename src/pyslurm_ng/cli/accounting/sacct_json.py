@@ -12,9 +12,8 @@ from pyslurm_ng.cli.accounting.sacct_columns import (
     planned_s,
     step_name,
 )
-from pyslurm_ng.cli.command import user_name
+from pyslurm_ng.cli.command import DATA_PARSER, user_name
 from pyslurm_ng.cli.listing.fmt import INFINITE, NO_VALUE
-from pyslurm_ng.cli.program import DATA_PARSER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import os
 
-from pyslurm_ng.cli.program import DATA_PARSER
+from pyslurm_ng.cli.command import DATA_PARSER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from time import monotonic
 
 from pyslurm_ng._records import unpack
 from pyslurm_ng.cli.command import say
+from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.step.link import Link, listen, same_key
-from pyslurm_ng.cli.step.signals import Signals
 from pyslurm_ng.cli.step.streams import HIGH_BYTES, LOW_BYTES, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks
 from pyslurm_ng.cli.step.terminal import window_size

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.cli.step.signals import Signals
+    from pyslurm_ng.cli.signals import Signals
     from pyslurm_ng.wire.client import Client
 
 _UNKNOWN_JOB = (2017, 2021)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from pyslurm_ng.cli.step.signals import Signals
+    from pyslurm_ng.cli.signals import Signals
     from pyslurm_ng.cli.submit.options import Options
     from pyslurm_ng.wire.client import Client
 

@@ -20,9 +20,9 @@ from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.model.touched import touched_jobs
+from pyslurm_ng.sched.frame.measures import Amounts, Ask, given, held
 from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.limits.headroom import Used
-from pyslurm_ng.sched.limits.measures import Amounts, Ask, given, held
 from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent

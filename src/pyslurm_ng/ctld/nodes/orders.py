@@ -10,29 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
+from pyslurm_ng.ctld.rules.sharing_words import exclusive, oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE,
-    REQ_EXCLUSIVE_MCS,
-    REQ_EXCLUSIVE_TOPO,
-    REQ_EXCLUSIVE_USER,
-    REQ_OVERSUBSCRIBE,
     Job,
-    JobRequest,
     NodeAlloc,
     limit_end_us,
 )
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.wire import node_messages as nm
-
-_EXCLUSIVE = (
-    (REQ_EXCLUSIVE_TOPO, "TOPO"),
-    (REQ_EXCLUSIVE_MCS, "MCS"),
-    (REQ_EXCLUSIVE_USER, "USER"),
-    (REQ_EXCLUSIVE, "NODE"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +140,6 @@ def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
         )
         for job in het_components(cluster, leader)
     )
-
-
-def exclusive(request: JobRequest) -> str:
-    """Return SLURM_JOB_EXCLUSIVE: what a job has to itself."""
-    return next((word for bit, word in _EXCLUSIVE if request.flags & bit), "NO")
-
-
-def oversubscribe(cluster: Cluster, job: Job) -> str:
-    """Return SLURM_JOB_OVERSUBSCRIBE: whether a job may share what it has."""
-    partition = cluster.partitions.get(job.partition)
-    forced = partition is not None and partition.oversubscribe.upper().startswith("FORCE")
-    if forced or job.request.flags & REQ_OVERSUBSCRIBE:
-        return "YES"
-    return "NO"
 
 
 def needs_credential(duty: Duty) -> bool:

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, error_text
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.ctld.clock import Timers
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
-from pyslurm_ng.ctld.open_calls.step_calls import Clock, OpenCall
+from pyslurm_ng.ctld.open_calls.step_calls import OpenCall
 from pyslurm_ng.ctld.rules import steps
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.submission.feasible import size_of
@@ -52,7 +53,7 @@ class Allocations:
         inactive_limit_s: InactiveLimit, for commands of running jobs that have gone; 0: none.
     """
 
-    def __init__(self, writer: Writer, watch: JobWatch, clock: Clock, decide: Decide) -> None:
+    def __init__(self, writer: Writer, watch: JobWatch, clock: Timers, decide: Decide) -> None:
         """Watch jobs with `watch`; `decide` takes a request to the submit rule."""
         self.inactive_limit_s = 0
         self._writer = writer

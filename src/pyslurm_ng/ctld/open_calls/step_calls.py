@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.ctld.clock import Timers
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import StepShare
 from pyslurm_ng.ctld.rules import steps
@@ -54,19 +55,6 @@ class OpenCall(Protocol):
         """Call back if the connection ends before the last answer."""
 
 
-class Clock(Protocol):
-    """Time and later."""
-
-    def now_us(self) -> int:
-        """The controller's time."""
-
-    def call_soon(self, function: Callable[[], None], /) -> object:
-        """Run at the end of the present turn."""
-
-    def call_later(self, delay_s: float, function: Callable[[], None], /) -> object:
-        """Run after a while."""
-
-
 @dataclass(eq=False, slots=True)
 class _Waiting:
     call: OpenCall
@@ -83,7 +71,7 @@ class StepCalls:
         self,
         writer: Writer,
         credentials: Credentials,
-        clock: Clock,
+        clock: Timers,
         context: Callable[[Caller], Context],
     ) -> None:
         """Decide with `context(caller)` and sign with `credentials`."""

@@ -16,9 +16,9 @@ from pyslurm_ng.model.cluster import Cluster, het_components, is_completing, lic
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, limit_end_us
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.reasons.explain import Holder, Outlook
-from pyslurm_ng.sched.reasons.reason import minutes, plural
+from pyslurm_ng.sched.demand.reason import minutes, plural
+from pyslurm_ng.sched.explain.explain import Holder, Outlook
+from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown
 
 _MOST_HOLDERS = 12

@@ -21,14 +21,14 @@ from pyslurm_ng.ctld.queries.job_fields import (
     nodes_text,
     soft_values,
 )
-from pyslurm_ng.ctld.queries.records import RecordCache, array_head, elements
+from pyslurm_ng.ctld.records import RecordCache, array_head, elements
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobFlag
-from pyslurm_ng.sched.policy import exempt_s
+from pyslurm_ng.sched.frame.policy import exempt_s
 from pyslurm_ng.wire.query_messages import (
     SHOW_ALL,
     SHOW_DETAIL,

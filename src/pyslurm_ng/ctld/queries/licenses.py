@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Reject
-from pyslurm_ng.ctld.queries.records import elements
+from pyslurm_ng.ctld.records import elements
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster, is_remote
 from pyslurm_ng.model.license_server import ServerUse
-from pyslurm_ng.sched.reservation.licenses import in_force
+from pyslurm_ng.sched.frame.licenses import in_force
 from pyslurm_ng.wire.query_messages import Records, ShowLicenses
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.tres import format_tres
+from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
-from pyslurm_ng.ctld.queries.node_tenants import blocked_nodes, tenant_of_node
-from pyslurm_ng.ctld.queries.records import array_head, elements
+from pyslurm_ng.ctld.records import array_head, elements
 from pyslurm_ng.ctld.rules.update.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts

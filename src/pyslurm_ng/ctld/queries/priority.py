@@ -11,11 +11,11 @@ from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.job_views import Views
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import Records, ShowPriorities
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
-from pyslurm_ng.ctld.queries.records import array_head, elements
+from pyslurm_ng.ctld.records import array_head, elements
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.reservation.reserved import may_use
+from pyslurm_ng.sched.frame.reserved import may_use
 from pyslurm_ng.wire.query_messages import Records, ShowReservations
 
 if TYPE_CHECKING:

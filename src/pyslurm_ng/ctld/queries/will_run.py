@@ -31,13 +31,10 @@ from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.hiding import hide
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.request.demand import limit_us
-from pyslurm_ng.sched.request.features import suits
-from pyslurm_ng.sched.request.need import Need, need_of
-from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
-from pyslurm_ng.sched.reservation.reserved import (
+from pyslurm_ng.sched.demand.demand import limit_us
+from pyslurm_ng.sched.frame.job_records import NO_END_US
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.reserved import (
     allowed_nodes,
     cut_of_us,
     kept_parts,
@@ -45,6 +42,9 @@ from pyslurm_ng.sched.reservation.reserved import (
     places,
     stay_us,
 )
+from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.need import Need, need_of
+from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Tenant, Units, tenant_of
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000

@@ -25,12 +25,12 @@ from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of
 from pyslurm_ng.model.rows import rows_of
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.job_views import may_be_considered
-from pyslurm_ng.sched.plan import Start
-from pyslurm_ng.sched.request.demand import limit_us
-from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.reservation.licenses import kept_from, licenses_inside
-from pyslurm_ng.sched.snapshot import are_free_now
+from pyslurm_ng.sched.demand.demand import limit_us
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_views import may_be_considered
+from pyslurm_ng.sched.frame.licenses import kept_from, licenses_inside
+from pyslurm_ng.sched.frame.plan import Start
+from pyslurm_ng.sched.frame.snapshot import are_free_now
 
 NO_PRIORITIES: Mapping[int, int] = MappingProxyType({})
 

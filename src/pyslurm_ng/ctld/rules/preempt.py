@@ -26,10 +26,10 @@ from pyslurm_ng.model.duty import (
 )
 from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.states import JobFlag, JobState
-from pyslurm_ng.sched.plan import Preemption, Start
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.frame.plan import Preemption, Start
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.reserved import gives_way
 from pyslurm_ng.sched.preemption.modes import grace_s
-from pyslurm_ng.sched.reservation.reserved import gives_way
 
 SECOND_US = 1_000_000
 SIGTERM, SIGCONT = 15, 18  # Linux's numbers; the core imports no signal module

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.nodes.orders import exclusive, oversubscribe
+from pyslurm_ng.ctld.rules.sharing_words import exclusive, oversubscribe
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
 from pyslurm_ng.model.job import Job, limit_end_us

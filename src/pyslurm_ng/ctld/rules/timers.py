@@ -18,9 +18,9 @@ from pyslurm_ng.model.duty import (
 from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.policy import over_run_us
-from pyslurm_ng.sched.reservation.reserved import cut_of_us
+from pyslurm_ng.sched.frame.job_records import NO_END_US
+from pyslurm_ng.sched.frame.policy import over_run_us
+from pyslurm_ng.sched.frame.reserved import cut_of_us
 
 SECOND_US = 1_000_000
 MARK_WARNED = 1  # bit of Job.time_signalled: the --signal warning was sent

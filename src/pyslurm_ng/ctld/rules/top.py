@@ -17,10 +17,10 @@ from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.model.task_ranges import TaskRanges
-from pyslurm_ng.sched.job_views import waiting_record
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.snapshot import outline
+from pyslurm_ng.sched.frame.job_views import waiting_record
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.snapshot import outline
 from pyslurm_ng.wire.query_messages import TopJobs
 
 Queue = tuple[int, str, str, str]

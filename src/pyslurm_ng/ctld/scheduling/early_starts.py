@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pyslurm_ng.sched.plan import Plan, Start
+from pyslurm_ng.sched.frame.plan import Plan, Start
 
 # A lone start goes at once; of many that follow one another, so many as this time brings together.
 _PAUSE_US = 2_000

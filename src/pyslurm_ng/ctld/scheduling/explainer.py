@@ -26,8 +26,8 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.job_views import may_be_considered
-from pyslurm_ng.sched.reasons.explain import Outlook, outlook
+from pyslurm_ng.sched.explain.explain import Outlook, outlook
+from pyslurm_ng.sched.frame.job_views import may_be_considered
 from pyslurm_ng.wire.query_messages import ExplainJob
 from pyslurm_ng.wire.stream import Call
 

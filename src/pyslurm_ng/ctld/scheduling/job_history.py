@@ -31,7 +31,7 @@ from pyslurm_ng.model.job import (
     JobRequest,
 )
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
-from pyslurm_ng.sched.reasons.reason import plural
+from pyslurm_ng.sched.demand.reason import plural
 
 # Beyond so many bytes the oldest segments are not read: an answer is due in a few seconds.
 _MOST_BYTES = 64 << 20

@@ -27,14 +27,14 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.blame import Blame, blame
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.history import History
-from pyslurm_ng.sched.job_views import Views, waiting_record
-from pyslurm_ng.sched.limits.measures import Limits
+from pyslurm_ng.sched.frame.history import History
+from pyslurm_ng.sched.frame.job_views import Views, waiting_record
+from pyslurm_ng.sched.frame.measures import Limits
+from pyslurm_ng.sched.frame.plan import HandOver, Places, Plan, Preemption, Start, Wait
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.snapshot import Snapshot, outline, snapshot
 from pyslurm_ng.sched.limits.standing import Standings
-from pyslurm_ng.sched.plan import HandOver, Places, Plan, Preemption, Start, Wait
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.snapshot import Snapshot, outline, snapshot
 
 Reasons = Mapping[int, Wait]
 

@@ -25,13 +25,13 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.allot import allot
+from pyslurm_ng.sched.cons_tres.obstacle import empty_nodes
 from pyslurm_ng.sched.cons_tres.select import choose
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.job_views import may_be_considered, waiting_record
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.reasons.obstacle import empty_nodes
-from pyslurm_ng.sched.reasons.probe import OutOfTimeError, Probe, probe
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.explain.probe import OutOfTimeError, Probe, probe
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.frame.job_views import may_be_considered, waiting_record
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 from pyslurm_ng.wire.stream import Call
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pyslurm_ng.sched.job_records import Running
-from pyslurm_ng.sched.plan import JobFaults, Plan
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.frame.job_records import Running
+from pyslurm_ng.sched.frame.plan import JobFaults, Plan
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 
 _MOST_TRIED_ALONE = 64
 

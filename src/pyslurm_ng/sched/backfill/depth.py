@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.policy import Policy
 
 
 class BackfillLimits:

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.kept_room import KeptRoom
-from pyslurm_ng.sched.job_records import Claim, Waiting
+from pyslurm_ng.sched.cons_tres.starting import start_of
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.job_records import Claim, Waiting
+from pyslurm_ng.sched.frame.plan import Plan, Start
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.limits.gate import LimitGate
-from pyslurm_ng.sched.plan import Plan, Start
-from pyslurm_ng.sched.policy import Policy
 from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.starting import start_of
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 

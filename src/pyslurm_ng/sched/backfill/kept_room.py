@@ -7,19 +7,17 @@ from collections.abc import Iterable, Sequence
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
-from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.backfill.smart import Smart
-from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.cons_tres.obstacle import Obstacles
+from pyslurm_ng.sched.demand import elastic, reason
+from pyslurm_ng.sched.demand.demand import Demand, Entry
+from pyslurm_ng.sched.demand.het import Part
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import Plan, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.gate import LimitGate
-from pyslurm_ng.sched.plan import Plan, PlannedNodes, Wait
-from pyslurm_ng.sched.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated, VacatedTogether
-from pyslurm_ng.sched.reasons import reason
-from pyslurm_ng.sched.reasons.obstacle import Obstacles
-from pyslurm_ng.sched.request import elastic
-from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.request.het import Part
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sched.timeline.promises import Promises

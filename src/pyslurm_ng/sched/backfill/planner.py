@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.sched import first_fit
-from pyslurm_ng.sched.backfill.queue import Entry, Queue
+from pyslurm_ng.sched.backfill import first_fit
+from pyslurm_ng.sched.backfill.queue import Queue
 from pyslurm_ng.sched.backfill.smart import Smart
 from pyslurm_ng.sched.backfill.walk import Walk
 from pyslurm_ng.sched.cons_tres.rows import Sharing, any_shares
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import HandOver, Places, Plan
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.demand.demand import Demand, Entry
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import HandOver, Places, Plan
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.reservation.inside import Inside
 from pyslurm_ng.sched.reservation.overlapping import add_overlapping
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 

@@ -13,18 +13,16 @@ from pyslurm_ng._select import rank, taken_over, untracked
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import JobFaults, Plan, Wait
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.demand import het
+from pyslurm_ng.sched.demand.demand import Demand, Demands, Entry
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import JobFaults, Plan, Wait
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.priority import Ranking, bounded
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption.modes import qos_ranks
-from pyslurm_ng.sched.priority import Ranking, bounded
-from pyslurm_ng.sched.request import het
-from pyslurm_ng.sched.request.demand import Demand, Demands
-from pyslurm_ng.sched.snapshot import Snapshot
 
-# Place in the queue (smallest first), job, demand in one of its partitions.
-Entry = tuple[int, Waiting, Demand]
-# The same before time has its say: tier, priority so far, whether that is all, demand.
+# An entry before time has its say: tier, priority so far, whether that is all, demand.
 Prepared = tuple[int, float, bool, Demand]
 _TIER = 1 << 33  # priorities are below
 _ABLE = _TIER << 20  # tiers are below: who can preempt comes before all others

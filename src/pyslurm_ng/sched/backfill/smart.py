@@ -47,12 +47,11 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.shadow import Shadow, Twin
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.plan import Start
-from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.demand.demand import Demand, Entry
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.frame.plan import Start
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 
-Entry = tuple[int, Waiting, Demand]
 # An entry as it stands in its partition: when it is due, the job, its place in the queue that was
 # given, how long the job will probably run, how many CPUs it takes from others, its cost, and it.
 _Line = tuple[int, int, int, int, int, float, Entry]

@@ -11,17 +11,15 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill import walk_het
 from pyslurm_ng.sched.backfill.array_turns import ArrayTurns
 from pyslurm_ng.sched.backfill.giving import Giving
-from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
-from pyslurm_ng.sched.job_records import NO_END_US, Claim, Waiting
-from pyslurm_ng.sched.plan import HandOver, JobFaults, Plan, Wait
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.demand import elastic, het, reason
+from pyslurm_ng.sched.demand.demand import Demand, Entry
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Waiting
+from pyslurm_ng.sched.frame.plan import HandOver, JobFaults, Plan, Wait
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.reasons import reason
-from pyslurm_ng.sched.request import elastic, het
-from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 

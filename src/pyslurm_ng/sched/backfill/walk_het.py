@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.giving import Giving
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.demand import het, reason
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.preemption.preempt import Preempting, VacatedTogether
-from pyslurm_ng.sched.reasons import reason
-from pyslurm_ng.sched.request import het
-from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 
 

@@ -17,14 +17,14 @@ from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
 from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.cons_tres.starting import start_of
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import Plan, Start
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import Plan, Start
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import Neighbours, Units
-from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.starting import start_of
 
 
 def pass_layouts(snapshot: Snapshot) -> dict[str, Layout]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.limits.measures import Ask, given, least
-from pyslurm_ng.sched.request.demand import MINUTE_US, Demand
+from pyslurm_ng.sched.demand.demand import MINUTE_US, Demand
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.frame.measures import Ask, given, least
 
 
 def least_ask(demand: Demand) -> Ask:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.demand import het
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.measures import Ask, Limits
+from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.limits.asks import given_ask, least_ask
-from pyslurm_ng.sched.limits.measures import Ask, Limits
-from pyslurm_ng.sched.plan import Wait
-from pyslurm_ng.sched.request import het
-from pyslurm_ng.sched.request.demand import Demand
 
 
 class LimitGate:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng.model import assoc
 from pyslurm_ng.model.ids import INFINITE
-from pyslurm_ng.sched.limits.measures import Amounts, Ask
+from pyslurm_ng.sched.frame.measures import Amounts, Ask
 
 _MILLION = 1_000_000
 

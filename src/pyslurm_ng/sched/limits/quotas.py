@@ -15,13 +15,13 @@ from pyslurm_ng.model import assoc
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import Waiting
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.measures import Amounts, Ask, Owner
+from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.limits.headroom import NOTHING, Counter, Headroom, Room, Used
-from pyslurm_ng.sched.limits.measures import Amounts, Ask, Owner
 from pyslurm_ng.sched.limits.reasons import tres_reason
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.sched.limits.words import amount_of
-from pyslurm_ng.sched.plan import Wait
 
 _MILLION = 1_000_000
 _NO_LIMITS = assoc.Limits()

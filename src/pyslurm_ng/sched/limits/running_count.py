@@ -9,7 +9,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag
-from pyslurm_ng.sched.limits.measures import Ask
+from pyslurm_ng.sched.frame.measures import Ask
 from pyslurm_ng.sched.limits.quotas import Counted, Quotas
 from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent

@@ -8,9 +8,9 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.limits.measures import Ask, Limits, Owner
-from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.measures import Ask, Limits, Owner
+from pyslurm_ng.sched.frame.plan import Wait
 
 
 class Standing:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.sched.job_records import Claim, Running
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.frame.job_records import Claim, Running
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 
 
 def leaving(snapshot: Snapshot, claim: Claim) -> list[Running]:

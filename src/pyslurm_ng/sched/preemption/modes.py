@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.sched.job_records import Victim
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.frame.job_records import Victim
+from pyslurm_ng.sched.frame.policy import Policy
 
 _ACTING = ("CANCEL", "REQUEUE", "SUSPEND")
 

@@ -20,18 +20,18 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.rows import pass_layouts
 from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.cons_tres.starting import start_of
 from pyslurm_ng.sched.cons_tres.topology import Layout
-from pyslurm_ng.sched.job_records import Running, Waiting
-from pyslurm_ng.sched.plan import Plan, Preemption
-from pyslurm_ng.sched.policy import Policy
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_records import Running, Waiting
+from pyslurm_ng.sched.frame.plan import Plan, Preemption
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.reserved import gives_way
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption.modes import exempt_s, grace_s, mode_of, mode_words, words_of
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.request.demand import Demand
 from pyslurm_ng.sched.request.sharing import NOBODY, TOPO, Tenant, Units
-from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.reservation.reserved import gives_way
-from pyslurm_ng.sched.snapshot import Snapshot
-from pyslurm_ng.sched.starting import start_of
 
 _SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next

@@ -1,1 +1,1 @@
-"""What jobs ask for, read once: needs, features, sharing, heterogeneous parts."""
+"""The words of requests: needs, features, sharing, conditions on nodes."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.plan import Plan, Wait
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.priority import Ranking
-from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.frame.plan import Plan, Wait
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.license_order import LicenseOrder, wants_several
 from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
 from pyslurm_ng.sched.reservation.place_plan import PlacePlans, PlanView
@@ -24,7 +25,6 @@ from pyslurm_ng.sched.reservation.place_view import (
     longest_us,
 )
 from pyslurm_ng.sched.reservation.started import beyond, held, left_of, with_reservations
-from pyslurm_ng.sched.snapshot import Snapshot
 
 
 class Inside:

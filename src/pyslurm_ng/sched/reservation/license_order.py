@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import NO_END_US, Running, Waiting
-from pyslurm_ng.sched.plan import Plan
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Running, Waiting
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.limit_order import Rank
 from pyslurm_ng.sched.reservation.place_view import longest_us
-from pyslurm_ng.sched.snapshot import Snapshot
 
 _MOST_ROUNDS = 4
 

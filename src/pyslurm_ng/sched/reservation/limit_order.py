@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.limits.measures import Ask, Limits, Owner
-from pyslurm_ng.sched.plan import Wait
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.measures import Ask, Limits, Owner
+from pyslurm_ng.sched.frame.plan import Wait
 
 Rank = tuple[int, ...]  # smaller ones stand before larger ones
 _MOST_ROUNDS = 4

@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from pyslurm_ng.model.reservation import Reservation, changed_reservation
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import Plan
-from pyslurm_ng.sched.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.frame.reserved import gives_way
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.place_plan import PlanView
 from pyslurm_ng.sched.reservation.place_view import place_view
-from pyslurm_ng.sched.reservation.reserved import gives_way
 from pyslurm_ng.sched.reservation.started import held, left_of
-from pyslurm_ng.sched.snapshot import Snapshot
 
 _OPEN = "room in "  # before a reservation's name: what of it others may have for now
 

@@ -14,11 +14,12 @@ from typing import Protocol
 
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.job_records import Waiting
-from pyslurm_ng.sched.plan import Plan, Start
-from pyslurm_ng.sched.policy import EVERY_JOB, Policy
-from pyslurm_ng.sched.request.demand import MINUTE_US
-from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.demand.demand import MINUTE_US
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_records import Waiting
+from pyslurm_ng.sched.frame.plan import Plan, Start
+from pyslurm_ng.sched.frame.policy import EVERY_JOB, Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.place_view import (
     Term,
     named_nothing,
@@ -28,7 +29,6 @@ from pyslurm_ng.sched.reservation.place_view import (
     why_inside,
 )
 from pyslurm_ng.sched.reservation.started import beyond, held, left_of, with_reservations
-from pyslurm_ng.sched.snapshot import Snapshot
 
 
 class PlanView(Protocol):

@@ -16,15 +16,15 @@ from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import NodePart, Reservation, changed_reservation
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.plan import Wait
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.reasons.reason import minutes, plural
-from pyslurm_ng.sched.request.demand import limit_us
-from pyslurm_ng.sched.reservation import reserved
-from pyslurm_ng.sched.reservation.licenses import NOTHING_INSIDE
-from pyslurm_ng.sched.reservation.reserved import END, REST, closes
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.demand.demand import limit_us
+from pyslurm_ng.sched.demand.reason import minutes, plural
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.frame.licenses import NOTHING_INSIDE
+from pyslurm_ng.sched.frame.plan import Wait
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.reserved import END, REST, closes
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 
 # Reasons that say no more than that there is no room; limits and the like say more than we know.
 _NO_ROOM = frozenset(

@@ -9,13 +9,13 @@ from pyslurm_ng.model import gres_parts, task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.job_records import NO_END_US, Running, Waiting
-from pyslurm_ng.sched.plan import Plan, Start
-from pyslurm_ng.sched.request.demand import limit_us
-from pyslurm_ng.sched.reservation.licenses import LicensesInside
+from pyslurm_ng.sched.demand.demand import limit_us
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Running, Waiting
+from pyslurm_ng.sched.frame.licenses import LicensesInside
+from pyslurm_ng.sched.frame.plan import Plan, Start
+from pyslurm_ng.sched.frame.reserved import REST
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.place_view import longest_us
-from pyslurm_ng.sched.reservation.reserved import REST
-from pyslurm_ng.sched.snapshot import Snapshot
 
 
 def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:

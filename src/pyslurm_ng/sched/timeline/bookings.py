@@ -13,7 +13,7 @@ from pyslurm_ng.model.gres_parts import give_back, has_room, hold, mask_bytes
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
-from pyslurm_ng.sched.job_records import Running
+from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import Hardware
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 from pyslurm_ng._select import Grid
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.cons_tres.topology import bits
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import MCS, USER, Guest, Neighbours, Tenant, Units
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware
 

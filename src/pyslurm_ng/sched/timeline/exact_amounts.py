@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyslurm_ng.sched.cons_tres.allot import deal_devices
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.select import share_tasks
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import GresNeed
 from pyslurm_ng.sched.timeline.nearness import Nearness
 from pyslurm_ng.sched.timeline.shapes import Amounts, Hardware, Shares, Variant

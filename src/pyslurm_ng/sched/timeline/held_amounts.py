@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 
-from pyslurm_ng.sched.job_records import Running
+from pyslurm_ng.sched.frame.job_records import Running
 
 
 class Holdings:

@@ -14,7 +14,7 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
 from pyslurm_ng.sched.cons_tres.select import share_tasks
 from pyslurm_ng.sched.cons_tres.topology import bits
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.timeline.bookings import HiddenBooking
 from pyslurm_ng.sched.timeline.kept_places import KeptPlace

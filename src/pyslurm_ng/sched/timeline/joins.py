@@ -19,8 +19,8 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of, share_tasks
 from pyslurm_ng.sched.cons_tres.topology import bits
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.request.sharing import Guest, may_share
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
 from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Shares

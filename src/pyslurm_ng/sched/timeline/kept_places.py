@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.plan import Places
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.plan import Places
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 
 # Promises of one pass that are kept; what is promised behind these is found anew. Each costs its

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.request.demand import Demand
-from pyslurm_ng.sched.reservation.licenses import NOTHING_INSIDE
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.job_records import NO_END_US
+from pyslurm_ng.sched.frame.licenses import NOTHING_INSIDE
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.returns import expected_end_us
 
 

@@ -17,12 +17,12 @@ from pyslurm_ng.sched.cons_tres.topology import (
     unit_numbers,
     weight_groups,
 )
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.features import Way
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 

@@ -11,18 +11,17 @@ from typing import Protocol
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.allot import allot, deal_devices
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode
 from pyslurm_ng.sched.cons_tres.select import share_tasks
 from pyslurm_ng.sched.cons_tres.topology import bits
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.plan import PlacedNodes, Places, PlannedNodes
-from pyslurm_ng.sched.policy import Policy
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand, Entry
+from pyslurm_ng.sched.frame.job_records import NO_END_US
+from pyslurm_ng.sched.frame.plan import PlacedNodes, Places, PlannedNodes
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import TOPO, Units
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes

@@ -16,11 +16,11 @@ from itertools import pairwise
 from pyslurm_ng._select import NEVER, Grid, holding
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import NOTHING, NodePart, part_of
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.job_records import NO_END_US
+from pyslurm_ng.sched.frame.reserved import OUTSIDE, Closed, closed_times
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import TOPO, Tenant
-from pyslurm_ng.sched.reservation.reserved import OUTSIDE, Closed, closed_times
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
 from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts, Holdings

@@ -11,9 +11,9 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import WHOLE
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
 from pyslurm_ng.sched.cons_tres.hiding import Hidden, hide
+from pyslurm_ng.sched.frame.reserved import OUTSIDE, kept_parts
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import PartitionCores
-from pyslurm_ng.sched.reservation.reserved import OUTSIDE, kept_parts
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import is_free_on
 from pyslurm_ng.sched.timeline.shapes import Hardware
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.job_records import NO_END_US, Running
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Running
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 
 
 class Held(NamedTuple):

@@ -16,15 +16,14 @@ from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
-from pyslurm_ng.sched.backfill.queue import Entry
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import share_tasks
-from pyslurm_ng.sched.plan import Places, PlannedNodes, Wait
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand, Entry
+from pyslurm_ng.sched.frame.plan import Places, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.need import Need
-from pyslurm_ng.sched.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.returns import SOON_US, End, Returns, busy_until_us, expected_end_us
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from pyslurm_ng._select import untracked
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
 
 
 class Promises:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from pyslurm_ng.sched.job_records import Running
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.frame.job_records import Running
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 
 _MOST_ONE_BY_ONE = 100  # changes; of more the whole list is made anew
 _Known = tuple[Running, Counter[int | None]]

@@ -24,9 +24,9 @@ from pyslurm_ng.sched.cons_tres.fit import (
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.parts import units_of
 from pyslurm_ng.sched.cons_tres.positions import Positions
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.need import GresNeed, Need
-from pyslurm_ng.sched.snapshot import Snapshot
 
 CPUS, MEM = 0, 1
 _ALTERNATIVES = 4

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyslurm_ng._select import Grid, holding
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
-from pyslurm_ng.sched.snapshot import Snapshot
+from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
 from pyslurm_ng.sched.timeline.held_amounts import Holdings
 from pyslurm_ng.sched.timeline.returns import expected_end_us

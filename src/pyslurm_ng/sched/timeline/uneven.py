@@ -24,7 +24,7 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
 from pyslurm_ng.sched.cons_tres.topology import choose_shares
-from pyslurm_ng.sched.request.demand import Demand
+from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
 from pyslurm_ng.sched.timeline.pass_tables import PassTables

@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.ctld.rules.reservation.groups import groups_to_ask, members_known
 from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups, look_up_members
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.ctld.rules.reservation_room import ALICE, BOB, PlanFunction, Room
 

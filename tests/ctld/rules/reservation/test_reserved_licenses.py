@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit
+from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US, PlanFunction, Room
 

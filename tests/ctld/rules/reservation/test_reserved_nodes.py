@@ -8,9 +8,9 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched import first_fit
-from pyslurm_ng.sched.policy import policy
-from pyslurm_ng.sched.snapshot import snapshot
+from pyslurm_ng.sched.backfill import first_fit
+from pyslurm_ng.sched.frame.policy import policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
 from tests.model.clusters import START_US
 

@@ -15,9 +15,9 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.job_records import NO_END_US
-from pyslurm_ng.sched.policy import over_run_us
-from pyslurm_ng.sched.reservation import reserved
+from pyslurm_ng.sched.frame import reserved
+from pyslurm_ng.sched.frame.job_records import NO_END_US
+from pyslurm_ng.sched.frame.policy import over_run_us
 
 _SECOND_US = 1_000_000
 _MINUTE_US = 60 * _SECOND_US

@@ -22,8 +22,8 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.reservation import SHOWN_FLAGS, Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
+from pyslurm_ng.sched.frame.reserved import may_use
 from pyslurm_ng.sched.request import features
-from pyslurm_ng.sched.reservation.reserved import may_use
 from pyslurm_ng.wire.query_messages import (
     DeleteReservation,
     ReservationNamed,

@@ -26,9 +26,9 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
-from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.demand.demand import limit_in
+from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import extra, features
-from pyslurm_ng.sched.request.demand import limit_in
 from pyslurm_ng.sched.request.need import Selection
 
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record

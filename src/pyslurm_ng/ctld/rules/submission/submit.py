@@ -30,7 +30,7 @@ from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 

@@ -9,7 +9,7 @@ from pyslurm_ng.base.tres import TresError, TresPerTask, parse_gres, parse_tres_
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, count, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_count
 from pyslurm_ng.model import job as model_job
-from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.frame.policy import selection
 
 
 def _range(text: str) -> tuple[int, int] | None:

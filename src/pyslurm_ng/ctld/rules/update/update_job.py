@@ -34,7 +34,7 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import TERMINAL_STATES
 from pyslurm_ng.model.task_ranges import TaskRanges
-from pyslurm_ng.sched.policy import selection
+from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.wire.field_bounds import beyond
 from pyslurm_ng.wire.query_messages import UpdateJob
 

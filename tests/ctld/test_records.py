@@ -1,0 +1,201 @@
+"""Kept records equal fresh ones, whatever happened in between."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng._records import project
+from pyslurm_ng.ctld.queries import jobs
+from pyslurm_ng.ctld.queries.jobs import (
+    BRIEF_FIELDS,
+    DETAIL_FIELDS,
+    live_records,
+    refresh_live,
+    show_jobs,
+)
+from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
+from pyslurm_ng.ctld.records import RecordCache
+from pyslurm_ng.model.ids import INFINITE
+from pyslurm_ng.model.states import JobFlag
+from pyslurm_ng.wire.client import SlurmError
+from pyslurm_ng.wire.query_messages import JobFilter, Records, ShowJobs, ShowNodes
+from tests.cli.reference_cluster import ADMIN, ReferenceCluster, caller, queue
+
+ALL = ShowJobs(filter=JobFilter(all_states=True))
+JOB_IDS = st.sampled_from(["17", "21", "23", "24", "25", "27", "27_3", "27_[5-7]", "29", "30+1"])
+STEERING = st.one_of(
+    st.tuples(st.just("CancelJobs"), JOB_IDS.map(lambda job: {"filter": {"jobs": [job]}})),
+    st.tuples(st.just("HoldJobs"), JOB_IDS.map(lambda job: {"jobs": [job]})),
+    st.tuples(st.just("HoldJobs"), JOB_IDS.map(lambda job: {"jobs": [job], "release": True})),
+    st.tuples(st.just("RequeueJobs"), JOB_IDS.map(lambda job: {"jobs": [job]})),
+    st.tuples(st.just("SuspendJobs"), JOB_IDS.map(lambda job: {"jobs": [job]})),
+    st.tuples(st.just("SuspendJobs"), JOB_IDS.map(lambda job: {"jobs": [job], "resume": True})),
+    st.tuples(
+        st.just("UpdateJob"),
+        JOB_IDS.map(lambda job: {"jobs": [job], "settings": {"comment": "c", "timelimit": "3"}}),
+    ),
+    st.tuples(
+        st.just("UpdateNodes"),
+        st.tuples(st.sampled_from(["n1", "n[3-4]"]), st.sampled_from(["DOWN", "DRAIN", "RESUME"]))
+        .map(lambda pair: {"nodes": pair[0], "settings": {"state": pair[1], "reason": "r"}}),
+    ),
+    st.tuples(st.just("pass"), st.integers(1, 9)),
+)  # fmt: skip
+
+
+def answer(reference: ReferenceCluster, *, flags: int = 0) -> Records:
+    """Return the answer to a question for all jobs."""
+    request = ShowJobs(filter=ALL.filter, flags=flags)
+    reply = show_jobs(
+        reference.cluster, reference.soft, reference.conf, request, ADMIN, reference.now_us
+    )
+    assert isinstance(reply, Records)
+    return reply
+
+
+def rows(blob: bytes, fields: list[str]) -> dict[int, tuple[Any, ...]]:
+    """Return records by their first field or name."""
+    return {row[0]: row for row in project(blob, range(len(fields)))}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEERING, max_size=8))
+def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
+    """After any steering, in any order, asking between the steps or not."""
+    reference = queue()
+    client = reference.client("root")
+    for number, (kind, fields) in enumerate(steps):
+        if kind == "pass":
+            assert isinstance(reference.soft.priority, dict)
+            reference.soft.priority.update(dict.fromkeys(reference.cluster.pending, fields))
+            reference.soft.plan_generation += 1
+        else:
+            with contextlib.suppress(SlurmError):
+                client.change(kind, fields)
+        if number % 2:
+            live_records(reference.cluster, reference.soft)
+            answer(reference, flags=2)
+    kept = answer(reference, flags=2).records
+    live = b"".join(live_records(reference.cluster, reference.soft).values())
+    nodes = ShowNodes()
+    context = (reference.cluster, reference.soft, reference.conf, nodes, ADMIN, reference.now_us)
+    kept_nodes = show_nodes(*context)
+    reference.soft.records = RecordCache()
+    fresh_nodes = show_nodes(*context)
+    assert isinstance(kept_nodes, Records) and isinstance(fresh_nodes, Records)
+    assert kept_nodes.records == fresh_nodes.records
+    assert rows(kept, DETAIL_FIELDS) == rows(answer(reference, flags=2).records, DETAIL_FIELDS)
+    over = reference.cluster.ended
+    expected = rows(answer(reference).records, BRIEF_FIELDS)
+    assert rows(live, BRIEF_FIELDS) == {
+        job_id: row for job_id, row in expected.items() if job_id not in over
+    }
+    assert len(project(fresh_nodes.records, range(len(NODE_FIELDS)))) == 4
+
+
+def test_many_waiting_jobs_are_packed_anew_between_other_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who asks meanwhile gets what is there, and is not kept waiting."""
+    monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
+    monkeypatch.setattr(jobs, "_SLICE", 1)
+    reference = queue()
+    cluster, soft = reference.cluster, reference.soft
+    before = dict(live_records(cluster, soft))
+    assert isinstance(soft.priority, dict)
+    soft.priority.update(dict.fromkeys(cluster.pending, 77))
+    soft.plan_generation += 1
+    assert live_records(cluster, soft) == before
+    work = refresh_live(cluster, soft)
+    next(work)
+    first, *others = cluster.pending
+    assert live_records(cluster, soft)[first] != before[first]
+    assert all(live_records(cluster, soft)[other] == before[other] for other in others)
+    assert [*work] and others
+    kept = dict(live_records(cluster, soft))
+    soft.records = RecordCache()
+    assert kept == live_records(cluster, soft)
+    assert [*refresh_live(cluster, soft)] == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ShowJobs(filter=JobFilter(states=[0, 1, 2], state_flags=int(JobFlag.COMPLETING))),
+        ALL,
+        ShowJobs(filter=JobFilter(all_states=True), flags=2),
+        ShowJobs(filter=JobFilter(states=[0], uids=[1001, 1002])),
+    ],
+)
+def test_what_is_packed_in_advance_changes_no_answer(
+    monkeypatch: pytest.MonkeyPatch, request_: ShowJobs
+) -> None:
+    """Nor does what happens between two slices."""
+    monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
+    monkeypatch.setattr(jobs, "_SLICE", 1)
+    monkeypatch.setattr(jobs, "_DETAILED_SLICE", 1)
+    reference = queue()
+    terms = (reference.cluster, reference.soft, reference.conf, request_)
+    work = jobs.packing(*terms, ADMIN)
+    assert work is not None
+    next(work)
+    reference.client("root").change("HoldJobs", {"jobs": ["21"]})
+    assert len([*work]) > 1
+    packed = show_jobs(*terms, ADMIN, reference.now_us)
+    reference.soft.records = RecordCache()
+    fresh = show_jobs(*terms, ADMIN, reference.now_us)
+    assert isinstance(packed, Records) and isinstance(fresh, Records)
+    fields = DETAIL_FIELDS if request_.flags & 2 else BRIEF_FIELDS
+    assert rows(packed.records, fields) == rows(fresh.records, fields)
+
+
+def test_narrow_questions_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else there is."""
+    monkeypatch.setattr(jobs, "_MANY_WAITING", 10)
+    reference = queue()
+    terms = (reference.cluster, reference.soft, reference.conf)
+    for wanted in (JobFilter(jobs=["21"]), JobFilter(uids=[4711])):
+        assert jobs.packing(*terms, ShowJobs(filter=wanted), ADMIN) is None
+
+
+def private(reference: ReferenceCluster, user: str) -> set[int]:
+    """Return the jobs a user sees under PrivateData=jobs."""
+    import dataclasses
+
+    conf = dataclasses.replace(reference.conf, private_data=("jobs",))
+    reply = show_jobs(reference.cluster, reference.soft, conf, ALL, caller(user), reference.now_us)
+    assert isinstance(reply, Records)
+    return {row[0] for row in project(reply.records, [0])}
+
+
+def test_private_jobs_are_shown_to_their_owner_and_operators() -> None:
+    """PrivateData=jobs."""
+    assert private(queue(), "bob") == {23, 25}
+    assert len(private(queue(), "root")) == 14
+
+
+def test_hidden_partitions_need_all() -> None:
+    """A job in a hidden partition is listed with --all, and for operators."""
+    reference = queue()
+    reference.client("root").change(
+        "UpdatePartition", {"name": "gpu", "settings": {"hidden": "YES"}}
+    )
+    client = reference.client("alice")
+    filter_fields = {"all_states": True}
+    for flags, expected in ((0, 13), (1, 14)):
+        reply = client.call("ShowJobs", {"filter": filter_fields, "flags": flags})
+        assert len(project(reply["records"], [0])) == expected
+
+
+def test_no_limit_reads_as_infinite() -> None:
+    """The mark for no limit is the same number on the wire as in the model."""
+    reference = queue()
+    reference.client("root").change(
+        "UpdateJob", {"jobs": ["29"], "settings": {"timelimit": "UNLIMITED"}}
+    )
+    row = rows(answer(reference).records, BRIEF_FIELDS)[29]
+    assert row[BRIEF_FIELDS.index("time_limit_min")] == INFINITE

@@ -1,0 +1,402 @@
+"""Heterogeneous jobs: all components start at one moment, or none does."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hypothesis import given, settings, strategies as st
+
+from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng.ctld.rules.context import Decision
+from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.submission.submit import submit_job
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.frame.plan import Plan, Start
+from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.snapshot import snapshot
+from pyslurm_ng.wire.job_messages import SubmitJob
+from tests.ctld.rules.reservation_room import ALICE, Room
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
+from tests.sched.backfill.test_backfill import WHOLE_NODES
+
+MINUTE_US = 60_000_000
+RULES = policy(conf_of())
+BUILTIN = policy(conf_of(FOUR_NODES + "SchedulerType=sched/builtin\n"))
+
+
+def together(starts: list[Start]) -> list[list[Start]]:
+    """Return the starts, those of one heterogeneous job side by side."""
+    keyed = groupby(starts, key=lambda start: start.het_job_id or -start.job_id)
+    return [list(group) for _, group in keyed]
+
+
+def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy = RULES) -> Plan:
+    """Plan, dispatch and apply one pass; every start must stand."""
+    outcome = Planner()(snapshot(cluster, now_us), rules)
+    for starts in together(outcome.starts):
+        if starts[0].het_job_id:
+            events = dispatch_het(cluster, starts, now_us)
+        else:
+            events = dispatch(cluster, starts[0], now_us)
+        assert events, starts
+        apply_all(cluster, events)
+    assert check(cluster) == []
+    return outcome
+
+
+def states(cluster: Cluster, job_ids: list[int]) -> set[int]:
+    """Return the states that some jobs are in."""
+    return {cluster.jobs[job_id].state for job_id in job_ids}
+
+
+def test_components_in_two_partitions_start_in_one_pass() -> None:
+    """Each gets what it asks for, where it asks; the script belongs to the leader alone."""
+    cluster = cluster_of()
+    cpu = JobRequest(ntasks=4, partition="main")
+    gpu = JobRequest(gpus_per_node="a100:1", partition="gpu")
+    ids = submit_het(cluster, cpu, gpu)
+    plan = run_pass(cluster)
+    assert [start.job_id for start in plan.starts] == ids
+    assert states(cluster, ids) == {JobState.RUNNING}
+    assert list(cluster.jobs[ids[0]].steps) and not cluster.jobs[ids[1]].steps
+    assert cluster.jobs[ids[1]].nodes[0].gres[0].count == 1
+
+
+def test_none_starts_when_one_has_no_room() -> None:
+    """The second component waits for GPUs; the first is promised the same moment."""
+    cluster = cluster_of()
+    for _ in range(2):
+        submit(cluster, JobRequest(gpus_per_node="a100:4"), time_limit_min=60)
+    run_pass(cluster)
+    ids = submit_het(cluster, JobRequest(), JobRequest(gpus="1"), time_limit_min=10)
+    small = submit(cluster, JobRequest(), time_limit_min=600)
+    plan = run_pass(cluster)
+    assert states(cluster, ids) == {JobState.PENDING}
+    moments = {plan.expected_start_us[job_id] for job_id in ids}
+    assert len(moments) == 1 and moments.pop() >= START_US + 60 * MINUTE_US
+    assert all(plan.planned_nodes[job_id] for job_id in ids)
+    assert plan.waits[ids[0]].reason == Reason.Resources
+    assert cluster.jobs[small].nodes
+
+
+def test_two_components_never_count_the_same_nodes_twice() -> None:
+    """Four whole nodes: 3 + 2 never fit, 2 + 2 do; nobody is held up by what cannot be."""
+    conf = conf_of(WHOLE_NODES)
+    cluster = cluster_of(conf)
+    too_many = submit_het(
+        cluster, JobRequest(nodes_min=3, nodes_max=3), JobRequest(nodes_min=2, nodes_max=2)
+    )
+    pair = submit_het(
+        cluster, JobRequest(nodes_min=2, nodes_max=2), JobRequest(nodes_min=2, nodes_max=2)
+    )
+    plan = run_pass(cluster, rules=policy(conf))
+    assert states(cluster, too_many) == {JobState.PENDING}
+    assert not set(too_many) & set(plan.expected_start_us)
+    assert states(cluster, pair) == {JobState.RUNNING}
+
+
+def test_a_common_start_waits_for_the_later_part_and_others_fill_the_time() -> None:
+    """Three nodes end at 60 minutes; a 2 + 2 job waits for then, a short job uses the free node."""
+    conf = conf_of(WHOLE_NODES)
+    cluster = cluster_of(conf)
+    rules = policy(conf)
+    submit(cluster, JobRequest(nodes_min=3, nodes_max=3), time_limit_min=60)
+    run_pass(cluster, rules=rules)
+    two = JobRequest(nodes_min=2, nodes_max=2)
+    ids = submit_het(cluster, two, two)
+    short = submit(cluster, JobRequest(), time_limit_min=60)
+    long = submit(cluster, JobRequest(), time_limit_min=61)
+    plan = run_pass(cluster, rules=rules)
+    assert {plan.expected_start_us[job_id] for job_id in ids} == {START_US + 60 * MINUTE_US}
+    assert cluster.jobs[short].state == JobState.RUNNING
+    assert cluster.jobs[long].state == JobState.PENDING
+    assert plan.expected_start_us[long] == START_US + 120 * MINUTE_US
+
+
+def test_component_that_may_not_be_considered_holds_up_the_others() -> None:
+    """One component is held: nothing of the job starts, and the other says so."""
+    cluster = cluster_of()
+    ids = submit_het(cluster, JobRequest(), JobRequest())
+    apply_all(cluster, [ev.JobUpdated(time_us=START_US, job_id=ids[1], fields={"priority": 0})])
+    plan = run_pass(cluster)
+    assert states(cluster, ids) == {JobState.PENDING}
+    assert "1 of 2 components" in plan.waits[ids[0]].text
+
+
+def test_dispatch_starts_nothing_when_one_part_has_gone() -> None:
+    """Between plan and dispatch a component was held: no event for any."""
+    cluster = cluster_of()
+    ids = submit_het(cluster, JobRequest(), JobRequest())
+    plan = Planner()(snapshot(cluster, START_US), RULES)
+    update = ev.JobUpdated(time_us=START_US, job_id=ids[1], fields={"priority": 0})
+    apply_all(cluster, [update])
+    assert dispatch_het(cluster, plan.starts, START_US) == []
+    assert dispatch_het(cluster, plan.starts[:1], START_US) == []
+
+
+def test_bf_hetjob_prio_decides_whose_priority_counts() -> None:
+    """Components of different nice: with min the job is behind a plain one, with max before it."""
+    first: dict[str, bool] = {}
+    for how in ("min", "avg", "max"):
+        text = FOUR_NODES + f"SchedulerParameters=bf_hetjob_prio={how}\nPriorityWeightJobSize=0\n"
+        rules = policy(conf_of(text))
+        cluster = cluster_of(conf_of(text))
+        four = JobRequest(nodes_min=4, ntasks=4, flags=REQ_EXCLUSIVE)
+        submit(cluster, four)
+        run_pass(cluster, rules=rules)
+        plain = submit(cluster, four)
+        ids = submit_het(cluster, JobRequest(nodes_min=4, ntasks=4), JobRequest(partition="gpu"))
+        for job_id, priority in zip((plain, *ids), (500, 900, 50), strict=True):
+            update = ev.JobUpdated(time_us=START_US, job_id=job_id, fields={"priority": priority})
+            apply_all(cluster, [update])
+        plan = run_pass(cluster, rules=rules)
+        starts = plan.expected_start_us
+        assert starts[ids[0]] == starts[ids[1]]
+        first[how] = starts[ids[0]] < starts[plain]
+    assert first == {"min": False, "avg": False, "max": True}
+
+
+def test_strict_order_starts_all_or_none_too() -> None:
+    """sched/builtin: a whole-node pair that does not fit leaves the nodes as they were."""
+    cluster = cluster_of()
+    big = JobRequest(ntasks=17, nodes_min=2)
+    ids = submit_het(cluster, big, JobRequest(nodes_min=4, ntasks=64))
+    plan = run_pass(cluster, rules=BUILTIN)
+    assert not plan.starts and set(plan.waits) == set(ids)
+    cluster = cluster_of()
+    ids = submit_het(cluster, JobRequest(), JobRequest(partition="gpu"))
+    plan = run_pass(cluster, rules=BUILTIN)
+    assert [start.job_id for start in plan.starts] == ids
+
+
+requests = st.builds(
+    JobRequest,
+    ntasks=st.sampled_from([0, 1, 3, 8, 20, 33]),
+    cpus_per_task=st.sampled_from([0, 0, 2, 5]),
+    nodes_min=st.sampled_from([0, 0, 1, 2, 3]),
+    gpus_per_node=st.sampled_from(["", "", "", "1", "a100:2"]),
+    constraint=st.sampled_from(["", "", "ib", "cpunode"]),
+    mem_per_node_mib=st.sampled_from([0, 0, 20_000, 50_000]),
+    licenses=st.sampled_from(["", "", "", "matlab:1", "matlab:2"]),
+    partition=st.sampled_from(["main", "main", "gpu"]),
+)
+queues = st.lists(
+    st.tuples(st.lists(requests, min_size=1, max_size=3), st.sampled_from([1, 5, 30])),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(first=queues, second=queues, builtin=st.booleans())
+def test_no_job_is_ever_started_in_part(
+    first: list[tuple[list[JobRequest], int]],
+    second: list[tuple[list[JobRequest], int]],
+    builtin: bool,
+) -> None:
+    """All or nothing, no oversubscription, one common moment, the same plan for the same state."""
+    text = FOUR_NODES + "Licenses=matlab:3\n"
+    text += "SchedulerType=sched/builtin\n" if builtin else ""
+    conf = conf_of(text)
+    cluster, rules = cluster_of(conf), policy(conf)
+    jobs: list[list[int]] = []
+    for queue in (first, second):
+        for parts, limit in queue:
+            if len(parts) == 1:
+                jobs.append([submit(cluster, parts[0], time_limit_min=limit)])
+            else:
+                jobs.append(submit_het(cluster, *parts, time_limit_min=limit))
+        view = snapshot(cluster, START_US)
+        again = Planner()(view, rules)
+        pending = set(cluster.pending)
+        plan = run_pass(cluster, rules=rules)
+        assert plan.starts == again.starts
+        assert plan.expected_start_us == again.expected_start_us
+        assert {start.job_id for start in plan.starts} | set(plan.waits) == pending
+        for ids in jobs:
+            assert len(states(cluster, ids)) == 1
+            assert len({plan.expected_start_us.get(job_id) for job_id in ids}) == 1
+
+
+TIMES = [0, 1, 2, 4, 7, 11, 16, *range(20, 80, 3)]
+SHAPES = [(1, 1, 1, 1), (1, 2, 3, 4), (1, 3, 1, 20), (2, 3, 3, 33), (3, 1, 1, 9)]
+
+
+def grid_of(nodes: list[tuple[int, int]]) -> tuple[Grid, list[int]]:
+    """Return a grid of two resources, and a kind of each shape."""
+    grid = Grid(TIMES, [0] * len(nodes), 1, 2)
+    for resource in (0, 1):
+        grid.set_amounts(resource, [node[resource] for node in nodes])
+    planes = {
+        (resource, amount): grid.add_plane(resource, [amount])
+        for resource in (0, 1)
+        for amount in (1, 2, 3)
+    }
+    mask = grid.add_mask(bytes([1] * len(nodes)))
+    kinds = []
+    for count, cpus, mem, duration in SHAPES:
+        shape = grid.add_shape([0, 1], [planes[0, cpus], planes[1, mem]], [[cpus, mem]], 0)
+        kinds.append(grid.add_kind(shape, mask, count, duration))
+    return grid, kinds
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=70),
+    before=st.lists(st.integers(0, 4), max_size=20),
+    tried=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 70)), max_size=20),
+    after=st.lists(st.integers(0, 4), max_size=20),
+)
+def test_trial_rolled_back_has_never_been(
+    nodes: list[tuple[int, int]],
+    before: list[int],
+    tried: list[tuple[int, int]],
+    after: list[int],
+) -> None:
+    """What is found and held afterwards is the same as on a grid that saw no trial."""
+    (grid, kinds), (twin, _) = grid_of(nodes), grid_of(nodes)
+    for one in (grid, twin):
+        for shape in before:
+            if one.find(kinds[shape]) != NEVER:
+                one.take_found(kinds[shape])
+    grid.begin_trial()
+    for shape, time in tried:
+        found = grid.find_from(kinds[shape], time) if time % 2 else grid.find(kinds[shape])
+        if found != NEVER:
+            grid.take_found(kinds[shape])
+    grid.roll_back()
+    for shape in after:
+        found = grid.find(kinds[shape])
+        assert found == twin.find(kinds[shape])
+        if found != NEVER:
+            assert grid.found() == twin.found()
+            grid.take_found(kinds[shape])
+            twin.take_found(kinds[shape])
+    for node in range(len(nodes)):
+        for resource in (0, 1):
+            assert grid.free_at(node, resource) == twin.free_at(node, resource)
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=70),
+    held=st.lists(st.integers(0, 4), max_size=40),
+    shape=st.integers(0, 4),
+    time=st.integers(0, 90),
+)
+def test_first_start_not_before_a_moment(
+    nodes: list[tuple[int, int]], held: list[int], shape: int, time: int
+) -> None:
+    """It is the first boundary from then on with enough nodes free for as long as needed."""
+    grid, kinds = grid_of(nodes)
+    for other in held:
+        if grid.find(kinds[other]) != NEVER:
+            grid.take_found(kinds[other])
+    count, cpus, mem, duration = SHAPES[shape]
+    free = [(grid.free_at(node, 0), grid.free_at(node, 1)) for node in range(len(nodes))]
+    wanted = NEVER
+    for slot, begin in enumerate(TIMES):
+        if begin < time:
+            continue
+        end = max(slot + 1, len([moment for moment in TIMES if moment < begin + duration]))
+        fits = sum(min(c[slot:end]) >= cpus and min(m[slot:end]) >= mem for c, m in free)
+        if fits >= count:
+            wanted = begin
+            break
+    assert grid.find_from(kinds[shape], time) == wanted
+
+
+def test_components_inside_a_reservation_share_its_nodes_or_wait() -> None:
+    """8 + 7 of 16 CPUs do, 1 + 8 more do not. No magnet draws one component alone."""
+    here = Room(plan=Planner())
+    here.make(nodes="n3", flags="MAGNETIC")
+    here.advance()
+    pair, wide, outside = (
+        submit_inside(here, *(JobRequest(ntasks=count, reservation=name) for count in counts))
+        for name, counts in (("r", (8, 7)), ("r", (1, 8)), ("", (4, 4)))
+    )
+    plan = Planner()(snapshot(here.cluster, here.now_us), policy(here.conf))
+    for starts in together(plan.starts):
+        events = dispatch_het(here.cluster, starts, here.now_us)
+        assert events
+        here.apply(events)
+    assert states(here.cluster, wide) == {JobState.PENDING}
+    assert set(wide) <= set(plan.waits)
+    assert [here.places(here.cluster.jobs[job_id]) for job_id in pair] == [["n3"], ["n3"]]
+    assert states(here.cluster, outside) == {JobState.RUNNING}
+    assert "n3" not in {name for one in outside for name in here.places(here.cluster.jobs[one])}
+
+
+def submit_inside(room: Room, *requests: JobRequest) -> list[int]:
+    """Submit a heterogeneous job of alice through the rule; return the ids."""
+    message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
+    outcome = submit_job(room.cluster, message, room.context(ALICE))
+    assert isinstance(outcome, Decision), outcome
+    room.apply(list(outcome.events))
+    return [outcome.reply.job_id + offset for offset in range(len(requests))]
+
+
+def test_components_that_never_have_room_together_say_what_they_need_together() -> None:
+    """Each may have its two licences; there are not four."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    one = JobRequest(nodes_min=1, nodes_max=1, licenses="matlab:2")
+    job_ids = submit_het(cluster, one, one)
+    found = Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES)))
+    assert not found.starts
+    for job_id in job_ids:
+        assert found.waits[job_id].reason == Reason.Resources
+        assert found.waits[job_id].text == (
+            "no time was found when all components have room: "
+            "together they need 2 nodes, 2 CPUs, 4 licences matlab"
+        )
+
+
+def test_components_that_never_fit_at_once_say_so() -> None:
+    """Each fits the four nodes alone; the sentence names what they need together."""
+    cluster = cluster_of()
+    whole = JobRequest(nodes_min=3, nodes_max=3, flags=REQ_EXCLUSIVE)
+    both = submit_het(cluster, whole, whole)
+    waits = run_pass(cluster).waits
+    for job_id in both:
+        assert waits[job_id].reason == Reason.Resources
+        assert "together they need 6 nodes" in waits[job_id].text
+
+
+def test_a_component_that_never_fits_is_named_by_the_others() -> None:
+    """Whoever looks at one component is told which other one stands in its way."""
+    cluster = cluster_of()
+    fits = JobRequest(nodes_min=1, nodes_max=1)
+    wide = JobRequest(nodes_min=1, nodes_max=1, ntasks=17)
+    first, second = submit_het(cluster, fits, wide)
+    waits = run_pass(cluster).waits
+    assert waits[second].reason == Reason.BadConstraints
+    assert "has no such nodes" in waits[second].text
+    assert f"component {second} of its job cannot run" in waits[first].text
+
+
+def test_a_component_without_room_in_sight_is_named_by_the_others() -> None:
+    """A node that it needs is in use for good."""
+    cluster = cluster_of()
+    submit(cluster, JobRequest(node_list="n1", flags=REQ_EXCLUSIVE), time_limit_min=NO_VAL)
+    run_pass(cluster)
+    first, second = submit_het(cluster, JobRequest(), JobRequest(node_list="n1"))
+    waits = run_pass(cluster).waits
+    assert waits[second].text.endswith("no time was found")
+    text = f"component {second} of its job finds no room: {waits[second].text}"
+    assert waits[first].text == text
+
+
+def test_components_that_cannot_be_over_by_a_deadline_do_not_start() -> None:
+    cluster = cluster_of()
+    late = JobRequest(deadline_us=START_US + 30 * MINUTE_US)
+    job_ids = submit_het(cluster, JobRequest(), late, time_limit_min=60)
+    found = run_pass(cluster)
+    assert states(cluster, job_ids) == {JobState.PENDING}
+    assert {found.waits[job_id].reason for job_id in job_ids} == {Reason.DeadLine}
