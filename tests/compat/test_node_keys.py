@@ -1,0 +1,395 @@
+"""Effects of what slurmd reads: each test changes a key, and what the node does changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.d.__main__ import _open_log
+from pyslurm_ng.d.core import NodeCore, RunEpilog, RunProlog, TellUnkillable
+from pyslurm_ng.d.health import HealthCheck
+from pyslurm_ng.d.host.cgroup import TreeV1
+from pyslurm_ng.d.service import NodeStreams
+from pyslurm_ng.d.setup import BadSetup, Options, load_setup
+from pyslurm_ng.d.spool import Spool
+from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import REQ_OPEN_TRUNCATE
+from pyslurm_ng.up.ports import free_row
+from tests.compat.node_room import CONF, CPUS, Log, Node
+from tests.d.stepd.hung_files import HungFiles, hung_files
+from tests.d.stepd.supervised import Template
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def template() -> Iterator[Template]:
+    with tempfile.TemporaryDirectory(prefix="psng-keys-") as name:
+        made = Template(Path(name))
+        yield made
+        made.close()
+
+
+# Scripts and steps -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wait_s", "status"), [(0, 9), (60, 3 << 8)])
+def test_kill_wait(template: Template, wait_s: int, status: int) -> None:
+    """KillWait: a script that is asked to end has that long for its own end, then SIGKILL."""
+    node = Node(template.directory, f"KillWait={wait_s}")
+    slurmd = node.daemon()
+    slurmd.spool = Spool(node.setup.spool)
+    trap = "trap 'echo asked; until [ -e may_end ]; do read -t .02 <> <(:); done; exit 3' TERM"
+    step = node.started(template, f"{trap}\necho ready\nwhile :; do read -t 1 <> <(:); done", "rea")
+    step.tell(do="terminate", why="", wait_s=float(slurmd._new_core().kill_wait_s))
+    if wait_s:
+        (template.directory / "may_end").touch()
+    assert step.end()["status"] == status
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(0, "new\n"), (1, "old\nnew\n")])
+def test_job_file_append(template: Template, value: int, wanted: str) -> None:
+    """JobFileAppend=1 keeps what the file of an earlier run holds, unless the job says truncate."""
+    node = Node(template.directory, f"JobFileAppend={value}")
+    for request, found in (({}, wanted), ({"flags": REQ_OPEN_TRUNCATE}, "new\n")):
+        (template.directory / "out").write_text("old\n")
+        assert node.run(template, "echo new", **request)[1] == found
+
+
+def test_slurmd_spool_dir(template: Template) -> None:
+    """SlurmdSpoolDir, with %n for the node's name, is where scripts are kept while they run."""
+    _, out = Node(template.directory).run(template, "echo $0")
+    assert out.startswith(f"{template.directory}/job")
+    node = Node(template.directory, f"SlurmdSpoolDir={template.directory}/of_%n")
+    Spool(node.setup.spool)
+    assert node.run(template, "echo $0")[1].startswith(f"{template.directory}/of_n1/job")
+
+
+@pytest.mark.parametrize("value", ["", "JobAcctGatherType=jobacct_gather/linux"])
+def test_job_acct_gather_type(template: Template, value: str) -> None:
+    """JobAcctGatherType: without it nobody counts what tasks use."""
+    end, _ = Node(template.directory, value).run(template, "python3 -c 'x = bytearray(60 << 20)'")
+    if not value:
+        assert end["usage"] is None
+    else:
+        ((_, used),) = end["usage"]
+        assert used["rss_kib"] > 50 << 10
+
+
+def test_job_acct_gather_frequency(tmp_path: Path) -> None:
+    """JobAcctGatherFrequency: how often a supervisor samples, 0 for never; jobs may say other."""
+    kind = "JobAcctGatherType=jobacct_gather/linux\n"
+    for value, every_s in (("task=7", 7), ("network=3,task=5", 5), ("0", 0), ("energy=9", 30)):
+        node = Node(tmp_path, f"{kind}JobAcctGatherFrequency={value}")
+        assert node.batch("")["acct_every"] == every_s
+        assert node.batch("", acctg_freq="task=2")["acct_every"] == 2
+
+
+@pytest.mark.parametrize("value", ["", "TaskPlugin=task/affinity"])
+def test_task_affinity(template: Template, value: str) -> None:
+    """TaskPlugin=task/affinity keeps a script on the CPUs of its cores."""
+    node = Node(template.directory, value)
+    _, out = node.run(template, "nproc")
+    core = len(node.setup.node.host.cpus[0])
+    assert int(out) == (core if value else CPUS)
+
+
+@pytest.mark.parametrize("where", ["node", "partition"])
+def test_cpu_bind_of_a_line(tmp_path: Path, where: str) -> None:
+    """CpuBind of a node's or a partition's line is how steps are bound that say nothing."""
+    bound = Node(tmp_path, "TaskPlugin=task/affinity").step()["tasks"][0]
+    assert bound["cpus"]
+    lines: dict[str, Any] = {where: "CpuBind=none"}
+    assert not Node(tmp_path, "TaskPlugin=task/affinity", **lines).step()["tasks"][0]["cpus"]
+    both = Node(tmp_path, "TaskPlugin=task/affinity", node="CpuBind=core", partition="CpuBind=none")
+    assert both.step()["tasks"][0]["cpus"] == bound["cpus"]
+
+
+def test_oom_kill_step(tmp_path: Path) -> None:
+    """TaskPluginParam=OOMKillStep ends a step with its first task that is out of memory."""
+    assert Node(tmp_path).step()["oom_kill_step"] is False
+    node = Node(tmp_path, "TaskPluginParam=OOMKillStep")
+    assert node.step()["oom_kill_step"] is True
+    assert b"SLURM_OOM_KILL_STEP=1" in node.step()["env"]
+    assert node.step(oom_kill_step=0)["oom_kill_step"] is False
+
+
+@pytest.mark.root
+def test_unkillable_step_timeout(template: Template) -> None:
+    """UnkillableStepTimeout: how long after SIGKILL a step is given up; usually a minute."""
+    if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+        pytest.skip("mounting FUSE needs root and /dev/fuse")
+    node = Node(template.directory, "UnkillableStepTimeout=1")
+    mount = template.directory / "hung"
+    try:
+        with hung_files(mount) as hung:
+            _given_up(template, node, hung)
+    except OSError as error:
+        pytest.skip(f"FUSE cannot be mounted here: {error}")
+
+
+def _given_up(template: Template, node: Node, hung: HungFiles) -> None:
+    step = template.start(node.batch("sleep 3600", std_out=str(hung.path / "out")))
+    assert hung.heard.wait(30)
+    step.tell(do="terminate", why="", wait_s=0.0)
+    said: dict[str, Any] = {"did": ""}
+    while said["did"] != "unkillable":
+        said = step.hear()
+        assert said, "it ended before its processes did"
+    hung.release()
+    step.end()
+
+
+# Programs ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slurmd(tmp_path: Path) -> Iterator[Any]:
+    """Return a function from lines of slurm.conf to a slurmd that only runs programs."""
+    loop = asyncio.new_event_loop()
+
+    def made(text: str) -> Any:
+        daemon: Any = Node(tmp_path, text).daemon(Log())
+        daemon.spool = Spool(str(tmp_path))
+        daemon.core = NodeCore(has_prolog=True, has_epilog=True, kill_wait_s=1)
+        daemon.act = lambda actions: None
+        daemon.run = lambda work: loop.run_until_complete(work)
+        return daemon
+
+    yield made
+    loop.close()
+
+
+def program(directory: Path, text: str) -> str:
+    path = directory / "program"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "limits"),
+    [
+        ("Prolog", "PrologTimeout=1"),
+        ("Prolog", "PrologEpilogTimeout=1"),
+        ("Prolog", "PrologEpilogTimeout=600\nPrologTimeout=1"),
+        ("Epilog", "EpilogTimeout=1"),
+        ("Epilog", "PrologEpilogTimeout=1"),
+        ("HealthCheckProgram", "HealthCheckTimeout=1"),
+        ("UnkillableStepProgram", "PrologEpilogTimeout=1"),
+    ],
+)
+def test_a_program_has_so_long(slurmd: Any, tmp_path: Path, key: str, limits: str) -> None:
+    """A program that hangs is killed after the time that the configuration gives it."""
+    path = program(tmp_path, "sleep 3600")
+    daemon = slurmd(f"{key}={path}\n{limits}")
+    credential = Node(tmp_path, f"{key}={path}\n{limits}").credential()
+    works = {
+        "Prolog": lambda: daemon._prolog(RunProlog(1, 0, credential)),
+        "Epilog": lambda: daemon._epilog(RunEpilog(1, 0, credential)),
+        "HealthCheckProgram": lambda: HealthCheck(
+            daemon.log, "n1", lambda: daemon.node.conf, lambda: "IDLE", {}
+        )._run(),
+        "UnkillableStepProgram": lambda: daemon._unkillable(TellUnkillable(1, STEP_BATCH)),
+    }
+    daemon.run(works[key]())
+    assert any(f"{path}: timeout after 1 s" in line for line in daemon.log.lines)
+
+
+def test_unkillable_step_program(slurmd: Any, tmp_path: Path) -> None:
+    """UnkillableStepProgram is told of which job and step something outlives SIGKILL."""
+    path = program(tmp_path, f"echo $SLURM_JOB_ID $SLURM_STEP_ID > {tmp_path}/told")
+    daemon = slurmd(f"UnkillableStepProgram={path}")
+    daemon.run(daemon._unkillable(TellUnkillable(7, 3)))
+    assert (tmp_path / "told").read_text() == "7 3\n"
+
+
+# The daemon --------------------------------------------------------------------------------------
+
+
+def test_slurmd_log_file_and_levels(tmp_path: Path) -> None:
+    """SlurmdLogFile takes lines up to SlurmdDebug, syslog those up to SlurmdSyslogDebug."""
+    sent: list[str] = []
+    for level, wanted in (("info", "one"), ("debug", "one two")):
+        name = f"{level}_%n.log"
+        text = f"SlurmdLogFile={tmp_path}/{name}\nSlurmdDebug={level}\nSlurmdSyslogDebug=error"
+        node = Node(tmp_path, text)
+        log = DaemonLog("slurmd", lambda priority, line: sent.append(line))
+        _open_log(log, node.options, node.setup)
+        log.info("one")
+        log.debug("two")
+        log.stderr_level = 0
+        log.error("bad")
+        lines = (tmp_path / f"{level}_n1.log").read_text().splitlines()
+        assert " ".join(line.split()[-1] for line in lines) == f"{wanted} bad"
+    assert [line for line in sent if "bad" not in line] == []
+    assert len(sent) == 2
+
+
+def test_slurmd_pid_file(tmp_path: Path) -> None:
+    """SlurmdPidFile holds slurmd's process id; %n is the node's name."""
+    node = Node(tmp_path, f"SlurmdPidFile={tmp_path}/run/%n.pid")
+    file = node.daemon()._write_pid_file()
+    assert (tmp_path / "run" / "n1.pid").read_text() == f"{os.getpid()}\n"
+    assert file is not None
+    file.remove()
+
+
+def test_slurmd_port(tmp_path: Path) -> None:
+    """SlurmdPort is where a node listens whose line has no Port."""
+    port = free_row(1)
+    node = Node(tmp_path, f"SlurmdPort={port}\nSlurmdPidFile={tmp_path}/n1.pid")
+    daemon: Any = node.daemon()
+    daemon.identity = SimpleNamespace(authenticator=object())
+    daemon.runner = SimpleNamespace(fork_receiver=None)
+
+    async def listens() -> None:
+        streams = NodeStreams(daemon)
+        await streams.listen()
+        socket.create_connection(("127.0.0.1", port), 30).close()
+        await streams.close()
+
+    asyncio.run(listens())
+
+
+def test_tmp_fs(tmp_path: Path) -> None:
+    """TmpFS is the file system whose size a node reports as its TmpDisk."""
+    assert Node(tmp_path, "TmpFS=/tmp").daemon()._facts().tmp_disk_mib > 0
+    assert Node(tmp_path, "TmpFS=/proc").daemon()._facts().tmp_disk_mib == 0
+
+
+def test_node_hostname(tmp_path: Path) -> None:
+    """NodeHostname tells slurmd which node it is, and is where others reach it."""
+    host = os.uname().nodename.partition(".")[0]
+    path = tmp_path / "slurm.conf"
+    for names in (f"{host},other", f"other,{host}"):
+        lines = f"NodeName=a,b NodeHostname={names} CPUs={CPUS}\n"
+        path.write_text(CONF.format(spool=tmp_path) + lines)
+        line = load_setup(Options(str(path))).line
+        assert line.name == "ab"[names.split(",").index(host)]
+        assert line.address == host
+
+
+# Control groups ----------------------------------------------------------------------------------
+
+_FILES = {
+    "freezer": ("cgroup.procs",),
+    "memory": ("cgroup.procs", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+    "cpuset": ("cgroup.procs", "cpuset.mems", "cpuset.cpus"),
+    "devices": ("cgroup.procs", "devices.deny"),
+}
+
+
+class Groups:
+    """What looks like a mount of control groups of version 1, for one job of the node n1."""
+
+    def __init__(self, mount: Path) -> None:
+        self.mount = mount
+        for controller, names in _FILES.items():
+            self._level(mount / controller, names)
+            self._level(mount / controller / "slurm_n1", names)
+
+    @staticmethod
+    def _level(directory: Path, names: tuple[str, ...]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (directory / name).write_text("0" if name.startswith("cpuset") else "")
+
+    def made(self, plan: dict[str, Any] | None) -> dict[str, str]:
+        """Return what a supervisor writes for a plan into the files of its step, by name."""
+        assert plan is not None
+        for group in (plan["job"], plan["step"]):
+            for controller, place in group.items():
+                for directory in (Path(place).parent, Path(place)):
+                    self._level(directory, _FILES[controller])
+        for handle in StepCgroup(plan).make():
+            os.close(handle)
+        paths = [
+            (Path(place), name) for kind, place in plan["step"].items() for name in _FILES[kind]
+        ]
+        return {name: (place / name).read_text() for place, name in paths}
+
+
+def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") -> Node:
+    """Return a node whose control groups would be below a directory of the test's."""
+    (directory / "gres.conf").write_text("Name=gpu File=/dev/zero\n")
+    mount = f"CgroupMountpoint={directory}/groups\n"
+    return Node(directory, f"{text}\nGresTypes=gpu", mount + cgroup, node="Gres=gpu:1")
+
+
+@pytest.mark.parametrize(
+    ("lines", "file", "wanted"),
+    [
+        ("ConstrainRAMSpace=yes", "memory.limit_in_bytes", str(100 * MIB)),
+        ("ConstrainRAMSpace=yes\nAllowedRAMSpace=150", "memory.limit_in_bytes", str(150 * MIB)),
+        ("ConstrainRAMSpace=yes\nMinRAMSpace=400", "memory.limit_in_bytes", str(400 * MIB)),
+        ("ConstrainRAMSpace=yes", "memory.memsw.limit_in_bytes", ""),
+        (
+            "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes",
+            "memory.memsw.limit_in_bytes",
+            str(100 * MIB),
+        ),
+        (
+            "ConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nAllowedSwapSpace=50",
+            "memory.memsw.limit_in_bytes",
+            str(150 * MIB),
+        ),
+        ("ConstrainDevices=yes", "devices.deny", "c 1:5 rwm"),
+    ],
+)
+def test_a_step_is_confined(tmp_path: Path, lines: str, file: str, wanted: str) -> None:
+    """cgroup.conf: a job of 100 MiB without a GPU, in the group's own file; else it is empty."""
+    groups = Groups(tmp_path / "groups")
+    plan = grouped(tmp_path, lines).batch("")["cgroup"]
+    assert groups.made(plan).get(file, "") == wanted
+    assert groups.made(grouped(tmp_path, "").batch("")["cgroup"]).get(file, "") == ""
+
+
+def test_constrain_cores(tmp_path: Path) -> None:
+    """ConstrainCores=yes: the step's own CPUs, not those of the group above."""
+    groups = Groups(tmp_path / "groups")
+    (groups.mount / "cpuset" / "slurm_n1" / "cpuset.cpus").write_text("0-99")
+    node = grouped(tmp_path, "ConstrainCores=yes")
+    own = ",".join(map(str, node.setup.node.host.cpus[0]))
+    assert groups.made(node.batch("")["cgroup"])["cpuset.cpus"] == own
+    assert "cpuset.cpus" not in groups.made(grouped(tmp_path, "").batch("")["cgroup"])
+
+
+def test_task_cgroup(tmp_path: Path) -> None:
+    """TaskPlugin=task/cgroup confines; with control groups for tracking alone nothing is."""
+    Groups(tmp_path / "groups")
+    lines = "ConstrainRAMSpace=yes\nConstrainCores=yes\nConstrainDevices=yes"
+    plan = grouped(tmp_path, lines).batch("")["cgroup"]
+    assert plan["step_limits"].keys() == {"mem_mib", "cpus", "denied"}
+    plan = grouped(tmp_path, lines, "ProctrackType=proctrack/cgroup").batch("")["cgroup"]
+    assert plan["step_limits"] == {}
+
+
+def test_proctrack_type_and_cgroup_plugin(tmp_path: Path) -> None:
+    """ProctrackType=proctrack/cgroup keeps a step in a group, proctrack/linuxproc does not.
+
+    CgroupPlugin says of which version, or none; CgroupMountpoint where.
+    """
+    groups = Groups(tmp_path / "groups")
+    by_group, by_descent = "ProctrackType=proctrack/cgroup", "ProctrackType=proctrack/linuxproc"
+    plan = grouped(tmp_path, "", by_group).batch("")["cgroup"]
+    assert plan["step"]["freezer"].startswith(f"{groups.mount}/freezer/slurm_n1/")
+    assert grouped(tmp_path, "", by_descent).batch("")["cgroup"] is None
+    found = grouped(tmp_path, "CgroupPlugin=cgroup/v1", by_group).setup.node.tree
+    assert isinstance(found, TreeV1)
+    for plugin in ("cgroup/v2", "disabled"):
+        setup = grouped(tmp_path, f"CgroupPlugin={plugin}", by_group).setup
+        assert setup.node.tree is None
+        assert any(str(groups.mount) in line for line in setup.warnings)
+        with pytest.raises(BadSetup, match="TaskPlugin=task/cgroup: control groups in"):
+            grouped(tmp_path, f"CgroupPlugin={plugin}")
