@@ -6,7 +6,7 @@ each: a switch with a thousand nodes is counted in a fraction of a microsecond.
 Tree: as few leaf switches as can be; among such choices those under the lowest switch, then under
 the one with the fewest free nodes. Block: nothing is split that fits a block; of blocks with room
 one with the lightest node, of these the one with the fewest free nodes, so that the largest ones
-stay whole (algorithms.md, 6).
+stay whole (docs/algorithms.md, 6).
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Layout:
 
         In a tree lighter nodes are tried alone before heavier ones are added to them. There a
         weight counts more than the network: where lighter nodes are too few all of them are taken,
-        and only the rest is chosen among the next heavier ones (algorithms.md, 6 (5)). Blocks are
+        and only the rest is chosen among the next heavier ones (docs/algorithms.md, 6). Blocks are
         weighed as wholes.
         """
         if place.required & ~fits or place.required.bit_count() > place.nodes:

@@ -1,0 +1,160 @@
+"""Documents name what is there, and nothing in the repository points outside of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCE = REPOSITORY / "src" / "pyslurm_ng"
+PLACES = "src tests tools docs bench scripts etc demo changelog.d .ci".split()
+ENDS = frozenset(".py .pyx .pyi .pxi .h .md .toml .sh .example .txt .json".split())
+GENERATED_C = frozenset(("_select.c", "_records.c", "_process.c"))
+# Where files of this repository are named in prose.
+PROSE = (
+    "docs/architecture.md",
+    "docs/algorithms.md",
+    "tools/facts/reliability.md",
+    "CONTRIBUTING.md",
+)
+OUTSIDE = {
+    r"\.\./shared|/work/|/srv/wt": "a folder beside somebody's checkout",
+    r"\bARCHITECTURE\b": "a document that is not here; docs/architecture.md is",
+    r"\bbehaviours\.md|\bspec/(?:cli|config)\b": "a document that is not here",
+    r"\bfindings?,? [HM]\d|\breview [HM]\d|\b[Ff]indings/": "a list that is not here",
+}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Yield the name and text of each file that people write."""
+    tops = [path for path in REPOSITORY.iterdir() if path.suffix in (".md", ".toml")]
+    inside = (path for place in PLACES for path in (REPOSITORY / place).rglob("*"))
+    for path in [*tops, REPOSITORY / "Makefile", *inside]:
+        if path == Path(__file__) or not path.is_file():
+            continue
+        is_text = path.suffix in ENDS or path.name in ("Makefile", "run")
+        if is_text and "__pycache__" not in path.parts and path.name not in GENERATED_C:
+            yield path.relative_to(REPOSITORY).as_posix(), path.read_text(errors="replace")
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Return each file's text by name."""
+    return dict(_texts())
+
+
+@pytest.mark.parametrize("pattern", OUTSIDE)
+def test_nothing_points_outside_the_repository(pattern: str) -> None:
+    """A reader cannot open what stands on the machine where a line was written."""
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
+        for name, text in texts().items()
+        if not name.startswith(("tests/golden/", "tests/fuzz/corpus/"))
+        for match in re.finditer(pattern, text)
+    ]
+    assert not found, f"{OUTSIDE[pattern]}: {found}"
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_each_path_that_a_document_names_is_there(name: str) -> None:
+    """Who moves a file corrects where it is said to be."""
+    named = set(re.findall(r"`([\w.-]+(?:/[\w.-]+)+/?)`", texts()[name]))
+    roots = (REPOSITORY, SOURCE, SOURCE.parent, REPOSITORY / "docs")
+    ours = {path for path in named if any((root / path.split("/")[0]).exists() for root in roots)}
+    assert ours, "the document names no path: is the pattern right?"
+    assert [path for path in ours if not any((root / path).exists() for root in roots)] == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """Links to pages and files; addresses elsewhere are not looked at."""
+    broken = []
+    for name, text in texts().items():
+        if name.endswith(".md") and not name.startswith(("changelog.d/", "tools/facts/")):
+            for target in re.findall(r"\]\(([^)\s#:]+)(?:#[^)]*)?\)", text):
+                if not (REPOSITORY / name).parent.joinpath(target).exists():
+                    broken.append(f"{name}: {target}")
+    assert not broken
+
+
+def test_cited_records_and_sections_are_there() -> None:
+    """A number that leads nowhere is worse than none."""
+    records = {path.name[:4] for path in (REPOSITORY / "docs" / "adr").glob("[0-9]*.md")}
+    algorithms = texts()["docs/algorithms.md"]
+    sections = set(re.findall(r"^#{2,3} ([\d.]+?)\.? ", algorithms, re.MULTILINE))
+    wrong = []
+    for name, text in texts().items():
+        cited = {number for number in re.findall(r"\bADR (\d{4})\b", text) if number not in records}
+        cited |= {
+            number
+            for number in re.findall(r"algorithms\.md[`),]*,? (?:section )?(\d+(?:\.\d+)*)", text)
+            if number not in sections
+        }
+        wrong += [f"{name}: {number}" for number in cited]
+    assert len(sections) > 10
+    assert not wrong
+
+
+# English and the vocabulary of Slurm, Linux and Python, as it stands in names of files. A word that
+# a newcomer would not guess is explained in the glossary of docs/architecture.md instead.
+PLAIN = frozenset(
+    """
+    accepted account accounting accounts actions admin allocation allocations apply array assoc
+    associations auth backfill background base batches bind binding broadcast by calendar calls
+    cancel cgroup change channel chaos check checkpointer checks choosing clear cli client
+    clients clock clocks cluster clusters columns command comparison complete completion conf
+    configuration configure connection context control controller controllers core cores count
+    counts creation credentials ctld daemon daemons database dates dbd dependency depth device
+    devices diag diagnostics differences directives disk dump early easy edges elastic end
+    endpoint ends environment error errors estimates events exact explain explained explainer
+    extra failures faulty features field fields file files filter first follow free giving gpu
+    gpus gres groups health held help history holding host hostlist identities ids index ingest
+    init initial inside io job jobs json kept kernel key keys launch launcher layout leftovers
+    lengths license licenses limit limits lines link list listening listing lists local lock log
+    lookups loop loss lost mail mailer main memory messages mgr migrations model modes multi
+    munge names neighbours net node nodes notes notices now number numbers nvml open option
+    options order orders other output overlap overlapping page partition parts permission plain
+    plugins poller ports preempt preemption preparation priority problem problems process prog
+    program programs purposes qos queries query queue quick ranges rate readers reason reasons
+    receiver recorded records recover recovery registration relative replayed replies reports
+    request requeue reservation reservations reserved reset resize resized resources room routes
+    run runner running runs sacct sacctmgr salloc sbatch sbcast scancel sched scheduler
+    scheduling schema scontrol scripts sdiag searching select selection sender sensors server
+    service session settings setup shared sharing show signal signals silence sim sinfo size
+    sizes slurm slurmd slurmdbd spank spec spreading sprio squeue srun sstat start started
+    starting starts state states step stepd steps stream streams submission submit sums table
+    tables task tasks terminal text texts timekeeper timers times toml topology trace transfers
+    tree tres turns up update updates usage user users values verbs view views wait watch whole
+    will words workload world write yaml
+    """.split()
+)
+# Images in names of files, which are to get plainer names. No word may come to these.
+IMAGES = frozenset("company joins paper returns said what".split())
+
+
+def _words_of_names() -> dict[str, str]:
+    """Return each word in the name of a module or package with one place where it stands."""
+    found: dict[str, str] = {}
+    for path in SOURCE.rglob("*"):
+        is_package = path.is_dir() and path.name != "__pycache__"
+        if is_package or path.suffix in (".py", ".pyx", ".pxi", ".h"):
+            for word in re.split(r"[\W_]+", path.stem.lower()):
+                found.setdefault(word, path.relative_to(SOURCE).as_posix())
+    return found
+
+
+def test_each_unusual_word_in_a_files_name_is_in_the_glossary() -> None:
+    """Who looks for a behaviour reads names of files first."""
+    glossary = texts()["docs/architecture.md"].split("## Glossary")[1]
+    explained = set(" ".join(re.findall(r"\*\*([a-z ]+)\*\*", glossary)).split())
+    assert len(explained) >= 60
+    unknown = {
+        word: where
+        for word, where in _words_of_names().items()
+        if word and not re.fullmatch(r"m?\d+|d", word)
+        if not {word, word.removesuffix("s"), word + "s"} & (explained | PLAIN | IMAGES)
+    }
+    assert not unknown, f"neither plain nor in the glossary of docs/architecture.md: {unknown}"
