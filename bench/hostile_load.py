@@ -23,16 +23,26 @@ from typing import Any
 
 from figures import Cluster, clusters, parser, show, spawn_seconds, wait_for
 from pyslurm_ng.conf.quick import quick
+from pyslurm_ng.model.job import REQ_HOLD, JobRequest
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.client import QUICK_KEYS, run_directory
 from pyslurm_ng.wire.dbd_messages import ListJobRecords
 from pyslurm_ng.wire.frame import pack_frame, pack_head
+from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.messages import Ping
-from pyslurm_ng.wire.query_messages import ShowJobs
+from pyslurm_ng.wire.query_messages import (
+    CancelJobs,
+    HoldJobs,
+    JobFilter,
+    RequeueJobs,
+    ShowJobs,
+    UpdateJob,
+)
 from pyslurm_ng.wire.step_messages import CreateStep
 
 LIMIT_S = 1.0
 HELD = 2_000
+MARK = b"id of a request!"
 PIPELINED = 200
 
 
@@ -102,6 +112,24 @@ class Attack:
                 pass
             if read is not None:
                 read.cancel()
+            writer.close()
+
+    async def vary(self, daemon: str, message: Any) -> None:
+        """Send a request over and over, each time under a new id, as fast as it is answered."""
+        kind, body = table.kind_of(message), table.encode(message)
+        while True:
+            reader, writer = await self.connect(daemon)
+            read = asyncio.create_task(drain(reader))
+            number = 0
+            try:
+                while not read.done():
+                    number += 1
+                    writer.write(pack_frame(kind, number, body.replace(MARK, os.urandom(16), 1)))
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            except OSError:
+                pass
+            read.cancel()
             writer.close()
 
     async def knock(self, daemon: str) -> None:
@@ -176,6 +204,81 @@ def large_steps(at: Attack) -> list[Coroutine[Any, Any, None]]:
     return [at.flood("slurmctld", step) for _ in range(4)]
 
 
+def many(at: Attack, messages: list[Any]) -> list[Coroutine[Any, Any, None]]:
+    """Return floods of requests under new ids: what was answered once costs nothing again."""
+    return [at.vary("slurmctld", message) for message in messages]
+
+
+def jobs_of(**request: Any) -> SubmitJob:
+    """Return a submission; a job that is taken waits until the attack is over."""
+    made = JobRequest(nodes_min=1, flags=REQ_HOLD, **request)
+    return SubmitJob(MARK, made, b"#!/bin/sh\ntrue\n")
+
+
+def long_texts(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Submissions with texts as long as they may be, which the controller has to take apart."""
+    names = ",".join(f"n{n}" for n in range(16_000))
+    return many(
+        at,
+        [
+            jobs_of(nodelist=names[:131_000].rpartition(",")[0]),
+            jobs_of(exclude="n[" + ",".join(map(str, range(1, 40_000, 2)))[:131_000] + "]"),
+            jobs_of(dependency="afterany:" + ":".join(map(str, range(9_000, 17_000)))),
+            jobs_of(dependency="afterany:" + ":".join(f"7{n}_[1-9]" for n in range(900))),
+            jobs_of(dependency="after:" + ",after:".join(f"{n}+1" for n in range(1, 8_000))),
+            jobs_of(constraint="&".join("ab"[n % 2] for n in range(2_000))),
+            jobs_of(constraint="(" * 50 + "a" + "|a" * 1_900 + ")" * 50),
+            jobs_of(gres=",".join(f"gpu:t{n}:1" for n in range(350))),
+            jobs_of(licenses=",".join(f"m{n}:1" for n in range(500))),
+            jobs_of(array=",".join(map(str, range(0, 1_000, 2)))),
+            jobs_of(tres_per_task=",".join(f"gres/g{n}:1" for n in range(350))),
+            jobs_of(comment="c" * 65_000, extra="x=" + "y" * 65_000),
+        ],
+    )
+
+
+def many_names(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Requests that name as many jobs as they may."""
+    ids = [f"{n}_[0-99:2]" for n in range(1, 16_385)]
+    plain = [str(n) for n in range(1, 16_385)]
+    return many(
+        at,
+        [
+            ShowJobs(JobFilter(jobs=ids)),
+            CancelJobs(MARK, JobFilter(jobs=ids), 10),
+            HoldJobs(MARK, ids),
+            UpdateJob(MARK, {"comment": "z"}, plain),
+            RequeueJobs(MARK, plain),
+            ShowJobs(JobFilter(nodes=",".join(f"n{n}" for n in range(10_000)))),
+        ],
+    )
+
+
+def arrays(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Arrays that are submitted, split, and ended again."""
+    mine = JobFilter(uids=[os.getuid()], all_states=False)
+    return many(
+        at,
+        [
+            jobs_of(array="0-999"),
+            jobs_of(array="0-999:2"),
+            HoldJobs(MARK, [f"{n}_7" for n in range(1, 4_000)], release=True),
+            CancelJobs(MARK, mine),
+            ShowJobs(),
+        ],
+    )
+
+
+def mixed(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """All of it at once."""
+    return [
+        one
+        for make in (half_bodies, connection_flood, squeue_flood, unread_answers, step_flood,
+                     large_steps, sacct_flood, long_texts, many_names, arrays)
+        for one in make(at)
+    ]  # fmt: skip
+
+
 def sacct_flood(at: Attack) -> list[Coroutine[Any, Any, None]]:
     return [at.flood("slurmdbd", ListJobRecords(columns=["job_id"])) for _ in range(20)]
 
@@ -191,6 +294,10 @@ ATTACKS: dict[str, Callable[[Attack], list[Coroutine[Any, Any, None]]]] = {
     "step flood, 20 connections": step_flood,
     "steps of 50,000 names": large_steps,
     "sacct flood, 20 connections": sacct_flood,
+    "long texts": long_texts,
+    "16,384 names": many_names,
+    "arrays": arrays,
+    "mixed": mixed,
 }
 
 

@@ -5,9 +5,25 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Reject
-from pyslurm_ng.ctld.job_filter import agrees, find_jobs, job_id_text
-from pyslurm_ng.wire.query_messages import JobFilter
+from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, agrees, job_id_text
+from pyslurm_ng.ctld.rules.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter
 from tests.cli.reference_cluster import NOW_US, queue
+from tests.ctld.rules.submission.test_submit import ROOT, Room
+from tests.model.clusters import FOUR_NODES, START_US, conf_of
+from tests.operations import lines_run
+
+
+def named(cluster: Cluster, texts: list[str]) -> tuple[list[Part], list[str]]:
+    """Return what the ids name, and those that name nothing; they must not be too many."""
+    found = JobFinder(cluster).several(texts)
+    assert not isinstance(found, Reject)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -64,6 +80,66 @@ def test_unknown_node_is_refused() -> None:
 )
 def test_ids_as_typed(text: str, expected: list[str]) -> None:
     """Arrays, their tasks and het components."""
-    parts, unknown = find_jobs(queue().cluster, [text])
+    parts, unknown = named(queue().cluster, [text])
     assert [job_id_text(job, tasks) for job, tasks in parts] == expected
     assert unknown == ([] if expected else [text])
+
+
+def with_arrays(tasks: int, started: int) -> Cluster:
+    """Return a cluster with two arrays, of which so many tasks are records of their own."""
+    room = Room(f"MaxArraySize={tasks + 1}\nMaxJobCount={4 * tasks}")
+    for head in [room.job(array=f"0-{tasks - 1}:1") for _ in range(2)]:
+        splits = [
+            ev.ArrayTaskSplit(room.now_us, head.job_id, 3 * n, 2 * n + 9 + head.job_id)
+            for n in range(started)
+        ]
+        apply_all(room.cluster, list(splits))
+    return room.cluster
+
+
+def test_tasks_that_run_and_that_wait_are_found_by_brackets() -> None:
+    """Each record once, in order of its index, the rest of the array last."""
+    cluster = with_arrays(100, 10)
+    parts, unknown = named(cluster, ["1_[0-5,2-7:2]", "1_[3]", "1_0", "2_[1-2]", "1_[200]"])
+    found = [job_id_text(job, tasks) for job, tasks in parts]
+    assert found == ["1_0", "1_3", "1_6", "1_[1-2,4-5]", "2_[1-2]"]
+    assert unknown == ["1_[200]"]
+    everything, _ = named(cluster, ["2"])
+    assert len(everything) == 11
+
+
+MANY = 1 << 14
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1"] * MANY,
+        ["1_[0-99]"] * MANY,
+        [f"1_[{n % 7}-99:2]" for n in range(MANY)],
+        [f"1_[{n % 50},{50 + n % 50}]" for n in range(MANY)],
+        ["1_[" + ",".join(map(str, range(n % 3, 99, 2))) + "]" for n in range(MANY)],
+        [f"{1 + n % 2}_{n % 100}" for n in range(MANY)],
+        [f"{n}_[0-98:2]" for n in range(MANY)],
+        [str(n) for n in range(MANY)],
+        ["5+0"] * MANY,
+    ],
+    ids=lambda texts: texts[0][:12],
+)
+def test_the_work_for_ids_is_bounded(texts: list[str]) -> None:
+    """RELIABILITY 46: 16,384 ids with brackets took 1.2 s, repeated ones of large arrays more."""
+    cluster = with_arrays(100, 33)
+    assert lines_run(JobFinder(cluster).several, texts) < 90 * MANY
+
+
+def test_ids_that_name_too_much_are_refused() -> None:
+    """As a whole, and in words: nothing is listed or changed that was not looked at."""
+    cluster = with_arrays(1_000, 300)
+    assert JobFinder(cluster).several(["1_[0-999]"] * MANY) == TOO_MANY
+    hold = HoldJobs(bytes(16), ["1_[0-999]"] * MANY)
+    assert hold_jobs(cluster, hold, Context(conf_of(FOUR_NODES), START_US, ROOT)) == TOO_MANY
+    cancel = CancelJobs(bytes(16), JobFilter(jobs=["1_[0-999]"] * MANY))
+    assert cancel_jobs(cluster, cancel, Context(conf_of(FOUR_NODES), START_US, ROOT)) == TOO_MANY
+    # What a command names that names each task once is never too much.
+    parts, _ = named(cluster, [f"{array}_{task}" for array in (1, 2) for task in range(1_000)])
+    assert len(parts) == 2_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -18,24 +19,74 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.query_messages import JobFilter
 
 
+_MOST_WORK = 1 << 16
+"""Records found, ranges compared: some 0.1 s of the controller's time in all."""
+_TASKS_AT_ONCE = 2048
+"""Tasks in a row are compared as bits of large numbers."""
+TOO_MANY = Reject(
+    Errno.ESLURM_NOT_SUPPORTED, "the ids of one request name too many tasks; name fewer at a time"
+)
+
 JobTest = Callable[["Job"], bool]
 Part = tuple["Job", task_ranges.TaskRanges]
 """A job, and which of its waiting tasks are meant: () for all of the record."""
 
 
 class JobFinder:
-    """Looks up ids as typed; keeps the groups of split arrays for the length of one request."""
+    """Looks up ids as typed; keeps what it found out for the length of one request.
+
+    What a request names costs as much as it finds, plus a look at each waiting record of each
+    array named. All of it together is bounded: one record may be named by any number of ids.
+
+    Attributes:
+        is_over: ids named too much; nothing more is found.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.is_over = False
+        self._left = _MOST_WORK + 2 * len(cluster.jobs)
         self._groups: dict[int, list[Job]] | None = None
+        self._records: dict[int, list[Job]] = {}  # of arrays
+        self._components: dict[int, dict[int, list[Job]]] = {}  # by user and heterogeneous job
+        self._started: dict[int, tuple[list[int], list[int]]] = {}
+        self._waiting: dict[int, tuple[int, int]] = {}
 
     def find(self, name: JobName) -> list[Part]:
         """Return what one id names, in order of job id; nothing when it is unknown."""
-        if name.tasks:
-            return self._find_tasks(name)
-        jobs = self.cluster.jobs
-        job = jobs.get(name.job_id)
+        if self.is_over:
+            return []
+        found = self._find_tasks(name) if name.tasks else self._find_job(name)
+        self._spend(len(found) + len(name.tasks))
+        return found if not self.is_over else []
+
+    def named(self, text: str) -> list[Part]:
+        """Return what an id as typed names, nothing when it is none."""
+        try:
+            return [] if self.is_over else self.find(parse_job_id(text))
+        except JobIdError:
+            return []
+
+    def several(self, texts: Iterable[str]) -> tuple[list[Part], list[str]] | Reject:
+        """Return what the ids name, each record once, and the ids that name nothing."""
+        parts: dict[tuple[int, task_ranges.TaskRanges], Part] = {}
+        unknown: list[str] = []
+        for text in texts:
+            found = self.named(text)
+            if self.is_over:
+                return TOO_MANY
+            if not found:
+                unknown.append(text)
+            for job, tasks in found:
+                parts[job.job_id, tasks] = (job, tasks)
+        return list(parts.values()), unknown
+
+    def _spend(self, work: int) -> None:
+        self._left -= work
+        self.is_over = self._left < 0
+
+    def _find_job(self, name: JobName) -> list[Part]:
+        job = self.cluster.jobs.get(name.job_id)
         if name.het_offset >= 0:
             return [
                 (other, ())
@@ -48,15 +99,11 @@ class JobFinder:
             return [(job, ())]
         return [(part, ()) for part in self._array_parts(name.job_id)]
 
-    def named(self, text: str) -> list[Part]:
-        """Return what an id as typed names, nothing when it is none."""
-        try:
-            return self.find(parse_job_id(text))
-        except JobIdError:
-            return []
-
     def _array_parts(self, array_job_id: int) -> list[Job]:
         """Return the records of one array (or the plain job of that id), by job id."""
+        known = self._records.get(array_job_id)
+        if known is not None:
+            return known
         jobs = self.cluster.jobs
         found = {
             job_id: jobs[job_id] for job_id in self.cluster.arrays.get(array_job_id, {}).values()
@@ -66,62 +113,84 @@ class JobFinder:
         own = jobs.get(array_job_id)
         if own is not None:
             found[array_job_id] = own
-        return [found[job_id] for job_id in sorted(found)]
+        parts = self._records[array_job_id] = [found[job_id] for job_id in sorted(found)]
+        return parts
 
     def _array_groups(self) -> dict[int, list[Job]]:
         if self._groups is None:
             self._groups = {}
-            for job_id in self.cluster.pending:
+            for job_id in self.cluster.array_waiting:
                 job = self.cluster.jobs[job_id]
-                if job.array_pending:
-                    self._groups.setdefault(job.array_job_id, []).append(job)
+                self._groups.setdefault(job.array_job_id, []).append(job)
         return self._groups
 
     def _het_parts(self, het_job_id: int) -> list[Job]:
         leader = self.cluster.jobs.get(het_job_id)
         if leader is None:
             return []
-        ids = self.cluster.user_jobs.get(leader.uid, {})
-        parts = [self.cluster.jobs[job_id] for job_id in ids]
-        return sorted(
-            (job for job in parts if job.het_job_id == het_job_id), key=lambda job: job.het_offset
-        )
+        of_user = self._components.get(leader.uid)
+        if of_user is None:
+            of_user = self._components[leader.uid] = {}
+            for job_id in self.cluster.user_jobs.get(leader.uid, {}):
+                job = self.cluster.jobs[job_id]
+                if job.het_job_id:
+                    of_user.setdefault(job.het_job_id, []).append(job)
+        return sorted(of_user.get(het_job_id, ()), key=lambda job: job.het_offset)
 
     def _find_tasks(self, name: JobName) -> list[Part]:
         jobs = self.cluster.jobs
-        started = self.cluster.arrays.get(name.job_id, {})
-        found: list[Part] = []
         if len(name.tasks) == 1 and name.tasks[0][0] == name.tasks[0][1]:
-            job_id = started.get(name.tasks[0][0])
+            job_id = self.cluster.arrays.get(name.job_id, {}).get(name.tasks[0][0])
             if job_id is not None:
                 return [(jobs[job_id], ())]
+            found: list[Part] = []
         else:
-            named = task_ranges.named(name.tasks, max(started, default=-1) + 1)
-            found = [
-                (jobs[job_id], ()) for task_id, job_id in sorted(started.items()) if named[task_id]
-            ]
+            found = [(jobs[job_id], ()) for job_id in self._started_tasks(name)]
         for job in self._array_groups().get(name.job_id, ()):
-            meant, left = task_ranges.intersect(job.array_pending, name.tasks)
-            if meant:
-                found.append((job, meant if left else ()))
+            meant = self._waiting_tasks(job, name)
+            if meant is not None:
+                found.append((job, meant))
         return found
 
+    def _started_tasks(self, name: JobName) -> list[int]:
+        """Return the job ids of an array's tasks that are records of their own, by index."""
+        known = self._started.get(name.job_id)
+        if known is None:
+            started = sorted(self.cluster.arrays.get(name.job_id, {}).items())
+            known = ([task_id for task_id, _ in started], [job_id for _, job_id in started])
+            self._started[name.job_id] = known
+        indexes, job_ids = known
+        found: dict[int, int] = {}
+        for first, last, step in name.tasks:
+            begin, end = bisect_left(indexes, first), bisect_right(indexes, last)
+            self._spend(end - begin)
+            if self.is_over:
+                return []
+            for place in range(begin, end):
+                if step == 1 or (indexes[place] - first) % step == 0:
+                    found[indexes[place]] = job_ids[place]
+        return [found[index] for index in sorted(found)]
 
-def find_jobs(cluster: Cluster, texts: Iterable[str]) -> tuple[list[Part], list[str]]:
-    """Return what the ids name, each record once, and the ids that name nothing."""
-    finder = JobFinder(cluster)
-    parts: list[Part] = []
-    seen: set[tuple[int, task_ranges.TaskRanges]] = set()
-    unknown: list[str] = []
-    for text in texts:
-        found = finder.named(text)
-        if not found:
-            unknown.append(text)
-        for job, tasks in found:
-            if (job.job_id, tasks) not in seen:
-                seen.add((job.job_id, tasks))
-                parts.append((job, tasks))
-    return parts, unknown
+    def _waiting_tasks(self, job: Job, name: JobName) -> task_ranges.TaskRanges | None:
+        """Return which of the tasks that wait in a record are meant; () for all, None for none."""
+        known = self._waiting.get(job.job_id)
+        if known is None:
+            known = self._waiting[job.job_id] = task_ranges.as_number(job.array_pending)
+        own, end = known
+        self._spend(1 + end // _TASKS_AT_ONCE)
+        inside = own & int.from_bytes(task_ranges.named(name.tasks, end), "little")
+        if not inside:
+            return None
+        if inside == own:
+            return ()
+        meant = task_ranges.from_marks(inside.to_bytes(end, "little"))
+        self._spend(2 * len(meant))
+        return meant
+
+
+def find_jobs(cluster: Cluster, text: str) -> list[Part]:
+    """Return what one id names."""
+    return JobFinder(cluster).named(text)
 
 
 def agrees(cluster: Cluster, wanted: JobFilter, now_us: int) -> JobTest | Reject:

@@ -64,7 +64,7 @@ class Notices:
 
 def find_recipient(cluster: Cluster, request: NotifyJob, caller: Caller) -> Job | Reject:
     """Return the job that a line is for; a script can only read while it runs."""
-    parts, _ = find_jobs(cluster, [request.job])
+    parts = find_jobs(cluster, request.job)
     if not parts:
         return Reject(Errno.ESLURM_INVALID_JOB_ID)
     job = parts[0][0]

@@ -220,7 +220,10 @@ def _selected(
     if isinstance(test, Reject):
         return test
     if wanted.jobs:
-        parts, unknown = job_filter.find_jobs(cluster, wanted.jobs)
+        named = job_filter.JobFinder(cluster).several(wanted.jobs)
+        if isinstance(named, Reject):
+            return named
+        parts, unknown = named
         # Slurm asks for one job by its id, and chooses several out of all, where none may be left.
         if unknown and (request.strict or (not parts and len(wanted.jobs) == 1)):
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
@@ -325,24 +328,17 @@ def show_steps(
     if isinstance(test, Reject):
         return test
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
-    found: list[tuple[Job, int]] = []
-    if request.steps:
-        finder = job_filter.JobFinder(cluster)
-        for text in request.steps:
-            try:
-                name = parse_job_id(text)
-            except JobIdError:
-                return Reject(Errno.ESLURM_INVALID_JOB_ID)
-            found += [(job, name.step) for job, _ in finder.find(name)]
-    else:
-        found = [(cluster.jobs[job_id], -1) for job_id in cluster.active]
+    found = _steps_asked_for(cluster, request.steps)
+    if isinstance(found, Reject):
+        return found
     tracked = conf.tracked_tres()
     records = []
-    for job, wanted in found:
+    for job_id, wanted in found.items():
+        job = cluster.jobs[job_id]
         if job.flags & JobFlag.COMPLETING or not (test(job) and audience.sees_job(job)):
             continue
         for step in _steps_in_order(job):
-            if wanted not in (-1, step.step_id):
+            if -1 not in wanted and step.step_id not in wanted:
                 continue
             try:
                 records.append(elements_of_step(cluster, job, step, tracked))
@@ -355,6 +351,22 @@ def show_steps(
         cluster_name=cluster.cluster_name,
         last_update_us=cluster.time_us,
     )
+
+
+def _steps_asked_for(cluster: Cluster, texts: list[str]) -> dict[int, set[int]] | Reject:
+    """Return by job which of its steps are meant, -1 for all; each once, however often named."""
+    if not texts:
+        return {job_id: {-1} for job_id in cluster.active}
+    finder = job_filter.JobFinder(cluster)
+    found: dict[int, set[int]] = {}
+    for text in texts:
+        try:
+            name = parse_job_id(text)
+        except JobIdError:
+            return Reject(Errno.ESLURM_INVALID_JOB_ID)
+        for job, _ in finder.find(name):
+            found.setdefault(job.job_id, set()).add(name.step)
+    return job_filter.TOO_MANY if finder.is_over else found
 
 
 def _steps_in_order(job: Job) -> list[Step]:
@@ -409,7 +421,7 @@ def script_of(
     cluster: Cluster, request: GetBatchScript, caller: Caller
 ) -> tuple[int, str] | Reject:
     """Return the id and the script's hash of a job whose script the caller may read."""
-    parts, _ = job_filter.find_jobs(cluster, [request.job])
+    parts = job_filter.find_jobs(cluster, request.job)
     if not parts:
         return Reject(Errno.ESLURM_INVALID_JOB_ID)
     job = parts[0][0]

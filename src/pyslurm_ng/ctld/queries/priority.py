@@ -68,8 +68,10 @@ def show_priorities(
     audience = Audience(cluster, conf.private_data, caller, show_all=True)
     wanted: set[int] | None = None
     if request.filter.jobs:
-        parts, _ = job_filter.find_jobs(cluster, request.filter.jobs)
-        wanted = {job.job_id for job, _ in parts}
+        named = job_filter.JobFinder(cluster).several(request.filter.jobs)
+        if isinstance(named, Reject):
+            return named
+        wanted = {job.job_id for job, _ in named[0]}
     rules = policy(conf)
     views = Views(faulted=lambda job_id, error: soft.spared(f"job {job_id} is not listed", error))
     view = snapshot(cluster, now_us, views)

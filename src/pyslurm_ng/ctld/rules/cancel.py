@@ -45,6 +45,8 @@ def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Deci
         finder = job_filter.JobFinder(cluster)
         for text in request.filter.jobs:
             work.named(text, finder, agrees)
+            if finder.is_over:
+                return job_filter.TOO_MANY
     else:
         for job in _candidates(cluster, request):
             if agrees(job) and may_change(cluster, job, context.caller):

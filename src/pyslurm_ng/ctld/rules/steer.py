@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
-from pyslurm_ng.ctld.job_filter import JobFinder, job_id_text
+from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, job_id_text
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.job_parts import JobParts
@@ -44,6 +44,7 @@ class Steering:
         self.errors: list[tuple[str, int, str]] = []
         self.count = 0
         self._detail = ""
+        self._refused: Reject | None = None
 
     def error(self, text: str, code: int) -> None:
         """Note why one id was not done."""
@@ -63,6 +64,9 @@ class Steering:
         finder = JobFinder(self.cluster)
         for text in texts:
             found = finder.named(text)
+            if finder.is_over:
+                self._refused = TOO_MANY
+                return
             if not found:
                 self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             # Of several those that are over do not matter, unless all are.
@@ -95,8 +99,10 @@ class Steering:
         else:
             self.count += 1
 
-    def decision(self) -> Decision:
+    def decision(self) -> Decision | Reject:
         """Return what came of it."""
+        if self._refused is not None:
+            return self._refused
         return Decision(
             events=self.parts.events, reply=JobsChanged(count=self.count, errors=self.errors)
         )

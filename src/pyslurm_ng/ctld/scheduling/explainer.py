@@ -123,7 +123,7 @@ class Explainer:
 
     def _find(self, text: str, conf: SlurmConf, caller: Caller) -> Job | None:
         cluster = self._writer.cluster
-        parts, _ = job_filter.find_jobs(cluster, [text])
+        parts = job_filter.find_jobs(cluster, text)
         audience = Audience(cluster, conf.private_data, caller, show_all=True)
         seen = [job for job, _ in parts if audience.sees_job(job)]
         waiting = [job for job in seen if job.state == JobState.PENDING]
