@@ -4,6 +4,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
+DOCS_VENV := .venv-docs
 PY := $(VENV)/bin/python
 STAMPS := .stamps
 PREFIX ?= /opt/pyslurm-ng
@@ -11,7 +12,7 @@ TESTS ?= tests
 # One file's tests stay in one process: they share daemons.
 PYTEST_ARGS ?= -n $(shell nproc) --dist loadfile
 
-.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man tables docs install clean
+.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man tables docs docs-pages docs-html changelog install clean
 
 all: build
 
@@ -73,11 +74,28 @@ man: build
 tables: build
 	$(PY) tools/generate_tables.py
 
-docs: build
+# Documentation: the committed pages that are generated, then the site. Warnings are errors.
+docs: docs-pages docs-html
+
+docs-pages: build
 	$(PY) tools/generate_compat.py docs/reference/compat.md
 	$(PY) tools/generate_bounds.py docs/reference/message-bounds.md
 	$(PY) tools/generate_reliability.py docs/reliability.md
 	$(PY) tools/generate_adr_index.py docs/adr/README.md
+
+# An environment of its own: nothing that builds, runs or tests the programs waits for it.
+$(STAMPS)/docs-venv: docs/site/requirements.txt scripts/setup_docs.sh | $(STAMPS)/venv
+	scripts/setup_docs.sh $(PY) $(DOCS_VENV)
+	@touch $@
+
+# The site with search, in build/site/html, from docs/ and the manual pages.
+docs-html: man $(STAMPS)/docs-venv
+	$(PY) tools/stage_site.py build/man build/site/source
+	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -b html -d build/site/doctrees build/site/source build/site/html
+
+# A release: changelog.d becomes a part of CHANGELOG.md. make changelog VERSION=0.2
+changelog: $(STAMPS)/docs-venv
+	$(DOCS_VENV)/bin/towncrier build --yes --version $(VERSION)
 
 install: build man
 	scripts/install.sh $(PREFIX) $(PY)
